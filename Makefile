@@ -9,15 +9,18 @@ GORELEASER ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
 
 # Settings for the command line.
 TESTFLAGS ?=
-TEST_TIMEOUT ?= 30m
+TEST_TIMEOUT ?= 45m
 FUZZTIME ?= 60s
 OPS ?= 100000
 BUCKETS ?= 1000000
 STORES ?= embedded
 SEED ?=
+EXAMPLES ?= 100
 BENCHFLAGS ?=
 REPORTFLAGS ?=
 RUN ?= .
+PKGS ?= ./...
+ADDRESS ?= 127.0.0.1:8000
 
 # The race detector covers our code and the code that shares memory with it. SQLite in Go is a translation of C whose threads never share
 # our memory, and compress/flate is arithmetic. Both are ten times slower under the detector, so it leaves them out.
@@ -26,6 +29,8 @@ RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/l
 # The root module, and each folder below it with a module of its own (bench, examples, webtest).
 NESTED := $(patsubst %/go.mod,%,$(wildcard */go.mod))
 MODULES := . $(NESTED)
+# Modules whose statements make cover counts. The others are benchmarks, examples and the driver of a browser.
+COVER ?= $(filter-out bench examples webtest,$(MODULES))
 
 .DEFAULT_GOAL := help
 
@@ -68,6 +73,12 @@ test: ## Run all tests shuffled, with -race where a C compiler is found; TESTFLA
 .PHONY: $(NESTED:%=test-in-%)
 $(NESTED:%=test-in-%): test-in-%:
 	cd $* && $(GO) vet ./... && $(GO) test $(RACE) -shuffle=on -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./...
+
+# A statement counts if a test of any package of its module executes it, so every test program has the counters of all packages. The race
+# detector would only make that slower.
+.PHONY: cover
+cover: ## Print the share of statements that the tests execute, and write coverage/; PKGS='./memory ./sqlite' selects packages
+	@GO='$(GO)' PKGS='$(PKGS)' TESTFLAGS='-timeout $(TEST_TIMEOUT) $(TESTFLAGS)' scripts/cover $(COVER)
 
 # Updates go over the wire of package dynamo wherever the configuration allows it, so `make test` runs that way. In a Lambda function the SDK
 # sends them, and the variable makes the tests believe that they are in one.
@@ -124,7 +135,7 @@ fuzz: ## Run every Fuzz function of the tree, FUZZTIME=60s each
 # books of escrow are checked after each of as many operations.
 .PHONY: compare
 compare: ## Drive two stores with one random history: OPS=100000, SEED=n repeats a run, STORES=embedded or dynamo
-	$(GO) test -v -run '^Test(CompareLong|Compare|CompareAggregated|Endure)$$' -count=1 -timeout 0 \
+	$(GO) test -v -run '^Test(CompareLong|Compare(Aggregated|Lean|InEscrow)?|Endure(InEscrow)?)$$' -count=1 -timeout 0 \
 		$(if $(filter dynamo,$(STORES)),./dynamo,./repotest) -compare.ops=$(OPS)$(if $(SEED), -compare.seed=$(SEED))
 	$(if $(filter dynamo,$(STORES)),,$(GO) test -run '^TestBooks$$' -count=1 -timeout 0 ./escrow -books.ops=$(OPS))
 
@@ -136,8 +147,13 @@ scale: ## Check the time and memory of the dashboard on BUCKETS=1000000 buckets 
 # The virtual environment is created once, in .cache.
 .PHONY: interop
 interop: ## Run the Python library beside ours on one table (Python 3.11 or newer)
-	@python=$$(scripts/python-peer setup) || exit $$?; set -x; \
-	ZAEL_TEST_PYTHON="$$python" $(GO) test -count=1 -timeout $(TEST_TIMEOUT) -run 'Python|Interop|Other|Damaged' $(TESTFLAGS) ./dynamo ./dynamo/internal/interop ./infra
+	@python=$$(scripts/python-peer setup) && newer=$$(scripts/python-newer setup 0.17.0) || exit $$?; set -x; \
+	ZAEL_TEST_PYTHON="$$python" ZAEL_TEST_PYTHON_NEWER="$$newer" $(GO) test -count=1 -timeout $(TEST_TIMEOUT) -run 'Python|Interop|Other|Damaged' $(TESTFLAGS) ./dynamo ./dynamo/internal/interop ./infra
+
+# The Go tests generate requests from the document too. Schemathesis shares no code with them.
+.PHONY: schemathesis
+schemathesis: ## Send requests that Schemathesis generates to a real server; EXAMPLES=100 for each call, SEED=n repeats a run
+	scripts/schemathesis run --max-examples $(EXAMPLES) $(if $(SEED),--seed $(SEED))
 
 .PHONY: examples
 examples: ## Run every example as a reader would; TESTFLAGS=-v shows what each prints
@@ -161,6 +177,10 @@ docs: ## Rewrite the pages and golden files that are generated from the code
 .PHONY: site
 site: ## Build the documentation site into site/ (Python 3.11 or newer, npm)
 	scripts/site build
+
+.PHONY: preview
+preview: ## Serve the documentation site on ADDRESS=127.0.0.1:8000, rebuilt and reloaded when a page changes
+	scripts/site preview $(ADDRESS)
 
 .PHONY: api
 api: ## Rewrite api, the exported names of the public packages; api/README.md says what else a removed name needs

@@ -95,7 +95,7 @@ func (l *RateLimiter) adjust(ctx context.Context, charge Charge) (Outcome, error
 func (l *RateLimiter) creditAccounts(ctx context.Context, out Outcome, amounts Amounts) (Outcome, error) {
 	for limit := range amounts.All() {
 		if !anyHasLimit(out.charged(), limit) {
-			return Outcome{}, invalid("consume", limit, "is not a limit of the entity or of its parent")
+			return Outcome{}, unknown("consume", limit, "is not a limit of the entity or of its parent")
 		}
 	}
 	var credits []Credit

@@ -131,7 +131,7 @@ func TestChangedLimitsReachLiveBuckets(t *testing.T) {
 }
 
 // TestRemovedLimitIsGone covers rows 32 and B-23 of docs/defects.md: a removed
-// limit is neither enforced nor reported, and starts full if it returns.
+// limit is neither enforced nor reported, and has what it had if it returns.
 func TestRemovedLimitIsGone(t *testing.T) {
 	both := []limiter.Limit{limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 100)}
 	w := start(t)
@@ -139,7 +139,7 @@ func TestRemovedLimitIsGone(t *testing.T) {
 	lease := w.take(t, alice, rpm(1).And("tpm", 100))
 	check(t, lease.Adjust(tpm(50)))
 	check(t, w.SetLimits(bg, alice, resource, both[0]))
-	check(t, lease.Commit(bg)) // the adjusted limit is gone
+	check(t, lease.Commit(bg)) // of the limit that left, too
 
 	_, err := w.Acquire(bg, request(alice, rpm(1).And("tpm", 1)))
 	invalid(t, err, "consume")
@@ -148,7 +148,9 @@ func TestRemovedLimitIsGone(t *testing.T) {
 		t.Errorf("reported: %+v", d.Statuses)
 	}
 	check(t, w.SetLimits(bg, alice, resource, both...))
-	w.take(t, alice, rpm(1).And("tpm", 100))
+	if p := w.refuse(t, rpm(1).And("tpm", 1)).Primary(); p.Available != -50 {
+		t.Errorf("refused by %+v, want a debt of 50", p)
+	}
 }
 
 // TestLoweredCapacityClamps covers row 40 of docs/defects.md: a lower capacity

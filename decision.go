@@ -119,6 +119,9 @@ func newDecision(charge *Charge, out Outcome) Decision {
 func newStatus(charge *Charge, b Bucket, i int, admitted bool) Status {
 	limit, tokens := b.Account.Limits[i], b.Tokens[i]
 	rate := limit.rate()
+	if d := b.Detail; d != nil && i < len(d.Peaks) {
+		rate.Peak = d.Peaks[i]
+	}
 	s := Status{
 		Entity: b.Account.Entity, Resource: b.Account.Resource, Source: b.Account.Source.Level(), Limit: limit,
 		Available: bucket.Whole(tokens), FullAfter: b.wait(i, bucket.Sub(rate.Capacity, tokens), rate),

@@ -49,10 +49,10 @@
 //
 // Over any window of time, the admitted amount, less the amount given back, is at
 // most the capacity plus the refill of that window, under the limits in force.
-// There are two exceptions. Package dynamo admits up to 2 % of the capacity more,
-// unless its Options.Exact is set. A limit that exists only in [Request].Limits is
-// dropped by a call without it, and starts full when it comes back. Rounding loses no refill, clocks that disagree create none, and giving back
-// never lifts a bucket above its capacity.
+// There is one exception: package dynamo admits up to 2 % of the capacity more,
+// unless its Options.Exact is set. A limit that is removed and comes back has what it
+// had, refilled. Rounding loses no refill, clocks that disagree create none, and
+// giving back never lifts a bucket above its capacity.
 //
 // So [PerMinute] of 10,000 admits nearly 20,000 in the first minute: the capacity
 // and the refill. [Within] never admits more than n in a window of its period: its

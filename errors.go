@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"time"
 )
 
 // Errors that name a state. Returned errors wrap them with the subject; match
@@ -19,6 +20,10 @@ var (
 	// ErrNoLimits is wrapped by the *InvalidError of a call for which no level
 	// stores limits.
 	ErrNoLimits = errors.New("no limits")
+	// ErrUnknown is wrapped by the *InvalidError of a name that has the right form
+	// and that the store or the system does not know: a limit that no level has, or
+	// the zone of a quota.
+	ErrUnknown = errors.New("unknown name")
 	// ErrNeverFits matches an *ExceededError whose request is above a capacity,
 	// so that waiting does not help.
 	ErrNeverFits = errors.New("request is above the capacity")
@@ -91,6 +96,42 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("%s: schema %s, this program knows %s: %s", e.Store, e.Schema, e.Client, e.Reason)
 }
 
+// SwitchDelayedError reports that Disable stored a switch, so that the level is off,
+// but could not mark every bucket of its entity in time. Processes that still have
+// the old state cached may admit charges of the buckets without a mark until their
+// caches expire. Calling Disable again marks the rest.
+type SwitchDelayedError struct {
+	Scope     Scope         // the level that is off
+	Resources []string      // the buckets without a mark, sorted; empty if the store could not list them
+	Within    time.Duration // when every process refuses at the latest
+	Err       error         // why buckets have no mark
+}
+
+// Error names the level, the buckets, and the store's error.
+func (e *SwitchDelayedError) Error() string {
+	s := e.Public()
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Public returns a sentence without the store's error, for clients.
+func (e *SwitchDelayedError) Public() string {
+	const shown = 5
+	buckets := "some of its buckets"
+	if n := len(e.Resources); n > 0 {
+		buckets = "its buckets of " + strings.Join(e.Resources[:min(n, shown)], ", ")
+		if n > shown {
+			buckets += fmt.Sprintf(" and %d more", n-shown)
+		}
+	}
+	return fmt.Sprintf("%s is disabled, but %s may admit calls of other processes for %v; disable it again to shorten that", e.Scope, buckets, e.Within)
+}
+
+// Unwrap returns the store's error.
+func (e *SwitchDelayedError) Unwrap() error { return e.Err }
+
 // callStore makes one call to the store and translates its error. It makes none
 // if ctx has ended.
 func callStore(ctx context.Context, op, entity, resource string, call func() error) error {
@@ -126,11 +167,14 @@ func errorSeq[T any](err error) iter.Seq2[T, error] {
 }
 
 // translateError converts an error of the store for the caller. Errors that this
-// package documents pass unchanged, a cancellation by the caller becomes the
+// package documents pass unchanged, another cancellation by the caller becomes the
 // error of ctx, and any other error becomes an *UnavailableError.
 func translateError(ctx context.Context, op, entity, resource string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if isType[*SwitchDelayedError](err) { // something is stored, also if the caller has left
+		return err
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()

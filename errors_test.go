@@ -30,10 +30,11 @@ func TestExceededMessage(t *testing.T) {
 		err  *limiter.ExceededError
 		want string
 	}{
-		{refusal(30 * time.Second), "rate limit exceeded for e0/gpt-4: [l0]; retry after 30.0s"},
-		{refusal(time.Second, 0, 1249*time.Millisecond), "rate limit exceeded for e2/gpt-4: [l0, l2]; retry after 1.2s"},
-		{refusal(time.Millisecond), "rate limit exceeded for e0/gpt-4: [l0]; retry after 0.0s"},
-		{refusal(60_051 * time.Millisecond), "rate limit exceeded for e0/gpt-4: [l0]; retry after 60.1s"},
+		{refusal(30 * time.Second), "rate limit exceeded for e0/gpt-4: l0 (5 requested, 0 of 100 left); retry after 30s"},
+		{refusal(time.Second, 0, 1249*time.Millisecond), "rate limit exceeded for e2/gpt-4: l0 (5 requested, 0 of 100 left), l2 (5 requested, 0 of 100 left); retry after 1.3s"},
+		{refusal(time.Millisecond), "rate limit exceeded for e0/gpt-4: l0 (5 requested, 0 of 100 left); retry after 0.1s"},
+		{refusal(12*time.Hour + time.Millisecond), "rate limit exceeded for e0/gpt-4: l0 (5 requested, 0 of 100 left); retry after 12h"},
+		{refusal(60_051 * time.Millisecond), "rate limit exceeded for e0/gpt-4: l0 (5 requested, 0 of 100 left); retry after 1m1s"},
 	} {
 		if got := c.err.Error(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
@@ -54,7 +55,8 @@ func TestRetryAfterHeader(t *testing.T) {
 		{1000 * time.Millisecond, "1"},
 		{1001 * time.Millisecond, "2"},
 		{30 * time.Second, "30"},
-		{30*time.Second + time.Millisecond, "31"},
+		{30*time.Second + time.Millisecond, "30"}, // a wait has a millisecond more than 30 s
+		{30*time.Second + 2*time.Millisecond, "31"},
 		{1<<63 - 1, "9223372037"},
 	} {
 		if got := refusal(c.wait).RetryAfterHeader(); got != c.want {
@@ -79,7 +81,7 @@ func TestWhatNeverFitsHasNoRetryAfter(t *testing.T) {
 	body, err := json.Marshal(ex.Public())
 	check(t, err)
 	const want = `{"error":"rate_limit_exceeded",` +
-		`"message":"Rate limit exceeded for alice/gpt-4: [rpm, tpm]. Never fits: 11 tpm is above the capacity (burst) of 10","never_fits":true,` +
+		`"message":"Rate limit exceeded for alice/gpt-4: rpm (1 requested, 0 of 10 left), tpm. Never fits: 11 tpm is above the capacity (burst) of 10","never_fits":true,` +
 		`"limits":[{"entity_id":"alice","resource":"gpt-4","limit_name":"rpm","capacity":10,"refill_amount":10,"refill_period_seconds":60,` +
 		`"available":0,"requested":1,"exceeded":true,"retry_after_seconds":0},` +
 		`{"entity_id":"alice","resource":"gpt-4","limit_name":"tpm","capacity":10,"refill_amount":10,"refill_period_seconds":60,` +
@@ -142,7 +144,7 @@ func TestExceededJSON(t *testing.T) {
 	check(t, err)
 	const want = `{
 		"error": "rate_limit_exceeded",
-		"message": "Rate limit exceeded for alice/gpt-4: [rpm]. Retry after 1.2s",
+		"message": "Rate limit exceeded for alice/gpt-4: rpm (2 requested, 0 of 100 left). Retry after 1.3s",
 		"retry_after_seconds": 1.201,
 		"retry_after_ms": 1201,
 		"limits": [
@@ -217,7 +219,7 @@ func TestErrorTexts(t *testing.T) {
 func TestNeverFittingSaysSo(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
 	_, err := w.Acquire(bg, request(alice, rpm(11)))
-	if want := "rate limit exceeded for alice/gpt-4: [rpm]; never fits: 11 rpm is above the capacity (burst) of 10"; err == nil || err.Error() != want {
+	if want := "rate limit exceeded for alice/gpt-4: rpm; never fits: 11 rpm is above the capacity (burst) of 10"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	body, err := json.Marshal(err)
@@ -237,7 +239,7 @@ func TestPublicRefusalNamesNoOtherEntity(t *testing.T) {
 	}{
 		{"only the parent", rpm(54_321), "Rate limit exceeded for alice/gpt-4. Retry after 1.7s", false},
 		{"only the parent, forever", rpm(90_000), "Rate limit exceeded for alice/gpt-4. Never fits: the request is above a capacity (burst)", true},
-		{"both", tpm(100).And("rpm", 54_321), "Rate limit exceeded for alice/gpt-4: [tpm]. Retry after 60.0s", false},
+		{"both", tpm(100).And("rpm", 54_321), "Rate limit exceeded for alice/gpt-4: tpm (100 requested, 0 of 100 left). Retry after 1m", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := start(t, limiter.PerMinute("rpm", 100_000), limiter.PerMinute("tpm", 100))
@@ -264,5 +266,23 @@ func TestPublicRefusalNamesNoOtherEntity(t *testing.T) {
 				t.Error(string(body))
 			}
 		})
+	}
+}
+
+// TestRefusalOfMoneyReadsAsMoney checks that people read dollars, and programs
+// both dollars and millionths.
+func TestRefusalOfMoneyReadsAsMoney(t *testing.T) {
+	budget := limiter.Quota("spend", 50_000_000, limiter.EveryMonth)
+	ex := &limiter.ExceededError{Decision: limiter.Decision{Statuses: []limiter.Status{{
+		Entity: "alice", Resource: resource, Limit: budget, Available: -1_250_000, Requested: 40_000, Exceeded: true, RetryAfter: 20 * 24 * time.Hour,
+	}}}}
+	if want := "rate limit exceeded for alice/gpt-4: spend ($0.04 requested, $1.25 in debt); retry after 20d"; ex.Error() != want {
+		t.Errorf("got  %v\nwant %s", ex, want)
+	}
+	body, err := json.Marshal(ex)
+	check(t, err)
+	if want := `"available":-1250000,"requested":40000,"exceeded":true,"retry_after_seconds":1728000,` +
+		`"dollars":{"capacity":50,"available":-1.25,"requested":0.04}}`; !strings.Contains(string(body), want) {
+		t.Errorf("%s lacks %s", body, want)
 	}
 }

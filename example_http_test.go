@@ -53,6 +53,6 @@ func ExampleExceededError_Public() {
 	// Output:
 	// 200 ""
 	// 200 ""
-	// 429 "31"
-	// {"error":"rate_limit_exceeded","message":"Rate limit exceeded for key-abc/gpt-4. Retry after 30.0s","retry_after_seconds":30.001,"retry_after_ms":30001,"limits":[{"entity_id":"key-abc","resource":"gpt-4","limit_name":"rpm","capacity":100,"refill_amount":100,"refill_period_seconds":60,"available":98,"requested":1,"exceeded":false,"retry_after_seconds":0}]}
+	// 429 "30"
+	// {"error":"rate_limit_exceeded","message":"Rate limit exceeded for key-abc/gpt-4. Retry after 30s","retry_after_seconds":30.001,"retry_after_ms":30001,"limits":[{"entity_id":"key-abc","resource":"gpt-4","limit_name":"rpm","capacity":100,"refill_amount":100,"refill_period_seconds":60,"available":98,"requested":1,"exceeded":false,"retry_after_seconds":0}]}
 }

@@ -45,7 +45,7 @@ func ExampleLease_Adjust() {
 	fmt.Println(err)
 	// Output:
 	// tpm=-400
-	// rate limit exceeded for key-abc/gpt-4: [tpm]; retry after 54.0s
+	// rate limit exceeded for key-abc/gpt-4: tpm (500 requested, 400 in debt); retry after 54s
 }
 
 // A stream takes its tokens in steps and stops when a limit refuses. The bucket
@@ -67,7 +67,7 @@ func ExampleLease_Consume() {
 	_ = lease.Commit(ctx)
 	fmt.Println(lease.Consumed())
 	// Output:
-	// rate limit exceeded for key-abc/gpt-4: [tpm]; retry after 9.0s
+	// rate limit exceeded for key-abc/gpt-4: tpm (250 requested, 100 of 1000 left); retry after 9s
 	// tpm=900
 }
 

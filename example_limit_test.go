@@ -32,9 +32,9 @@ func ExampleWithin() {
 		fmt.Println(limit, "admitted", admitted)
 	}
 	// Output:
-	// tpm 10000/1m admitted 19980
-	// tpm 9000/1m burst 1000 admitted 9980
-	// tpm 6000/1m burst 4000 admitted 9990
+	// tpm 10000/min admitted 19980
+	// tpm 9000/min burst 1000 admitted 9980
+	// tpm 6000/min burst 4000 admitted 9990
 }
 
 func ExampleParseLimit() {
@@ -47,9 +47,9 @@ func ExampleParseLimit() {
 		fmt.Println(limit)
 	}
 	// Output:
-	// rpm 100/1m
-	// tpm 10000/1m burst 15000
-	// tpm 9000/1m burst 1000
-	// images 50/12h
+	// rpm 100/min
+	// tpm 10000/min burst 15000
+	// tpm 9000/min burst 1000
+	// images 50/12hour
 	// invalid limit "rpm:many"
 }

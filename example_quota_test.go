@@ -54,9 +54,9 @@ func ExampleLimit_Shadow() {
 		}
 	}
 	// Output:
-	// tpm 1000/1m shadow would refuse: false
-	// tpm 1000/1m shadow would refuse: false
-	// tpm 1000/1m shadow would refuse: true
+	// tpm 1000/min shadow would refuse: false
+	// tpm 1000/min shadow would refuse: false
+	// tpm 1000/min shadow would refuse: true
 }
 
 // A key that leaked stops at once, and open leases settle.

@@ -96,8 +96,8 @@ func ExampleOptions_limits() {
 	d, _ = lim.Explain(ctx, look)
 	fmt.Println(d.Statuses[0].Limit, d.Statuses[0].Source)
 	// Output:
-	// rpm 60/1m default
-	// rpm 100/1m resource
+	// rpm 60/min default
+	// rpm 100/min resource
 }
 
 // brokenStore is a store in an outage.
@@ -189,7 +189,7 @@ func ExampleRateLimiter_CreateEntity() {
 	fmt.Println(err)
 	// Output:
 	// <nil>
-	// rate limit exceeded for project-1/gpt-4: [rpm]; retry after 12.0s
+	// rate limit exceeded for project-1/gpt-4: rpm (2 requested, 1 of 5 left); retry after 12s
 }
 
 // Request.Limits replaces the stored limits for one call.
@@ -204,7 +204,7 @@ func ExampleRequest_limits() {
 	}
 	// Output:
 	// <nil>
-	// rate limit exceeded for trial-7/gpt-4: [rpm]; retry after 12.0s
+	// rate limit exceeded for trial-7/gpt-4: rpm (3 requested, 2 of 5 left); retry after 12s
 }
 
 func ExampleRateLimiter_UsageSummary() {

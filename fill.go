@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // Reset fills the named limits of the bucket of an entity and a resource, or all
@@ -66,6 +67,9 @@ func (l *RateLimiter) fill(ctx context.Context, action string, f Fill, details m
 	}
 	f.Defaults = l.defaults
 	err = callStore(ctx, "fill", f.Entity, f.Resource, func() (err error) { done, err = l.repo.Fill(ctx, l.now(), f, ev); return err })
+	if done && err == nil {
+		l.queues.filled(namespaceID(l.repo, ""), &f, time.Now())
+	}
 	return done, err
 }
 

@@ -12,7 +12,11 @@ import (
 // nil or zero Lease has ended. All methods are safe for concurrent use.
 //
 // No account gets back more than it paid under the lease, even if the entity, its
-// parent, its limits or its buckets changed in between.
+// parent, its limits or its buckets changed in between. A bucket that was deleted
+// and created again gets nothing. There is one exception, on DynamoDB: a bucket that
+// the Python library created, that no locked write of this library has reached, and
+// that another process deletes and creates again gets what the lease gives back, up
+// to its capacity.
 //
 // Under [Allow], Commit, Rollback, Flush and Consume return no error in an outage;
 // Outage returns it.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -78,8 +80,7 @@ func (h *history) took(amounts limiter.Amounts) {
 	}
 }
 
-// consume records the amounts that accounts pay. It drops the amounts of limits
-// that an account has lost.
+// consume records the amounts that accounts pay.
 func (h *history) consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	out, err := h.store.Repository.Consume(ctx, now, charge)
 	if err != nil || !out.Admitted {
@@ -89,12 +90,14 @@ func (h *history) consume(ctx context.Context, now time.Time, charge limiter.Cha
 		if b.Account == nil {
 			continue
 		}
-		before, now := h.paid[b.Account.Ref], map[string]int64{}
+		now := map[string]int64{}
+		maps.Copy(now, h.paid[b.Account.Ref])
 		for _, l := range b.Account.Limits {
-			now[l.Name] = before[l.Name] + charge.Amounts.Get(l.Name)
+			now[l.Name] += charge.Amounts.Get(l.Name)
 		}
 		for _, limit := range []string{"rpm", "tpm"} {
-			if _, has := now[limit]; !has && role == "self" {
+			has := slices.ContainsFunc(b.Account.Limits, func(l limiter.Limit) bool { return l.Name == limit })
+			if !has && role == "self" {
 				h.lacks[limit] = true
 			}
 		}

@@ -161,9 +161,9 @@ func TestReleaseOfLimitsThatNotAllAccountsHave(t *testing.T) {
 	})
 }
 
-// TestLimitThatLeftIsNotGivenBack checks that nothing is given back for a limit
-// that the account has lost, since it starts full if it returns.
-func TestLimitThatLeftIsNotGivenBack(t *testing.T) {
+// TestLimitThatLeftIsGivenBack checks that a limit that the account has lost, and
+// that returned before it was full, gets back what it paid.
+func TestLimitThatLeftIsGivenBack(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 1000))
 	lease := w.take(t, alice, rpm(1).And("tpm", 400))
 	check(t, w.SetSystemDefaults(bg, limiter.PerMinute("rpm", 100)))
@@ -176,12 +176,37 @@ func TestLimitThatLeftIsNotGivenBack(t *testing.T) {
 	}
 	check(t, lease.Release(tpm(300)))
 	check(t, lease.Flush(bg))
-	w.wantLeft(t, alice, "tpm", 500)
+	w.wantLeft(t, alice, "tpm", 400)
 	check(t, lease.Adjust(tpm(20)))
 	check(t, lease.Flush(bg))
-	w.wantLeft(t, alice, "tpm", 480)
+	w.wantLeft(t, alice, "tpm", 380)
 	check(t, lease.Rollback(bg))
 	w.wantLeft(t, alice, "tpm", 500)
+}
+
+// TestLimitThatLeftOwesWhatIsTakenLate checks that a lease whose last Consume found a
+// limit gone still charges it, whether the bucket remembers the limit, has forgotten it,
+// or has been replaced.
+func TestLimitThatLeftOwesWhatIsTakenLate(t *testing.T) {
+	both := []limiter.Limit{limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 1000)}
+	for name, idle := range map[string]time.Duration{"remembered": 0, "forgotten": time.Minute, "replaced": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, both...)
+			w.family(t)
+			lease := w.take(t, alice, tpm(1000))
+			check(t, w.SetSystemDefaults(bg, both[0]))
+			w.take(t, alice, rpm(1))
+			w.clock.pass(idle)
+			check(t, lease.Consume(bg, rpm(1)))
+			check(t, lease.Used("tpm", 4000))
+			check(t, lease.Commit(bg))
+			check(t, w.SetSystemDefaults(bg, both...))
+			w.refuse(t, tpm(0))
+			want := -3000 + min(1000, 1000*int64(idle/time.Minute)) // a minute fills what the acquire took
+			w.wantLeft(t, alice, "tpm", want)
+			w.wantLeft(t, project, "tpm", want)
+		})
+	}
 }
 
 // TestReleaseOfMoreThanTheLeaseHolds checks that giving back more than the lease

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -57,7 +58,7 @@ func (l *Lease) adjust(amounts Amounts) error {
 	held := l.held()
 	for limit, n := range amounts.All() {
 		if !l.hasLimit(limit) {
-			return invalid("limit", limit, "is not a limit of this lease")
+			return unknown("limit", limit, "is not a limit of this lease")
 		}
 		value := limit + "=" + strconv.FormatInt(n, 10)
 		if have := held.Get(limit); n < 0 && bucket.Add(have, n) < 0 {
@@ -155,15 +156,14 @@ func (g *ledger) recordConsume(amounts Amounts, buckets []Bucket) {
 	g.taken = g.taken.plus(amounts)
 }
 
-// record adds amounts to the entry of an account and updates its description. It
-// drops the amounts of limits that the account has lost, since such a limit
-// starts full if it returns.
+// record adds amounts to the entry of an account and updates its description. An
+// account that has lost a limit gets an entry of its own: the earlier one knows the limit.
 func (g *ledger) record(account *Account, amounts Amounts, spared bool) {
 	for i := range g.entries {
 		e := &g.entries[i]
-		if e.spared == spared && e.account.Entity == account.Entity && e.account.Resource == account.Resource && e.account.Ref == account.Ref {
+		if e.spared == spared && e.account.sameBucket(account) && e.account.Ref == account.Ref && account.hasAll(e.account.Limits) {
 			e.account, e.past = account, false
-			e.stored = e.stored.forLimits(account.Limits).plus(amounts)
+			e.stored = e.stored.plus(amounts)
 			return
 		}
 	}
@@ -172,22 +172,58 @@ func (g *ledger) record(account *Account, amounts Amounts, spared bool) {
 	}
 }
 
-// split divides due among the entries, by index. Every current account with the
-// limit pays a positive amount. A negative amount goes back to the accounts that
+func (a *Account) sameBucket(b *Account) bool {
+	return a.Entity == b.Entity && a.Resource == b.Resource
+}
+
+// hasAll reports whether the account has limits of these names.
+func (a *Account) hasAll(limits []Limit) bool {
+	return !slices.ContainsFunc(limits, func(l Limit) bool { return !hasLimit(a.Limits, l.Name) })
+}
+
+// payer returns the account that pays more of a limit for a current one: itself or, if
+// the limit has left, the latest that had it. It returns nil if none had it.
+func (g *ledger) payer(current *Account, limit string) *Account {
+	if hasLimit(current.Limits, limit) {
+		return current
+	}
+	for _, e := range slices.Backward(g.entries) {
+		if e.account.sameBucket(current) && hasLimit(e.account.Limits, limit) {
+			return e.account
+		}
+	}
+	return nil
+}
+
+// takes adds an amount of a limit to the parts of the entries that pay it.
+func (g *ledger) takes(parts []Amounts, limit string, n int64) {
+	for _, current := range g.entries {
+		if current.past || current.spared {
+			continue
+		}
+		payer := g.payer(current.account, limit)
+		for i := range g.entries {
+			if e := &g.entries[i]; e.account == payer && g.paysMore(e, limit) {
+				parts[i] = parts[i].And(limit, n)
+			}
+		}
+	}
+}
+
+// split divides due among the entries, by index. Every current account that has or had
+// the limit pays a positive amount. A negative amount goes back to the accounts that
 // paid, at most as much as each paid: first to the current account, then to past
 // ones, latest first. The entity and its parents are handled separately.
 func (l *Lease) split(due Amounts) []Amounts {
 	parts := make([]Amounts, len(l.entries))
 	for limit, n := range due.All() {
+		if n > 0 {
+			l.takes(parts, limit, n)
+			continue
+		}
 		var given [2]int64
 		for _, i := range l.payOrder() {
 			e := &l.entries[i]
-			if n > 0 {
-				if !e.past && hasLimit(e.account.Limits, limit) && l.paysMore(e, limit) {
-					parts[i] = parts[i].And(limit, n)
-				}
-				continue
-			}
 			role := 0
 			if e.account.Entity != l.self.Account.Entity {
 				role = 1
@@ -277,11 +313,10 @@ func (g *ledger) undo() []Credit {
 	return g.credits(parts, true)
 }
 
-// recordPaid adds the parts with one sign to the entries, as far as their
-// accounts have the limits.
+// recordPaid adds the parts with one sign to the entries.
 func (g *ledger) recordPaid(parts []Amounts, sign func(Amounts) Amounts) {
 	for i, part := range parts {
 		e := &g.entries[i]
-		e.stored = e.stored.plus(sign(part).forLimits(e.account.Limits))
+		e.stored = e.stored.plus(sign(part))
 	}
 }

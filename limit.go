@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // Limit is a token bucket. It holds Capacity tokens, starts full, and gains Refill
@@ -128,36 +129,24 @@ func validLimits(limits []Limit) error {
 	return nil
 }
 
-// String formats l like "tpm 10000/1m burst 15000", "tokens 1000000@month" or
-// "spend 500@day:Europe/Berlin", with " shadow" at the end of a shadow limit. It
-// omits a burst that equals the refill.
+// String formats l like "tpm 10000/min burst 15000", "tokens 1000000@month" or
+// "spend $50.00@day:Europe/Berlin", with " shadow" at the end of a shadow limit.
+// It omits a burst that equals the refill.
 func (l Limit) String() string {
-	s := fmt.Sprintf("%s %d/%s", l.Name, l.Refill, shortPeriod(l.Period))
+	s := l.Name + " " + figure.Amount(l.Name, l.Refill) + "/" + figure.Period(l.Period)
 	switch {
 	case l.Window != 0:
-		s = fmt.Sprintf("%s %d@%s", l.Name, l.Capacity, l.Window)
+		s = l.Name + " " + figure.Amount(l.Name, l.Capacity) + "@" + l.Window.String()
 		if l.Zone != "" {
 			s += ":" + l.Zone
 		}
 	case l.Capacity != l.Refill:
-		s += fmt.Sprintf(" burst %d", l.Capacity)
+		s += " burst " + figure.Amount(l.Name, l.Capacity)
 	}
 	if l.IsShadow {
 		s += " shadow"
 	}
 	return s
-}
-
-func shortPeriod(d time.Duration) string {
-	for _, unit := range []struct {
-		size time.Duration
-		name string
-	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}} {
-		if d >= unit.size && d%unit.size == 0 {
-			return strconv.FormatInt(int64(d/unit.size), 10) + unit.name
-		}
-	}
-	return d.String()
 }
 
 type limitJSON struct {

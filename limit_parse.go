@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 const limitForms = "a limit is NAME:RATE[/PERIOD][:BURST], or NAME:RATE[/PERIOD]:within[=BURST] for at most RATE in every PERIOD, " +
 	"where PERIOD is sec, min, hour or day, or several such as 5min, and a minute if left out; " +
 	"a quota is NAME:CAPACITY@WINDOW[:ZONE], where WINDOW is hour, day, week, month or year; :shadow at the end of either makes it a shadow limit; " +
-	"for example rpm:100, tpm:10000/min:15000, tpm:10000/min:within, images:50/12hour, tokens:1000000@month or spend:50000000@day:Europe/Berlin"
+	"numbers may end in k, M, G or T, and limits named spend count dollars; " +
+	"for example rpm:100, tpm:10k/min:15k, tpm:10000/min:within, images:50/12hour, tokens:1M@month or spend:$50@month:Europe/Berlin"
 
 // ParseLimit parses a limit in the form of the command line and of manifests:
 //
@@ -22,8 +24,13 @@ const limitForms = "a limit is NAME:RATE[/PERIOD][:BURST], or NAME:RATE[/PERIOD]
 //	tpm:10000/min:within         Within("tpm", 10_000, time.Minute)
 //	tpm:10000/min:within=2000    WithinBurst("tpm", 10_000, 2_000, time.Minute)
 //	tokens:1000000@month         Quota("tokens", 1_000_000, EveryMonth)
-//	spend:500@day:Europe/Berlin  Quota("spend", 500, EveryDay).In("Europe/Berlin")
+//	tpm:10k/min                  PerMinute("tpm", 10_000)
+//	spend:$50@day:Europe/Berlin  Quota("spend", 50_000_000, EveryDay).In("Europe/Berlin")
 //	rpm:100:shadow               PerMinute("rpm", 100).Shadow()
+//
+// A number may end in k, M, G or T, for thousands, millions, thousands of millions
+// and millions of millions; K is the same as k.
+// Dollars are for limits that count money: see [Limit.IsMoney].
 //
 // The period is sec, min, hour or day, with an optional count. The error is an
 // *[InvalidError] whose reason lists the forms.
@@ -73,30 +80,37 @@ func parseRate(parts []string) (limit Limit, why string) {
 			return limit, fmt.Sprintf("its period %q is not valid", truncate(unit))
 		}
 	}
-	n, why := parseTokens("rate", rate)
+	n, why := parseTokens(parts[0], "rate", rate)
 	if why != "" || len(parts) == 2 {
 		return Custom(parts[0], n, n, period), why
 	}
 	word, burst, hasBurst := strings.Cut(parts[2], "=")
 	switch {
 	case word != "within":
-		capacity, why := parseTokens("burst", parts[2])
+		capacity, why := parseTokens(parts[0], "burst", parts[2])
 		return Custom(parts[0], capacity, n, period), why
 	case !hasBurst:
 		return Within(parts[0], n, period), ""
 	}
-	capacity, why := parseTokens("burst", burst)
+	capacity, why := parseTokens(parts[0], "burst", burst)
 	if why == "" && capacity > n {
-		why = fmt.Sprintf("its burst %d is above %d, the most that its period allows", capacity, n)
+		why = fmt.Sprintf("its burst %s is above %s, the most that its period allows", figure.Amount(parts[0], capacity), figure.Amount(parts[0], n))
 	}
 	return WithinBurst(parts[0], n, capacity, period), why
 }
 
-// parseTokens parses a number of tokens in decimal digits.
-func parseTokens(what, text string) (n int64, why string) {
-	n, ok := parseCount(text)
-	if !ok || n > bucket.MaxTokens {
-		return 0, fmt.Sprintf("its %s %q is not a whole number from 1 to %d", what, truncate(text), int64(bucket.MaxTokens))
+// parseTokens parses a number of tokens of the limit name.
+func parseTokens(name, what, text string) (n int64, why string) {
+	n, why = figure.Parse(name, text)
+	switch {
+	case why != "":
+	case n < 1 && figure.IsMoney(name):
+		why = "is not above $0; put dollars in quotes for a shell"
+	case n < 1 || n > bucket.MaxTokens:
+		why = fmt.Sprintf("is not from 1 to %d", int64(bucket.MaxTokens))
+	}
+	if why != "" {
+		return 0, fmt.Sprintf("its %s %q %s", what, truncate(text), truncateTo(why, maxPrinted))
 	}
 	return n, ""
 }

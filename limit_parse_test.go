@@ -32,6 +32,12 @@ func TestParseLimit(t *testing.T) {
 		"tpm:10000/min:within=10000":    limiter.WithinBurst("tpm", 10_000, 10_000, time.Minute),
 		"x:9223372036854775/sec:within": limiter.Within("x", most, time.Second),
 		"x:1/day:within":                limiter.Within("x", 1, 24*time.Hour),
+		"tpm:10k/min:1.5M":              limiter.PerMinute("tpm", 10_000).WithBurst(1_500_000),
+		"tpm:10k:within=2k":             limiter.WithinBurst("tpm", 10_000, 2000, time.Minute),
+		"tokens:1M@month":               limiter.Quota("tokens", 1_000_000, limiter.EveryMonth),
+		"spend:$50@month":               limiter.Quota("spend", 50_000_000, limiter.EveryMonth),
+		"spend:50@month":                limiter.Quota("spend", 50, limiter.EveryMonth),
+		"spend_daily:$0.50/day:$1.25":   limiter.PerDay("spend_daily", 500_000).WithBurst(1_250_000),
 	} {
 		if got, err := limiter.ParseLimit(text); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)
@@ -46,12 +52,29 @@ func TestParseLimitRefusesBadForms(t *testing.T) {
 		"rpm:1/min:2:3", "rpm:1/ min", "1rpm:5", "r pm:5", "rpm#:5", "rpm:9223372036854775808", "rpm:9223372036854775807",
 		"rpm:9223372036854776", "rpm:1/9223372036854775807day", "resource:5", strings.Repeat("a", 65) + ":5",
 		"rpm:10/min:within=", "rpm:10/min:within=0", "rpm:10/min:within=11", "rpm:10/min:within=x", "rpm:10/min:Within", "rpm:10/min:within:2",
+		"rpm:1m", "rpm:1,000", "rpm:$5", "spend:$", "spend:$0@month", "spend:0@month", "spend:@month", "spend:$1,000@month", "spend:50$@month",
 		"rpm:0/min:within", "rpm:9223372036854776/min:within", "rpm:1/9223372036sec:within", "within:10/min:within=1=1",
 	} {
 		_, err := limiter.ParseLimit(text)
 		bad := invalid(t, err, "limit")
 		if !strings.Contains(bad.Reason, "a limit is NAME:RATE[/PERIOD][:BURST]") {
 			t.Errorf("%q: %v; the accepted forms are missing", text, err)
+		}
+	}
+}
+
+// TestParseLimitSaysHowToSpellNumbers checks the reasons for slips that people
+// make, such as dollars that a shell took for a variable.
+func TestParseLimitSaysHowToSpellNumbers(t *testing.T) {
+	for text, want := range map[string]string{
+		"rpm:10m":        `its rate "10m" must be spelled 10M`,
+		"tpm:1:10,000":   `its burst "10,000" must be spelled 10000`,
+		"tokens:$5@day":  `its capacity "$5" is in dollars, but tokens does not count money`,
+		"spend:0@month":  `its capacity "0" is not above $0; put dollars in quotes for a shell`,
+		"spend:.5@month": `its capacity ".5" must be dollars such as $50 or $0.25, in quotes for a shell`,
+	} {
+		if _, err := limiter.ParseLimit(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %s", text, err, want)
 		}
 	}
 }

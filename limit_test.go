@@ -27,14 +27,14 @@ func TestLimitFactories(t *testing.T) {
 
 func TestLimitReadsLikeASentence(t *testing.T) {
 	for want, l := range map[string]limiter.Limit{
-		"tpm 10000/1m burst 15000": limiter.PerMinute("tpm", 10_000).WithBurst(15_000),
-		"rpm 100/1m":               limiter.PerMinute("rpm", 100),
-		"rps 3/1s":                 limiter.PerSecond("rps", 3),
-		"rph 3/1h":                 limiter.PerHour("rph", 3),
-		"rpd 3/1d":                 limiter.PerDay("rpd", 3),
-		"x 2/90s burst 1":          limiter.Custom("x", 1, 2, 90*time.Second),
-		"x 2/7d":                   limiter.Custom("x", 2, 2, 7*24*time.Hour),
-		"x 2/1.5s":                 limiter.Custom("x", 2, 2, 1500*time.Millisecond),
+		"tpm 10000/min burst 15000": limiter.PerMinute("tpm", 10_000).WithBurst(15_000),
+		"rpm 100/min":               limiter.PerMinute("rpm", 100),
+		"rps 3/sec":                 limiter.PerSecond("rps", 3),
+		"rph 3/hour":                limiter.PerHour("rph", 3),
+		"rpd 3/day":                 limiter.PerDay("rpd", 3),
+		"x 2/90sec burst 1":         limiter.Custom("x", 1, 2, 90*time.Second),
+		"x 2/7day":                  limiter.Custom("x", 2, 2, 7*24*time.Hour),
+		"x 2/1.5s":                  limiter.Custom("x", 2, 2, 1500*time.Millisecond),
 	} {
 		if got := l.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -100,8 +100,8 @@ type ResourceCapacity struct {
 	Entities         []Status // the summands, ordered by entity ID
 }
 
-// Utilization returns the used share of Total in percent. It is above 100 in
-// debt, and 0 if Total is 0.
+// Utilization returns the share of Total that is missing, in percent. It is above
+// 100 in debt, and 0 if Total is 0.
 func (c ResourceCapacity) Utilization() float64 {
 	if c.Total <= 0 {
 		return 0

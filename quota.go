@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // Calendar is the length of a quota's window. The zero Calendar is none.
@@ -65,6 +66,11 @@ func (l Limit) In(zone string) Limit {
 // IsQuota reports whether l is a quota, and not a rate.
 func (l Limit) IsQuota() bool { return l.Window != 0 }
 
+// IsMoney reports whether l counts money, in millionths of a dollar: its name is
+// spend, or begins with spend and one of "_", "." and "-", such as spend_daily.
+// Texts show its amounts in dollars. Stores and charges treat it like any other.
+func (l Limit) IsMoney() bool { return figure.IsMoney(l.Name) }
+
 // Shadow returns l as a shadow limit: it is judged, counted and reported, and it
 // never refuses. A charge that it does not cover leaves its balance alone, so that
 // its numbers are the same as if it were enforced.
@@ -106,7 +112,8 @@ func (l Limit) validateWindow() error {
 		if right := spellZone(l.Zone); right != "" {
 			return invalid("zone", l.Zone, fmt.Sprintf("must be spelled %q", right))
 		}
-		return invalid("zone", l.Zone, `is not known here; give an IANA name such as "Europe/Berlin", and import time/tzdata where the system has no zone data`)
+		return unknown("zone", l.Zone, `is not known here; give an IANA name such as "Europe/Berlin", `+
+			"and import time/tzdata where the system has no zone data")
 	}
 	return nil
 }
@@ -133,7 +140,7 @@ func spellZone(zone string) string {
 // they have no valid form.
 func parseQuota(name, text, zone string) (limit Limit, why string) {
 	count, window, _ := strings.Cut(text, "@")
-	n, why := parseTokens("capacity", count)
+	n, why := parseTokens(name, "capacity", count)
 	if why != "" {
 		return limit, why
 	}

@@ -89,10 +89,10 @@ func TestQuotaIsBadInput(t *testing.T) {
 
 func TestQuotaReadsLikeASentence(t *testing.T) {
 	for want, l := range map[string]limiter.Limit{
-		"tokens 1000000@month":        monthly,
-		"spend 500@day:Europe/Berlin": limiter.Quota("spend", 500, limiter.EveryDay).In("Europe/Berlin"),
-		"tokens 1000000@month shadow": monthly.Shadow(),
-		"rpm 100/1m burst 9 shadow":   limiter.PerMinute("rpm", 100).WithBurst(9).Shadow(),
+		"tokens 1000000@month":          monthly,
+		"spend $0.50@day:Europe/Berlin": limiter.Quota("spend", 500_000, limiter.EveryDay).In("Europe/Berlin"),
+		"tokens 1000000@month shadow":   monthly.Shadow(),
+		"rpm 100/min burst 9 shadow":    limiter.PerMinute("rpm", 100).WithBurst(9).Shadow(),
 	} {
 		if got := l.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)

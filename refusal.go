@@ -2,10 +2,12 @@ package limiter
 
 import (
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // ExceededError reports that a limit does not cover its amount. Nothing was
@@ -16,8 +18,8 @@ type ExceededError struct {
 	Decision Decision // the status of every limit of the entity and of its parent
 }
 
-// Error names the entity and resource with the longest wait, every exceeded
-// limit, and when to retry, or why no retry helps.
+// Error names the entity and resource with the longest wait, every exceeded limit
+// with its amounts, and when to retry, or why no retry helps.
 func (e *ExceededError) Error() string {
 	p := e.Decision.Primary()
 	what, advice := describeRefusal(p.Entity, p.Resource, e.Decision.Violations(), e.Decision)
@@ -30,22 +32,30 @@ func (e *ExceededError) Is(target error) bool {
 }
 
 // RetryAfterHeader returns the value of an HTTP Retry-After header: whole
-// seconds, rounded up, at least "1". It returns "" if the request never fits;
-// the response must not have the header then.
+// seconds, rounded up, at least "1". A wait of a whole number of seconds is not
+// rounded up for the millisecond that RetryAfter adds. RetryAfterHeader returns ""
+// if the request never fits; the response must not have the header then.
 func (e *ExceededError) RetryAfterHeader() string {
 	if e.Decision.NeverFits() {
 		return ""
 	}
-	wait := e.Decision.RetryAfter()
-	seconds := wait / time.Second
-	if wait%time.Second > 0 || seconds == 0 {
-		seconds++
+	seconds := int64(1)
+	for i := range e.Decision.Statuses {
+		if s := &e.Decision.Statuses[i]; s.Exceeded {
+			seconds = max(seconds, bucket.Seconds(ceilMillis(s.RetryAfter), s.Limit.rate()))
+		}
 	}
-	return strconv.FormatInt(int64(seconds), 10)
+	return strconv.FormatInt(seconds, 10)
+}
+
+// ceilMillis returns d in whole milliseconds, rounded up.
+func ceilMillis(d time.Duration) int64 {
+	return int64(d/time.Millisecond) + min(1, int64(d%time.Millisecond))
 }
 
 // MarshalJSON encodes the whole refusal: error, message, retry_after_seconds,
-// retry_after_ms and limits, with never_fits if waiting does not help. It
+// retry_after_ms and limits, with never_fits if waiting does not help. A limit of
+// money has its numbers in dollars besides, as dollars. It
 // includes the ID, capacity and balance of the parent; send
 // [ExceededError.Public] to clients.
 func (e *ExceededError) MarshalJSON() ([]byte, error) {
@@ -118,8 +128,8 @@ func (r PublicRefusal) MarshalJSON() ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// refusalMessage returns the message of a refusal in JSON, in the wording of the
-// Python library.
+// refusalMessage returns the message of a refusal in JSON, which begins as that of
+// the Python library.
 func refusalMessage(entity, resource string, violations []Status, d Decision) string {
 	what, advice := describeRefusal(entity, resource, violations, d)
 	return "Rate limit exceeded for " + what + ". " + strings.ToUpper(advice[:1]) + advice[1:]
@@ -130,42 +140,74 @@ func refusalMessage(entity, resource string, violations []Status, d Decision) st
 // violations, since others may belong to the parent.
 func describeRefusal(entity, resource string, violations []Status, d Decision) (what, advice string) {
 	what = entity + "/" + resource
-	if len(violations) > 0 {
-		names := make([]string, len(violations))
-		for i, s := range violations {
-			names[i] = s.Limit.Name
+	for i, s := range violations {
+		separator := ", "
+		if i == 0 {
+			separator = ": "
 		}
-		what += ": [" + strings.Join(names, ", ") + "]"
+		what += separator + describeViolation(s)
 	}
 	if !d.NeverFits() {
-		return what, fmt.Sprintf("retry after %.1fs", d.RetryAfter().Seconds())
+		return what, "retry after " + figure.Wait(d.RetryAfter())
 	}
 	for _, s := range violations {
 		if s.NeverFits {
-			return what, fmt.Sprintf("never fits: %d %s is above the capacity (burst) of %d", s.Requested, s.Limit.Name, s.Limit.Capacity)
+			return what, "never fits: " + s.amount(s.Requested) + " " + s.Limit.Name + " is above the capacity (burst) of " + s.amount(s.Limit.Capacity)
 		}
 	}
 	return what, "never fits: the request is above a capacity (burst)"
 }
 
+// describeViolation returns an exceeded limit with what was requested and what is
+// left, which do not matter if the request never fits.
+func describeViolation(s Status) string {
+	if s.NeverFits {
+		return s.Limit.Name
+	}
+	left := s.amount(s.Available) + " of " + s.amount(s.Limit.Capacity) + " left"
+	if s.Available < 0 {
+		left = s.amount(bucket.Sub(0, s.Available)) + " in debt"
+	}
+	return s.Limit.Name + " (" + s.amount(s.Requested) + " requested, " + left + ")"
+}
+
+// amount formats an amount of the limit.
+func (s Status) amount(n int64) string { return figure.Amount(s.Limit.Name, n) }
+
 // refusalCode is the "error" field of every refusal in JSON.
 const refusalCode = "rate_limit_exceeded"
 
 type statusJSON struct {
-	Entity      string  `json:"entity_id"`
-	Resource    string  `json:"resource"`
-	Limit       string  `json:"limit_name"`
-	Capacity    int64   `json:"capacity"`
-	Refill      int64   `json:"refill_amount"`
-	Seconds     int64   `json:"refill_period_seconds"`
-	Window      string  `json:"window,omitempty"`
-	Zone        string  `json:"zone,omitempty"`
-	Shadow      bool    `json:"shadow,omitempty"`
-	Available   int64   `json:"available"`
-	Requested   int64   `json:"requested"`
-	Exceeded    bool    `json:"exceeded"`
-	WouldRefuse bool    `json:"would_refuse,omitempty"`
-	RetryAfter  float64 `json:"retry_after_seconds"`
+	Entity      string     `json:"entity_id"`
+	Resource    string     `json:"resource"`
+	Limit       string     `json:"limit_name"`
+	Capacity    int64      `json:"capacity"`
+	Refill      int64      `json:"refill_amount"`
+	Seconds     int64      `json:"refill_period_seconds"`
+	Window      string     `json:"window,omitempty"`
+	Zone        string     `json:"zone,omitempty"`
+	Shadow      bool       `json:"shadow,omitempty"`
+	Available   int64      `json:"available"`
+	Requested   int64      `json:"requested"`
+	Exceeded    bool       `json:"exceeded"`
+	WouldRefuse bool       `json:"would_refuse,omitempty"`
+	RetryAfter  float64    `json:"retry_after_seconds"`
+	Dollars     *moneyJSON `json:"dollars,omitempty"`
+}
+
+// moneyJSON holds the numbers of a limit of money in dollars.
+type moneyJSON struct {
+	Capacity  json.Number `json:"capacity"`
+	Available json.Number `json:"available"`
+	Requested json.Number `json:"requested"`
+}
+
+func (s Status) moneyObject() *moneyJSON {
+	if !s.Limit.IsMoney() {
+		return nil
+	}
+	dollars := func(n int64) json.Number { return json.Number(figure.Decimal(n)) }
+	return &moneyJSON{dollars(s.Limit.Capacity), dollars(s.Available), dollars(s.Requested)}
 }
 
 func statusObjects(all []Status) []statusJSON {
@@ -174,6 +216,7 @@ func statusObjects(all []Status) []statusJSON {
 		objects = append(objects, statusJSON{
 			s.Entity, s.Resource, s.Limit.Name, s.Limit.Capacity, s.Limit.Refill, int64(s.Limit.Period / time.Second),
 			s.Limit.Window.String(), s.Limit.Zone, s.Limit.IsShadow, s.Available, s.Requested, s.Exceeded, s.WouldRefuse, seconds(s.RetryAfter),
+			s.moneyObject(),
 		})
 	}
 	return objects

@@ -48,24 +48,29 @@ type BucketStore interface {
 	// nil error.
 	//
 	// A missing bucket starts full. Consume first updates a bucket to changed
-	// limits: new limits start full, removed limits go, and a lower capacity
-	// clamps the balance. Refill and charge use the same now. A now before the
-	// bucket's own time counts as that time.
+	// limits: new limits start full, and a lower capacity clamps the balance. A
+	// removed limit leaves: the bucket remembers it until it is full, and it comes
+	// back with what it has. A bucket whose limits were replaced does not expire, and
+	// forgets none, before those would have been full. Refill and charge use the same now. A now
+	// before the bucket's own time counts as that time.
 	//
 	// A quota gains its capacity, up to the capacity, for each boundary after the
 	// window that its tokens belong to. It depends on now and that window alone,
 	// not on the bucket's own time. The window never goes back: a now before it
 	// counts as its start. A new quota, and one with another window or zone,
 	// belongs to the current window, and keeps the tokens it had under another
-	// window. If that began after now, the new one contains its start. A change of its capacity alone moves its tokens by the difference,
-	// but does not take them below zero.
+	// window, up to its capacity. If that began after now, the new one contains its
+	// start. A change of its capacity alone moves its tokens by the difference,
+	// below zero too. The first boundary after it adds the largest capacity that was
+	// in force in the window, if that is more than the present one.
 	//
 	// A shadow limit never refuses, unless the charge is strict. If it covers its
 	// amount, Consume takes it. Otherwise an admitted charge spares it: the amount
 	// counts as usage, the balance stays, and the count of such charges rises.
 	//
-	// After an error nothing was admitted, but a debit may remain; a credit never
-	// does. The error is a *DisabledError, which comes before every other answer
+	// After an error nothing was admitted. If the context ended, the store gives back
+	// what it finds to be stored, soon or when it is closed. A debit may remain if its
+	// outcome is unknown; a credit never does. The error is a *DisabledError, which comes before every other answer
 	// about limits, an *InvalidError (no account has the limit, or ErrNoLimits), a
 	// *CorruptError, ErrNotFound (the namespace is gone) or ErrClosed. Any other
 	// error is an outage.
@@ -74,12 +79,12 @@ type BucketStore interface {
 	// and writes nothing. The amounts may be empty. It returns the same errors.
 	Peek(ctx context.Context, now time.Time, charge Charge) (Outcome, error)
 	// Credit applies each credit separately, unconditionally and at most once. It
-	// never lifts a balance above the capacity, and skips limits and buckets that
-	// were deleted. A credit for an expired bucket gives nothing back; the bucket
-	// that replaces it pays what the credit takes. If the outcome of a write is
-	// unknown, the store drops a credit that gives back, unless Undo is set and it
-	// can be resent safely, and may resend one that takes. Callers do not retry
-	// after an error; safe retries are the store's job.
+	// never lifts a balance above the capacity, and skips buckets that were deleted.
+	// It gives nothing back to a limit that the bucket no longer remembers, or to an
+	// expired bucket; what it takes, that limit or the bucket's replacement owes. If the
+	// outcome of a write is unknown, the store drops a credit that gives back,
+	// unless Undo is set and it can be resent safely, and may resend one that
+	// takes. Callers do not retry after an error; safe retries are the store's job.
 	Credit(ctx context.Context, now time.Time, credits ...Credit) error
 	// Buckets iterates over the buckets of an entity, of a resource, of both, or
 	// over all if of is the zero Scope, by resource, then entity, with the limits
@@ -87,13 +92,13 @@ type BucketStore interface {
 	Buckets(ctx context.Context, now time.Time, of Scope) iter.Seq2[Bucket, error]
 	// Fill resets the limits of a bucket, or adds tokens to them, and stores ev in
 	// the same write. It first updates the bucket to changed limits, as Consume
-	// does. A missing bucket stays missing, since it starts full. If ev of a reset of
-	// all limits has the detail "limits", Fill stores the names of the limits there.
-	// Fill reports whether it was carried out; it does
-	// nothing and stores no event if the ID of a top-up was used for the bucket
-	// within TopUpLife. It works on a disabled scope too. The error is an
-	// *InvalidError (the bucket lacks a limit, or ErrNoLimits), or the same as for
-	// Consume.
+	// does. A reset of all limits forgets what earlier limits left. A missing
+	// bucket stays missing, since it starts full. If ev of a reset of all limits
+	// has the detail "limits", Fill stores the names of the limits there. Fill
+	// reports whether it was carried out; it does nothing and stores no event if
+	// the ID of a top-up was used for the bucket within TopUpLife. It works on a
+	// disabled scope too. The error is an *InvalidError (the bucket lacks a limit,
+	// or ErrNoLimits), or the same as for Consume.
 	Fill(ctx context.Context, now time.Time, f Fill, ev AuditEvent) (done bool, err error)
 }
 
@@ -125,7 +130,8 @@ type Fill struct {
 // only DeleteSwitch and PurgeNamespace remove it.
 type SwitchStore interface {
 	// SetSwitch turns s.Scope off. If it is off already, SetSwitch replaces the
-	// reason and keeps the time.
+	// reason and keeps the time. A *SwitchDelayedError says that the switch is
+	// stored, although other processes may not apply it yet.
 	SetSwitch(ctx context.Context, s Switch, ev AuditEvent) error
 	// DeleteSwitch turns a scope on, or returns ErrNotFound if it is not off.
 	DeleteSwitch(ctx context.Context, of Scope, ev AuditEvent) error
@@ -153,8 +159,7 @@ type Charge struct {
 	Limits           []Limit // if not nil, replaces the stored limits for this call; valid, in any order
 	// Defaults applies to an account for which no level holds limits; valid, by
 	// name. The bucket keeps its limits that are not in Defaults, because programs
-	// with other defaults may share it, and a limit that is dropped and added
-	// again would start full.
+	// with other defaults may share it.
 	Defaults []Limit
 	Strict   bool // shadow limits refuse as well
 	Late     bool // the work is done: switches do not refuse
@@ -192,6 +197,10 @@ type Detail struct {
 	// to, in Unix milliseconds, and 0 for a rate. It is in the order of
 	// Account.Limits, and nil if no limit is a quota.
 	Starts []int64
+	// Peaks holds for each quota what its next boundary adds, in thousandths: the
+	// largest capacity that was in force in the window. It is 0 if that is the present
+	// capacity. It is in the order of Account.Limits, and nil if all are 0.
+	Peaks []int64
 	// Spared holds for each limit whether the charge spared it, in the order of
 	// Account.Limits. It is nil if it spared none.
 	Spared []bool

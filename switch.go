@@ -40,7 +40,7 @@ func (s Switch) Refuse(entity, resource string) *DisabledError {
 	return &DisabledError{Entity: entity, Resource: resource, Scope: s.Scope, Reason: s.Reason, Since: s.Since}
 }
 
-// maxReason is the length of the longest reason, in bytes.
+// maxReason is the length of the longest reason, in characters.
 const maxReason = 1000
 
 // Disable switches a level off: an entity and a resource, an entity, a resource,
@@ -49,22 +49,27 @@ const maxReason = 1000
 // children that cascade to the entity. Open leases can settle. The reason is for
 // people; it replaces the reason of a level that is off already.
 //
-// Disable takes effect at once in this process and, for an entity, on its existing
-// buckets. Other processes see it at the latest when their caches expire. Services
-// that use the Python library do not know switches.
+// Disable takes effect at once in this process and, for an entity, on its buckets
+// in all processes. Other levels apply in other processes at the latest when their
+// caches expire. If Disable stored the switch but could not mark all buckets of the
+// entity, it returns a *[SwitchDelayedError]. On DynamoDB it also waits for buckets that calls on their
+// way create, about a second. Services that use the Python library do not know
+// switches.
 func (l *RateLimiter) Disable(ctx context.Context, of Scope, reason string) error {
 	if err := of.validate(); err != nil {
 		return err
 	}
-	if len(reason) > maxReason || !utf8.ValidString(reason) {
-		return invalid("reason", reason, "must be UTF-8 of at most "+strconv.Itoa(maxReason)+" bytes")
+	if utf8.RuneCountInString(reason) > maxReason || !utf8.ValidString(reason) {
+		return invalid("reason", reason, "must be UTF-8 of at most "+strconv.Itoa(maxReason)+" characters")
 	}
 	ev, err := l.configEvent("disabled", of, map[string]any{"reason": reason})
 	if err != nil {
 		return err
 	}
 	s := Switch{Scope: of, Reason: reason, Since: ev.At.Truncate(time.Second)}
-	return callStore(ctx, "disable", of.Entity, of.Resource, func() error { return l.repo.SetSwitch(ctx, s, ev) })
+	err = callStore(ctx, "disable", of.Entity, of.Resource, func() error { return l.repo.SetSwitch(ctx, s, ev) })
+	l.queues.switched(namespaceID(l.repo, ""), of, time.Now()) // also after an error: it may be stored
+	return err
 }
 
 // Enable switches a level on again. It returns ErrNotFound if it is not off.
@@ -77,7 +82,9 @@ func (l *RateLimiter) Enable(ctx context.Context, of Scope) error {
 	if err != nil {
 		return err
 	}
-	return callStore(ctx, "enable", of.Entity, of.Resource, func() error { return l.repo.DeleteSwitch(ctx, of, ev) })
+	err = callStore(ctx, "enable", of.Entity, of.Resource, func() error { return l.repo.DeleteSwitch(ctx, of, ev) })
+	l.queues.switched(namespaceID(l.repo, ""), of, time.Now())
+	return err
 }
 
 // Switches iterates over the levels that are off, by entity, then resource.

@@ -182,3 +182,8 @@ func truncateTo(v string, maxRunes int) string {
 func invalid(field, value, reason string) *InvalidError {
 	return &InvalidError{Field: field, Value: truncate(value), Reason: reason}
 }
+
+// unknown returns an *InvalidError that wraps ErrUnknown.
+func unknown(field, value, reason string) *InvalidError {
+	return &InvalidError{Field: field, Value: truncate(value), Reason: reason, Err: ErrUnknown}
+}

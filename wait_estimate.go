@@ -27,14 +27,20 @@ type estimates struct {
 	byKey map[limitKey]*estimate
 	// credits counts credits, and lastCredit holds the count at the last credit
 	// of the limits that share a slot. They reveal a credit to a limit that
-	// became known only by the answer to a request that was under way.
+	// became known only by the answer to a request that was under way. A reset of
+	// a whole bucket has a slot too, and lastSwitch is the count at the last change
+	// of a switch.
 	credits    uint64
 	lastCredit [512]uint64
+	lastSwitch uint64
 	seed       maphash.Seed
 }
 
 // limitKey identifies one limit of one bucket.
 type limitKey struct{ namespace, entity, resource, limit string }
+
+// bucket returns the key of the bucket as a whole.
+func (k limitKey) bucket() limitKey { return limitKey{k.namespace, k.entity, k.resource, ""} }
 
 // estimate is the estimated balance of a limit that waiters lack. Amounts are in
 // thousandths.
@@ -60,7 +66,7 @@ type shortage struct {
 // answer.
 func (e *estimates) beforeAcquire(w *waiter) {
 	e.removeFromHeap(w)
-	w.askedAt = e.credits
+	w.askedAt, w.switched = e.credits, false
 	for i := range w.shortages {
 		w.shortages[i].creditedBefore = w.shortages[i].credited
 	}
@@ -132,13 +138,13 @@ func (e *estimates) refused(w *waiter, d Decision, now time.Time) (wait bool) {
 	}
 	corrects := w.corrects()
 	e.cancelReservation(w, now)
-	old, missedCredit := w.shortages, false
+	old, missedCredit := w.shortages, e.lastSwitch > w.askedAt
 	w.shortages = nil
 	for _, v := range d.Violations() {
 		s := shortage{estimate: e.estimate(limitKey{w.namespace, v.Entity, v.Resource, v.Limit.Name}), need: bucket.Thousandths(v.Requested)}
 		s.refs++
 		credits, known := creditsSince(old, s.estimate)
-		if !known && e.lastCredit[e.slot(s.limitKey)] > w.askedAt {
+		if !known && max(e.lastCredit[e.slot(s.limitKey)], e.lastCredit[e.slot(s.bucket())]) > w.askedAt {
 			missedCredit = true
 		}
 		s.applyViolation(v, credits, now)
@@ -154,7 +160,7 @@ func (e *estimates) refused(w *waiter, d Decision, now time.Time) (wait bool) {
 	for _, s := range w.shortages { // others may fit into the corrected level
 		e.wakeWaiters(s.estimate, now)
 	}
-	return !missedCredit && !e.reserveOrSleep(w, now) // missedCredit is true once only: the estimate is known next time
+	return !missedCredit && !e.reserveOrSleep(w, now) // missedCredit is true once only: w asks after the change next time
 }
 
 // creditsSince returns the credits to an estimate since its waiter asked, and
@@ -176,6 +182,9 @@ func (s *shortage) applyViolation(v Status, credits int64, now time.Time) {
 	level := whole
 	if s.rate.Window != nil {
 		s.at = max(s.at, v.WindowStart.UnixMilli())
+		if v.RetryAfter <= v.WindowLeft { // the next boundary covers the need, also that of a quota that was lowered
+			s.rate.Peak = bucket.Sub(s.need, whole)
+		}
 	} else {
 		if ahead := v.RetryAfter - bucket.Wait(bucket.Sub(s.need, whole), s.rate).Duration(); ahead > 0 {
 			s.at += ahead.Milliseconds()
@@ -263,6 +272,21 @@ func (e *estimates) credit(key limitKey, n int64, now time.Time) {
 	}
 }
 
+// reset fills the named limits of a bucket, or all if there are no names.
+func (e *estimates) reset(bucketKey limitKey, limits []string, now time.Time) {
+	e.credits++
+	e.lastCredit[e.slot(bucketKey)] = e.credits
+	for key, est := range e.byKey {
+		if key.bucket() != bucketKey || len(limits) > 0 && !slices.Contains(limits, key.limit) {
+			continue
+		}
+		est.advance(now)
+		est.credited = bucket.Add(est.credited, max(0, bucket.Sub(est.rate.Capacity, est.level)))
+		est.level = est.rate.Capacity
+		e.wakeWaiters(est, now)
+	}
+}
+
 // wakeWaiters wakes the waiters that the level covers, smallest need first. A
 // waiter that lacks another limit moves to the heap of that estimate and does not
 // block the waiters behind it.
@@ -316,7 +340,7 @@ func (e *estimates) sleepTime(w *waiter, now time.Time) time.Duration {
 	}
 	est := w.waitsFor
 	first := est.waiters[0] == w
-	if first && !now.Before(est.recheck) || w.exceedsCapacity() {
+	if first && !now.Before(est.recheck) || w.exceedsCapacity() || w.switched {
 		e.removeFromHeap(w)
 		est.startRecheck(w, now)
 		e.reschedule(est, now)
@@ -396,5 +420,8 @@ func (e *estimates) slot(key limitKey) uint64 {
 // advance refills the level up to now.
 func (est *estimate) advance(now time.Time) {
 	est.level = bucket.Advance(est.level, est.at, now.UnixMilli(), est.rate)
+	if est.rate.Peak != 0 && est.rate.Window.Count(est.at, now.UnixMilli()) > 0 {
+		est.rate.Peak = 0
+	}
 	est.at = max(est.at, now.UnixMilli())
 }

@@ -38,6 +38,7 @@ type waiter struct {
 	wakeAt     time.Time // when it wakes without a signal
 	reserved   bool      // it may ask: the estimates have reserved what it needs
 	correcting bool      // it asks in order to correct an estimate
+	switched   bool      // a level of its entity was switched while it slept
 }
 
 // join appends a new waiter to a queue and reports whether it is first.
@@ -130,6 +131,48 @@ func (q *waitQueues) credited(namespace string, credits []Credit, now time.Time)
 			}
 			q.credit(limitKey{namespace, account.Entity, account.Resource, limit}, n, now)
 		}
+	}
+}
+
+// filled applies a stored reset or top-up to the estimates, which wakes the waiters
+// that it may serve.
+func (q *waitQueues) filled(namespace string, f *Fill, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.queues) == 0 {
+		return
+	}
+	for limit, n := range f.Amounts.All() {
+		q.credit(limitKey{namespace, f.Entity, f.Resource, limit}, n, now)
+	}
+	if f.ID == "" {
+		q.reset(limitKey{namespace, f.Entity, f.Resource, ""}, f.Limits, now)
+	}
+}
+
+// switched makes waiters ask the store, since a level was switched off or on: those
+// of its entity and, as any entity may be a child of it, the first of each estimate.
+// If that one is refused by the switch, the next asks.
+func (q *waitQueues) switched(namespace string, of Scope, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.queues) == 0 {
+		return
+	}
+	q.credits++
+	q.lastSwitch = q.credits
+	for key, est := range q.byKey {
+		if key.namespace != namespace || of.Resource != "" && of.Resource != key.resource {
+			continue
+		}
+		for _, w := range est.waiters {
+			if w.queue.entity == of.Entity {
+				w.switched = true
+				w.signal()
+			}
+		}
+		est.recheck = now
+		q.reschedule(est, now)
 	}
 }
 

@@ -40,6 +40,23 @@ func TestWaitForTheBoundaryOfAQuota(t *testing.T) {
 	})
 }
 
+// TestWaitForALoweredQuota waits for a quota that was lowered below its use: the next
+// boundary fills it.
+func TestWaitForALoweredQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := waitHere(t, 0)
+		check(t, lim.SetSystemDefaults(bg, limiter.Quota("rpm", 4, limiter.EveryHour)))
+		began := time.Now()
+		for range 2 {
+			_, err := lim.Wait(bg, request(alice, rpm(4)))
+			check(t, err)
+		}
+		if waited := time.Since(began); waited != 45*time.Minute+time.Hour {
+			t.Errorf("waited %v, want until the second boundary", waited)
+		}
+	})
+}
+
 // TestWaitForAQuotaByAnotherClock has a limiter whose clock is ten minutes ahead of
 // the machine's: its boundary comes ten minutes earlier.
 func TestWaitForAQuotaByAnotherClock(t *testing.T) {

@@ -152,7 +152,7 @@ func TestWithinRefusesWhatIsAboveItsBurst(t *testing.T) {
 	w.take(t, alice, tpm(1000))
 	_, err := w.Acquire(bg, request(alice, tpm(1001)))
 	is(t, err, limiter.ErrNeverFits)
-	const want = "rate limit exceeded for alice/gpt-4: [tpm]; never fits: 1001 tpm is above the capacity (burst) of 1000"
+	const want = "rate limit exceeded for alice/gpt-4: tpm; never fits: 1001 tpm is above the capacity (burst) of 1000"
 	if err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

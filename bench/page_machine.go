@@ -13,9 +13,9 @@ import (
 
 // machine describes where and from what the figures were measured.
 type machine struct {
-	commit, date, processor, system, goVersion string
-	processors                                 int
-	free                                       float64 // of the processors, at the start
+	commit, release, date, processor, system, goVersion string
+	processors                                          int
+	free                                                float64 // of the processors, at the start
 }
 
 // thisMachine describes this machine. It refuses a tree with changes, since the
@@ -32,10 +32,30 @@ func thisMachine(ctx context.Context) (machine, error) {
 	if changes != "" {
 		commit += " with changes that are not committed"
 	}
+	release, err := newestRelease("../CHANGELOG.md")
+	if err != nil {
+		return machine{}, err
+	}
 	return machine{
-		commit: commit, date: time.Now().UTC().Format(time.DateOnly), processor: processor(), processors: runtime.NumCPU(),
+		commit: commit, release: release, date: time.Now().UTC().Format(time.DateOnly), processor: processor(), processors: runtime.NumCPU(),
 		system: runtime.GOOS + "/" + runtime.GOARCH, goVersion: runtime.Version(), free: freeCPUs(),
 	}, nil
+}
+
+// newestRelease returns the newest release that a changelog lists. A test of the page
+// compares it with the changelog: figures may be one release old.
+func newestRelease(changelog string) (string, error) {
+	text, err := os.ReadFile(changelog)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		name, ok := strings.CutPrefix(line, "## [")
+		if name, _, _ = strings.Cut(name, "]"); ok && name != "Unreleased" {
+			return "after " + name, nil
+		}
+	}
+	return "before the first", nil
 }
 
 func git(ctx context.Context, args ...string) (string, error) {

@@ -36,7 +36,7 @@ var pageSources = []pageSource{
 	{"sqlite", "In one file", "Package `sqlite`, beside the cheapest safe statement that a limiter could use: one prepared UPDATE that returns its row and " +
 		"judges nothing. Files are in WAL mode with synchronous=NORMAL.", sqliteRows},
 	{"stub", "The client of a table alone", "Package `dynamo` against a stub in a process of its own, which answers at once: what remains is the client. " +
-		"The raw call is the SDK's UpdateItem with the same request. The Python library is 0.10, with asyncio.", stubRows},
+		"The raw call is the SDK's UpdateItem with the same request. The Python library is 0.10.0, with asyncio.", stubRows},
 	{"dynamodb", "DynamoDB Local", "Package `dynamo` against DynamoDB Local on the same machine. The engine uses most of the CPU, so these figures compare " +
 		"clients with each other. They do not predict latency in AWS.", engineRows},
 	{"escrow", "Tokens in escrow", "Package `escrow` around `dynamo`, against a stub that answers after 5 ms, like a table in the same region. Beside it are the same calls " +

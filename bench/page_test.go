@@ -26,7 +26,7 @@ func somePage() []pageTable {
 
 func TestPageShowsEveryFigure(t *testing.T) {
 	folder := t.TempDir()
-	m := machine{commit: "0123456789abcdef0123456789abcdef01234567", date: "2026-11-16", processor: "a CPU", processors: 2, free: 1.9, system: "linux/amd64", goVersion: "go1.26"}
+	m := machine{commit: "0123456789abcdef0123456789abcdef01234567", release: "after 1.2.3", date: "2026-11-16", processor: "a CPU", processors: 2, free: 1.9, system: "linux/amd64", goVersion: "go1.26"}
 	if err := savePage(folder, m, somePage()); err != nil {
 		t.Fatal(err)
 	}

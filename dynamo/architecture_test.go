@@ -13,6 +13,7 @@ import (
 // TestArchitectureListsTheKeys compares the tables in docs/architecture.md with
 // the functions that build the keys.
 func TestArchitectureListsTheKeys(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../docs/architecture.md")
 	if err != nil {
 		t.Fatal(err)
@@ -65,5 +66,39 @@ func TestArchitectureListsTheKeys(t *testing.T) {
 	const more = 6 // four more levels, one more window, and shadow limits
 	if len(functions)+more != len(records) {
 		t.Errorf("schema.go has %d functions of keys, and docs/architecture.md %d records", len(functions), len(records))
+	}
+}
+
+var fileName = regexp.MustCompile(`\b[a-z_]+\.go\b`)
+
+// TestArchitectureListsTheFilesOfACharge compares the files of a call in
+// docs/architecture.md with the opening comment of consume.go.
+func TestArchitectureListsTheFilesOfACharge(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, listed, ok := strings.Cut(string(page), "Files, in the order of a call: ")
+	listed, _, _ = strings.Cut(listed, "\n\n")
+	source, err := os.ReadFile("consume.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, comment, found := strings.Cut(string(source), "The way to the table is ")
+	comment, _, _ = strings.Cut(comment, "\n\n")
+	if !ok || !found {
+		t.Fatal("the paragraph of the page or the comment of consume.go is gone")
+	}
+	for _, name := range fileName.FindAllString(comment, -1) {
+		if !strings.Contains(listed, "`"+name+"`") {
+			t.Errorf("docs/architecture.md lacks %s", name)
+		}
+	}
+	for _, name := range fileName.FindAllString(listed+comment, -1) {
+		_, here := os.Stat(name)
+		if _, root := os.Stat("../" + name); here != nil && root != nil {
+			t.Errorf("there is no file %s", name)
+		}
 	}
 }

@@ -44,6 +44,7 @@ func rawNumber(it dynamotest.Item, attr string) string {
 // Limit names may contain characters that expression placeholders may not. Every
 // write has to work.
 func TestLimitNamesMayHaveAnyAllowedCharacter(t *testing.T) {
+	t.Parallel()
 	repo := dynamotest.Connect(t, dynamotest.NewTable(t), &exactOptions)
 	names := []string{"a-b", "a.b", "a_b", "a_tk", "b_a_cp"}
 	var amounts limiter.Amounts
@@ -70,6 +71,7 @@ func TestLimitNamesMayHaveAnyAllowedCharacter(t *testing.T) {
 // A give-back to a removed bucket stores nothing. A late debit of an expired one
 // creates a complete bucket.
 func TestLateCreditsLeaveNoRemains(t *testing.T) {
+	t.Parallel()
 	table := dynamotest.NewTable(t)
 	repo := dynamotest.Connect(t, table, &exactOptions)
 	setDefaults(t, repo, perMinute60)
@@ -99,6 +101,7 @@ func TestLateCreditsLeaveNoRemains(t *testing.T) {
 // The parent's refill time moves between our read and our write: one condition
 // fails, and only that side decides again.
 func TestNewChildBesideABusyParent(t *testing.T) {
+	t.Parallel()
 	s := newFaultyTable(t)
 	createChild(t, s.steady, "alice", "project")
 	consume(t, s.steady, 0, chargeOf("project", 10), true)
@@ -117,6 +120,7 @@ func TestNewChildBesideABusyParent(t *testing.T) {
 
 // Configs and namespaces are stored in spite of transaction conflicts.
 func TestConflictsAreTriedAgain(t *testing.T) {
+	t.Parallel()
 	s := newFaultyTable(t)
 	s.proxy.SetPlan(dynamotest.First(3, transact, dynamotest.Conflict))
 	cfg := limiter.Config{Scope: limiter.Scope{Entity: "alice", Resource: model}, Limits: []limiter.Limit{perMinute60}}
@@ -131,6 +135,7 @@ func TestConflictsAreTriedAgain(t *testing.T) {
 
 // Every write path extends the TTL of a busy bucket. A TTL is never 0.
 func TestBusyBucketsAreRenewed(t *testing.T) {
+	t.Parallel()
 	table := dynamotest.NewTable(t)
 	repo := dynamotest.Connect(t, table, nil)
 	setDefaults(t, repo, perMinute60)
@@ -151,6 +156,7 @@ func TestBusyBucketsAreRenewed(t *testing.T) {
 // A refusal reports the stored balance and the time to wait, even if the cached
 // image was stale.
 func TestRefusalShowsWhatOthersLeft(t *testing.T) {
+	t.Parallel()
 	table := dynamotest.NewTable(t)
 	ours, others := dynamotest.Connect(t, table, nil), dynamotest.Connect(t, table, nil)
 	setDefaults(t, others, perMinute60)
@@ -168,6 +174,7 @@ func TestRefusalShowsWhatOthersLeft(t *testing.T) {
 // A charge that is overtaken in every attempt is refused. It is no outage, which
 // some callers allow.
 func TestOvertakenTooOftenIsARefusal(t *testing.T) {
+	t.Parallel()
 	s := newFaultyTable(t)
 	warmUp(s)
 	const idle = 5 * time.Minute
@@ -191,6 +198,7 @@ func TestOvertakenTooOftenIsARefusal(t *testing.T) {
 // A failed batch read is not repeated key by key, which would double the load on
 // a table in trouble.
 func TestFailedReadIsNotRepeatedLevelByLevel(t *testing.T) {
+	t.Parallel()
 	s := newFaultyTable(t)
 	s.proxy.SetPlan(dynamotest.Always(dynamotest.Throttle))
 	if _, err := s.repo.Consume(t.Context(), start, chargeOf("alice", 1)); err == nil {
@@ -203,6 +211,7 @@ func TestFailedReadIsNotRepeatedLevelByLevel(t *testing.T) {
 
 // The SDK does not retry a debit; the store limits the attempts.
 func TestDebitsOfUnknownResultAreSentAFewTimesOnly(t *testing.T) {
+	t.Parallel()
 	s := newFaultyTable(t)
 	warmUp(s)
 	s.proxy.SetPlan(func(op string, _ []byte) dynamotest.Fault {
@@ -223,6 +232,7 @@ func TestDebitsOfUnknownResultAreSentAFewTimesOnly(t *testing.T) {
 
 // Without speculation every charge reads first.
 func TestNoSpeculationReadsBeforeItWrites(t *testing.T) {
+	t.Parallel()
 	w := newCountedTable(t)
 	w.repo = dynamotest.Connect(t, dynamotest.NewTable(t), &dynamo.Options{AWS: w.counter.Config(dynamotest.Endpoint(t)), NoSpeculation: true})
 	setDefaults(t, w.repo, perMinute60)
@@ -233,6 +243,7 @@ func TestNoSpeculationReadsBeforeItWrites(t *testing.T) {
 // A bucket that is older than its entity, or was created as the parent of a
 // charge, gets the entity's parent: Python reads it there only.
 func TestBucketsLearnTheirParent(t *testing.T) {
+	t.Parallel()
 	table := dynamotest.NewTable(t)
 	repo := dynamotest.Connect(t, table, nil)
 	setDefaults(t, repo, perMinute60)
@@ -261,6 +272,7 @@ func manyLimits(prefix string, n int) (limits []limiter.Limit, amounts limiter.A
 // The size of an expression is limited. The maximum number of limits fits into
 // every write, even when all of them are replaced.
 func TestAsManyLimitsAsAnExpressionHolds(t *testing.T) {
+	t.Parallel()
 	const maxLimits = 24
 	repo := dynamotest.Connect(t, dynamotest.NewTable(t), nil)
 	charge := func(d time.Duration, amounts limiter.Amounts) *limiter.Account {
@@ -278,6 +290,7 @@ func TestAsManyLimitsAsAnExpressionHolds(t *testing.T) {
 }
 
 func TestMoreLimitsThanAnExpressionHoldsAreBadInput(t *testing.T) {
+	t.Parallel()
 	repo := dynamotest.Connect(t, dynamotest.NewTable(t), nil)
 	limits, amounts := manyLimits("a", 25)
 	invalid := func(what string, err error) {

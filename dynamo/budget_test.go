@@ -60,6 +60,7 @@ func (b *billingTable) sum() (units float64) {
 // TestBudgetHolds checks that many callers together stay within the budget, in
 // every window of time: what accumulates, plus the debt of one reply.
 func TestBudgetHolds(t *testing.T) {
+	t.Parallel()
 	for _, rate := range []float64{3, 25, 400} {
 		synctest.Test(t, func(t *testing.T) {
 			const seconds, largest = 60, 16
@@ -104,6 +105,7 @@ func TestBudgetHolds(t *testing.T) {
 // TestBudgetWaitsEndWithTheContext checks that a call that leaves takes nothing and
 // blocks no other.
 func TestBudgetWaitsEndWithTheContext(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(1)
 		settle, err := b.reserve(t.Context(), 1, false)
@@ -128,6 +130,7 @@ func TestBudgetWaitsEndWithTheContext(t *testing.T) {
 // TestPrepaidReadsDoNotWait checks that reads inside a reservation do not wait, are
 // counted, and that a reservation without reads costs nothing.
 func TestPrepaidReadsDoNotWait(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, table := newBudget(10), &billingTable{rng: rand.New(rand.NewPCG(1, 1))}
 		for range 100 {
@@ -163,6 +166,7 @@ func TestPrepaidReadsDoNotWait(t *testing.T) {
 }
 
 func TestExpectedUnits(t *testing.T) {
+	t.Parallel()
 	keys := make([]map[string]types.AttributeValue, 100)
 	for name, c := range map[string]struct {
 		in      any

@@ -58,6 +58,7 @@ func wantReads(t *testing.T, s *source, want ...string) {
 }
 
 func TestFactsAreReadOnceInTheirLife(t *testing.T) {
+	t.Parallel()
 	c, s := newCache(time.Minute, 10), &source{}
 	now := time.Now()
 	for _, age := range []time.Duration{0, time.Second, time.Minute - 1, time.Minute} {
@@ -73,6 +74,7 @@ func TestFactsAreReadOnceInTheirLife(t *testing.T) {
 
 // In a replay the caller's clock advances while the machine's does not.
 func TestFactsGetOldByTheCallersClockToo(t *testing.T) {
+	t.Parallel()
 	c, s := newCache(time.Minute, 10), &source{}
 	now := time.Now()
 	for _, ms := range []int64{1_000_000, 1_059_999, 1_060_000, 1_000_000} {
@@ -84,6 +86,7 @@ func TestFactsGetOldByTheCallersClockToo(t *testing.T) {
 }
 
 func TestCallersAtOnceReadOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newCache(time.Minute, 10), &source{hold: make(chan struct{})}
 		var wg sync.WaitGroup
@@ -103,6 +106,7 @@ func TestCallersAtOnceReadOnce(t *testing.T) {
 
 // A read of another fact does not block a hit.
 func TestHitsDoNotWaitForReads(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newCache(time.Minute, 10), &source{}
 		if _, err := c.ask(s, moment{clock: time.Now()}, "a"); err != nil {
@@ -125,6 +129,7 @@ func TestHitsDoNotWaitForReads(t *testing.T) {
 // A read that overlaps a change may return the old value. It is not kept, and the
 // next caller reads again.
 func TestReadThatAChangeOvertookIsNotKept(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, old := newCache(time.Minute, 10), &source{parent: "old", hold: make(chan struct{})}
 		done := make(chan error)
@@ -148,6 +153,7 @@ func TestReadThatAChangeOvertookIsNotKept(t *testing.T) {
 }
 
 func TestOldFactsServeWhileTheTableFails(t *testing.T) {
+	t.Parallel()
 	c, s := newCache(time.Minute, 10), &source{parent: "p"}
 	now := time.Now()
 	if _, err := c.ask(s, moment{clock: now}, "a"); err != nil {
@@ -169,6 +175,7 @@ func TestOldFactsServeWhileTheTableFails(t *testing.T) {
 
 // While reads fail, one caller a second tries again. The others use the stale fact.
 func TestFailingReadsAreNotRepeatedByEveryCaller(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newCache(time.Minute, 10), &source{parent: "p"}
 		ask := func() {
@@ -191,6 +198,7 @@ func TestFailingReadsAreNotRepeatedByEveryCaller(t *testing.T) {
 
 // A reader that panics does not block other callers.
 func TestReadThatPanicsDoesNotBlock(t *testing.T) {
+	t.Parallel()
 	c, s := newCache(time.Minute, 10), &source{parent: "p"}
 	func() {
 		defer func() { _ = recover() }()
@@ -203,6 +211,7 @@ func TestReadThatPanicsDoesNotBlock(t *testing.T) {
 
 // A timeout of the connection is an error, not the end of the caller's context.
 func TestReadThatTimesOutIsAnError(t *testing.T) {
+	t.Parallel()
 	c, s := newCache(time.Minute, 10), &source{err: fmt.Errorf("awaiting headers: %w", context.DeadlineExceeded)}
 	if _, err := c.ask(s, moment{clock: time.Now()}, "a"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v, want the read's", err)
@@ -212,6 +221,7 @@ func TestReadThatTimesOutIsAnError(t *testing.T) {
 
 // A reader that gives up does not fail the callers that wait for its read.
 func TestReaderThatGivesUpDoesNotFailOthers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(time.Minute, 10)
 		gaveUp := &source{err: context.Canceled, hold: make(chan struct{})}
@@ -229,6 +239,7 @@ func TestReaderThatGivesUpDoesNotFailOthers(t *testing.T) {
 }
 
 func TestCachesAreBounded(t *testing.T) {
+	t.Parallel()
 	c, m, s := newCache(time.Minute, 10), newImages(10), &source{}
 	for i := range 100 {
 		if _, err := c.ask(s, moment{clock: time.Now()}, fmt.Sprint(i)); err != nil {
@@ -243,6 +254,7 @@ func TestCachesAreBounded(t *testing.T) {
 }
 
 func TestWithoutALifeNothingIsKept(t *testing.T) {
+	t.Parallel()
 	c, s := newCache(0, 10), &source{}
 	for range 3 {
 		if _, err := c.ask(s, moment{clock: time.Now()}, "a"); err != nil {
@@ -258,6 +270,7 @@ func TestWithoutALifeNothingIsKept(t *testing.T) {
 // A table that does not answer uses up the timeout of one caller. The next callers
 // get stale facts at once.
 func TestOldFactsServeAfterAReaderTimesOut(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newCache(time.Minute, 10), &source{parent: "old"}
 		if _, err := c.ask(s, moment{clock: time.Now()}, "a"); err != nil {

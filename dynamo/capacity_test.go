@@ -240,6 +240,7 @@ func (m *meter) price() float64 { return m.reads*readPrice + m.writes*writePrice
 // TestCostTableIsTrue compares the costs in the docs with measured ones (D-1 and
 // D-2), including billed refusals and the index of every write.
 func TestCostTableIsTrue(t *testing.T) {
+	t.Parallel()
 	priced := "| path | requests | read units | write units | $ per million | lean: write units | lean: $ per million |\n|---|---|---|---|---|---|---|\n"
 	compared := "| path | requests | read units | write units | with a lean index | the reference's documents |\n|---|---|---|---|---|---|\n"
 	for _, p := range costPaths {
@@ -257,6 +258,7 @@ const listed = 100
 // TestReadTableIsTrue compares the costs of listings in the docs with measured
 // ones.
 func TestReadTableIsTrue(t *testing.T) {
+	t.Parallel()
 	table := "| listing | requests | read units | lean: requests | lean: read units |\n|---|---|---|---|---|\n"
 	full, lean := measureListings(t, false), measureListings(t, true)
 	for i, l := range listings() {
@@ -317,6 +319,7 @@ func measureListings(t *testing.T, lean bool) (measured []string) {
 		items = append(items, snapshotOf(c.other.NamespaceID(), entity, 0))
 	}
 	writeItems(t, c.table, items)
+	c.repo.StopClock()
 	for _, l := range listings() {
 		for range 2 {
 			m.reset()

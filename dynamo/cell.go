@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,10 +18,13 @@ import (
 type cell struct {
 	name   string
 	rate   bucket.Rate // the numbers of the item, and the window of a quota
-	tokens int64
-	start  int64  // of the window that the tokens of a quota belong to
-	excess int64  // what was spent in that window above a capacity that was lowered since
-	zone   string // of a quota, as is every
+	tokens int64       // as the item has them
+	start  int64       // of the window that the tokens of a quota belong to
+	peak   int64       // the largest capacity of that window, 0 if that is the present one
+	hidden int64       // how much of the use in that window the tokens do not show
+	shift  int64       // by how much the tokens have to move, because the capacity was changed without them
+	peaks  string      // the attribute that holds the last three
+	zone   string      // of a quota, as is every
 	every  limiter.Calendar
 	shadow bool
 	extras extras // which of these the item has
@@ -34,7 +38,8 @@ const (
 	hasStart
 	hasShadow
 	hasSpared
-	hasExcess
+	hasPeak
+	hasLeft
 )
 
 // extraOf returns the set of one field, empty for a field that every limit has.
@@ -48,15 +53,17 @@ func extraOf(field string) extras {
 		return hasShadow
 	case fieldSpared:
 		return hasSpared
-	case fieldExcess:
-		return hasExcess
+	case fieldPeak:
+		return hasPeak
+	case fieldLeft:
+		return hasLeft
 	}
 	return 0
 }
 
 // fields returns the names of the fields in the set.
 func (e extras) fields() (fields []string) {
-	for _, field := range []string{fieldWindow, fieldStart, fieldShadow, fieldSpared, fieldExcess} {
+	for _, field := range []string{fieldWindow, fieldStart, fieldShadow, fieldSpared, fieldPeak, fieldLeft} {
 		if e&extraOf(field) != 0 {
 			fields = append(fields, field)
 		}
@@ -111,10 +118,25 @@ func (img *image) decodeExtras(it item, attrs []string) error {
 			return err
 		}
 	}
-	for i := range img.cells {
-		img.cells[i].openWindow(img.refill)
+	for c := range img.all() {
+		c.openWindow(img.refill)
 	}
+	img.left = slices.DeleteFunc(slices.Clone(img.cells), func(c cell) bool { return c.extras&hasLeft == 0 })
+	img.cells = slices.DeleteFunc(img.cells, func(c cell) bool { return c.extras&hasLeft != 0 })
 	return nil
+}
+
+// all iterates over the limits of the bucket and those that have left.
+func (img *image) all() iter.Seq[*cell] {
+	return func(yield func(*cell) bool) {
+		for _, cells := range [][]cell{img.cells, img.left} {
+			for i := range cells {
+				if !yield(&cells[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // holder returns the cell of a limit, also of one that is damaged or has no tokens.
@@ -147,27 +169,56 @@ func (c *cell) decodeExtra(it item, attr, field string) (err error) {
 		c.shadow = it.truth(attr)
 	case fieldSpared:
 		_, err = it.number(attr) // only checked, like the total
-	case fieldExcess:
-		c.excess = decodeExcess(it.text(attr), c.start)
+	case fieldPeak:
+		c.peaks = it.text(attr)
 	}
 	return err
 }
 
-// excessText returns the stored form of the excess of a window: the start of the
-// window and the excess. A step need not remove it, since it belongs to one window.
-func excessText(start, excess int64) string {
-	return strconv.FormatInt(start, 10) + ":" + strconv.FormatInt(excess, 10)
+// peakText returns the stored form of what a bucket knows of a quota's window: its
+// start, the largest capacity that was in force in it, the capacity that the tokens
+// belong to, and how much of the use they do not show, if any. The capacity shows that
+// Python has changed it: Python leaves the tokens.
+func peakText(start, peak, capacity, hidden int64) string {
+	b := strconv.AppendInt(make([]byte, 0, 64), start, 10)
+	b = strconv.AppendInt(append(b, ':'), max(peak, capacity), 10)
+	b = strconv.AppendInt(append(b, ':'), capacity, 10)
+	if hidden != 0 {
+		b = strconv.AppendInt(append(b, ':'), hidden, 10)
+	}
+	return string(b)
 }
 
-// decodeExcess reverts excessText. It returns 0 for another window, and for a text
-// of another form.
-func decodeExcess(text string, start int64) int64 {
-	of, excess, _ := strings.Cut(text, ":")
-	n, err := strconv.ParseInt(excess, 10, 64)
-	if err != nil || n < 0 || of != strconv.FormatInt(start, 10) {
-		return 0
+// readPeak reverts peakText for a window and a capacity. It returns by how much the
+// tokens have to move, too. The peak and the hidden use of another window do not count,
+// so that a step need not write the text. Before, it held a window and what was spent in
+// it above a capacity that was lowered. A text of another form counts as absent.
+func readPeak(text string, start, capacity int64) (peak, hidden, shift int64) {
+	of, rest, _ := strings.Cut(text, ":")
+	var numbers [3]int64
+	count := 0
+	for part := range strings.SplitSeq(rest, ":") {
+		n, err := strconv.ParseInt(part, 10, 64)
+		if err != nil || count == len(numbers) || n < 0 && count < 2 {
+			return 0, 0, 0
+		}
+		numbers[count] = n
+		count++
 	}
-	return n
+
+	same := of == strconv.FormatInt(start, 10)
+	if count == 1 { // what was spent above the capacity
+		if excess := numbers[0]; same && excess > 0 {
+			return bucket.Add(capacity, excess), 0, -excess
+		}
+		return 0, 0, 0
+	}
+
+	if same {
+		peak, hidden = numbers[0], numbers[2]
+	}
+	shift, peak, hidden = rules.ResizeQuota(numbers[1], capacity, peak, hidden)
+	return peak, hidden, shift
 }
 
 // openWindow completes a quota. If the item lacks the start of its window, that is
@@ -179,6 +230,9 @@ func (c *cell) openWindow(refill int64) {
 	c.rate.Window = rules.RateOf(c.limit()).Window
 	if c.extras&hasStart == 0 && c.rate.Window != nil {
 		c.start = c.rate.Window.Start(refill)
+	}
+	if c.extras&hasPeak != 0 {
+		c.peak, c.hidden, c.shift = readPeak(c.peaks, c.start, c.rate.Capacity)
 	}
 }
 
@@ -198,8 +252,8 @@ func (c *cell) limit() limiter.Limit {
 
 // is reports whether the item holds exactly this limit.
 func (c *cell) is(l limiter.Limit) bool {
-	return c.name == l.Name && c.rate == rateOf(l) && c.shadow == l.IsShadow &&
-		c.every == l.Window && c.zone == l.Zone && (c.every == 0 || c.marked())
+	return c.name == l.Name && c.rate == rateOf(l) && c.shadow == l.IsShadow && c.extras&hasLeft == 0 &&
+		c.every == l.Window && c.zone == l.Zone && (c.every == 0 || c.marked() && c.shift == 0)
 }
 
 // follows reports whether the cell is a quota with the windows of l.
@@ -213,7 +267,24 @@ func (c *cell) tokensAt(base, at, now int64) int64 {
 	if c.every == 0 {
 		return bucket.Advance(c.tokens, base, at, c.rate)
 	}
-	return bucket.Advance(c.tokens, c.start, now, rules.RateOf(c.limit()))
+	return bucket.Advance(c.balance(), c.start, now, c.stepRate())
+}
+
+// balance returns the tokens under the present capacity. Python leaves more than the
+// capacity after it lowers one or gives back.
+func (c *cell) balance() int64 { return min(bucket.Add(c.tokens, c.shift), c.rate.Capacity) }
+
+// stepRate returns how a quota fills.
+func (c *cell) stepRate() bucket.Rate {
+	r := rules.RateOf(c.limit())
+	r.Peak = c.peak
+	return r
+}
+
+// full reports whether the limit, refilled up to base, is full at a time. A quota whose
+// window begins later is not: a new bucket would be in the window before.
+func (c *cell) full(base, at, now int64) bool {
+	return !c.begins(now) && c.tokensAt(base, at, now) >= c.rate.Capacity
 }
 
 // due reports whether a boundary of a quota has passed.
@@ -232,6 +303,30 @@ func (c *cell) ceiling(base, at int64) int64 {
 		return c.rate.Capacity
 	}
 	return bucket.Sub(c.rate.Capacity, bucket.Accrued(base, at, c.rate))
+}
+
+// level returns the limit with its balance, if it is refilled up to base.
+func (c *cell) level(base int64) rules.Level {
+	v := rules.Level{Limit: c.limit(), Tokens: c.balance(), At: base}
+	if c.every != 0 {
+		v.Start, v.Peak, v.Hidden = c.start, c.peak, c.hidden
+	}
+	return v
+}
+
+// uncovers reports whether a give-back lowers the use that the tokens do not show.
+func (c *cell) uncovers(n int64) bool {
+	v := c.level(0)
+	return v.Give(n).Hidden != v.Hidden
+}
+
+// set makes the cell what a write leaves.
+func (c *cell) set(v rules.Level) {
+	c.tokens, c.shift = v.Tokens, 0
+	if c.every != 0 {
+		c.start, c.peak, c.hidden, c.extras = v.Start, v.Peak, v.Hidden, c.extras|hasStart|hasPeak
+		c.peaks = peakText(v.Start, v.Peak, c.rate.Capacity, v.Hidden)
+	}
 }
 
 // adopt returns the image in which limits are quotas if limits says so and Python

@@ -46,6 +46,7 @@ func (w *clockWorld) settled(t *testing.T) {
 
 // One reply shows that the clock was set.
 func TestAStepOfTheMachinesClock(t *testing.T) {
+	t.Parallel()
 	w := newClockWorld(0).confirmed()
 	uncorrected(t, w.correction(w.clocks()))
 	w.ahead = 6 * time.Hour
@@ -60,6 +61,7 @@ func TestAStepOfTheMachinesClock(t *testing.T) {
 
 // One date before the step and one after it agree about the table's time.
 func TestAStepAfterOneDate(t *testing.T) {
+	t.Parallel()
 	w := newClockWorld(0)
 	w.reply()
 	w.pass(10 * time.Minute)
@@ -72,6 +74,7 @@ func TestAStepAfterOneDate(t *testing.T) {
 // The steady clock stops while the machine sleeps. The date of the next reply
 // shows that the machine's clock is as right or wrong as before.
 func TestAMachineThatSleeps(t *testing.T) {
+	t.Parallel()
 	for _, ahead := range []time.Duration{0, 5 * time.Minute, -5 * time.Minute} {
 		for _, slept := range []time.Duration{1100 * time.Millisecond, 1500 * time.Millisecond, 2 * time.Second, 3 * time.Second, 10 * time.Second, time.Minute, 9 * time.Hour} {
 			for at := range 10 { // tenths of a second
@@ -94,6 +97,7 @@ func TestAMachineThatSleeps(t *testing.T) {
 // The clock of a machine that wakes up is wrong in another way than before. A
 // second date confirms it.
 func TestAMachineThatWakesWithAnotherTime(t *testing.T) {
+	t.Parallel()
 	for _, before := range []time.Duration{0, 5 * time.Minute} {
 		w := newClockWorld(before).confirmed()
 		w.sleep(time.Hour)
@@ -112,6 +116,7 @@ func TestAMachineThatWakesWithAnotherTime(t *testing.T) {
 
 // A reply that waited for the machine to wake up has a date from before.
 func TestAReplyFromBeforeTheSleep(t *testing.T) {
+	t.Parallel()
 	w := newClockWorld(0).confirmed()
 	sent, date := w.clocks(), w.table.Format(http.TimeFormat)
 	w.pass(w.trip)
@@ -129,6 +134,7 @@ func TestAReplyFromBeforeTheSleep(t *testing.T) {
 
 // Servers that contradict each other are not trusted sooner because of a step.
 func TestAStepForgivesNoContradiction(t *testing.T) {
+	t.Parallel()
 	w := newClockWorld(5 * time.Minute).confirmed()
 	w.skew = func(now time.Time) time.Time { return now.Add(time.Hour) }
 	w.reply()
@@ -144,6 +150,7 @@ func TestAStepForgivesNoContradiction(t *testing.T) {
 // A date after a long time without any moves nothing far, unless another confirms
 // it.
 func TestOneDateAfterAnIdleHour(t *testing.T) {
+	t.Parallel()
 	lie := func(now time.Time) time.Time { return now.Add(5 * time.Minute) }
 	for name, lies := range map[string]bool{"one date": false, "all dates": true} {
 		w := newClockWorld(0).confirmed()
@@ -170,6 +177,7 @@ func TestOneDateAfterAnIdleHour(t *testing.T) {
 // A right clock is not moved past the guard by one date, however long nothing came
 // before.
 func TestOneDateNeverCorrectsARightClock(t *testing.T) {
+	t.Parallel()
 	for idle := 5 * time.Second; idle < 3*time.Hour; idle += idle / 3 {
 		for lie := -20 * time.Second; lie <= 20*time.Second; lie += 100 * time.Millisecond {
 			w := newClockWorld(0).confirmed()

@@ -73,6 +73,7 @@ func (w *clockWorld) confirmed() *clockWorld {
 }
 
 func TestAWrongClockIsCorrectedByTheDatesOfReplies(t *testing.T) {
+	t.Parallel()
 	for _, ahead := range []time.Duration{-72 * time.Hour, -5 * time.Minute, -3 * time.Second, 3 * time.Second, 5 * time.Minute, 72 * time.Hour} {
 		for _, every := range []time.Duration{7 * time.Millisecond, 300 * time.Millisecond, 10 * time.Second, 10 * time.Minute} {
 			w := newClockWorld(ahead).confirmed()
@@ -88,6 +89,7 @@ func TestAWrongClockIsCorrectedByTheDatesOfReplies(t *testing.T) {
 
 // The first two dates suffice for a clock that is off by minutes.
 func TestTwoDatesAreEvidence(t *testing.T) {
+	t.Parallel()
 	w := newClockWorld(5 * time.Minute)
 	w.reply()
 	uncorrected(t, w.correction(w.clocks()))
@@ -106,6 +108,7 @@ func TestTwoDatesAreEvidence(t *testing.T) {
 }
 
 func TestAClockWithinTheGuardIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	for _, ahead := range []time.Duration{-1900 * time.Millisecond, 0, 500 * time.Millisecond, 1900 * time.Millisecond} {
 		for _, trip := range []time.Duration{0, 2 * time.Millisecond, 800 * time.Millisecond, 3 * time.Second} {
 			w := newClockWorld(ahead)
@@ -116,6 +119,7 @@ func TestAClockWithinTheGuardIsLeftAlone(t *testing.T) {
 }
 
 func TestANegativeGuardCorrectsNothing(t *testing.T) {
+	t.Parallel()
 	w := newClockWorld(5 * time.Minute)
 	w.guard = -1
 	w.run(t, time.Minute, 300*time.Millisecond, uncorrected)
@@ -129,6 +133,7 @@ func TestANegativeGuardCorrectsNothing(t *testing.T) {
 
 // Dates that do not go on as time does prove nothing, whatever they say.
 func TestDatesThatAreNoEvidence(t *testing.T) {
+	t.Parallel()
 	begin := newClockWorld(0).table
 	for name, skew := range map[string]func(time.Time) time.Time{
 		"frozen long ago":    func(time.Time) time.Time { return begin.Add(-72 * time.Hour) },
@@ -153,6 +158,7 @@ func TestDatesThatAreNoEvidence(t *testing.T) {
 
 // Dates that contradicted each other count again after a minute without.
 func TestContradictionsAreForgiven(t *testing.T) {
+	t.Parallel()
 	w := newClockWorld(5 * time.Minute).confirmed()
 	w.skew = func(now time.Time) time.Time { return now.Add(time.Hour) }
 	w.reply()
@@ -166,6 +172,7 @@ func TestContradictionsAreForgiven(t *testing.T) {
 // Dates that contradict each other prove nothing, neither the right ones nor the
 // wrong ones.
 func TestServersThatContradictEachOther(t *testing.T) {
+	t.Parallel()
 	for name, wrong := range map[string]func(n uint32) bool{
 		"every other":  func(n uint32) bool { return n%2 == 1 },
 		"one of ten":   func(n uint32) bool { return n%10 == 9 },
@@ -192,6 +199,7 @@ func TestServersThatContradictEachOther(t *testing.T) {
 
 // A date has one form, and it is neither in a local zone nor centuries off.
 func TestHeadersThatAreNoDates(t *testing.T) {
+	t.Parallel()
 	zone := time.FixedZone("EST", -5*3600)
 	for name, written := range map[string]func(time.Time) string{
 		"a word":              func(time.Time) string { return "yesterday" },
@@ -218,6 +226,7 @@ func TestHeadersThatAreNoDates(t *testing.T) {
 
 // A load balancer has a clock of its own, and a cache repeats dates.
 func TestDatesOfOthersAreNotObserved(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		header http.Header
 		want   bool
@@ -239,6 +248,7 @@ func TestDatesOfOthersAreNotObserved(t *testing.T) {
 // Servers whose dates differ by little do not contradict each other, and neither
 // does a steady clock that runs fast.
 func TestSmallDisagreementsKeepTheEstimate(t *testing.T) {
+	t.Parallel()
 	begin := newClockWorld(0).table
 	for name, skew := range map[string]func(time.Time) time.Time{
 		"servers differ": func(now time.Time) time.Time { return now.Add(time.Duration(now.UnixMilli()%150) * time.Millisecond) },
@@ -260,6 +270,7 @@ func TestSmallDisagreementsKeepTheEstimate(t *testing.T) {
 
 // An offset about as large as the guard does not turn the correction on and off.
 func TestTheCorrectionDoesNotFlicker(t *testing.T) {
+	t.Parallel()
 	for ahead := 1500 * time.Millisecond; ahead <= 2500*time.Millisecond; ahead += 10 * time.Millisecond {
 		w, changes, on := newClockWorld(ahead), 0, false
 		w.run(t, time.Minute, 97*time.Millisecond, func(_ *testing.T, by time.Duration) {

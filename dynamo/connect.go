@@ -46,7 +46,8 @@ const (
 //
 // Connect returns limiter.ErrNotFound if the table or the namespace is missing,
 // with the command that creates it; *limiter.VersionError if the table has a
-// newer version or belongs to another program; *limiter.InvalidError for an
+// newer version or belongs to another program, or if the namespace has buckets of
+// Python's zae-limiter 0.10.1 or newer; *limiter.InvalidError for an
 // invalid name or option; *limiter.UnavailableError if AWS is unreachable or
 // denies access; and the error of a cancelled context.
 func Connect(ctx context.Context, name string, opts *Options) (*Repository, error) {
@@ -77,7 +78,11 @@ func connect(ctx context.Context, name string, opts *Options, clock func() time.
 		return nil, fmt.Errorf("namespace %q: %w in table %q; %s creates it", namespace, limiter.ErrNotFound, s.table,
 			s.place().Command("namespace", "register", namespace, "--name", s.table))
 	}
-	return &Repository{store: s, ns: forward.text(attrNamespaceID), name: namespace}, nil
+	ns := forward.text(attrNamespaceID)
+	if err := s.checkLayout(ctx, ns, namespace); err != nil {
+		return nil, s.failure(ctx, "connect", err)
+	}
+	return &Repository{store: s, ns: ns, name: namespace}, nil
 }
 
 // TableName returns the table that Connect uses: the given name, or the value of
@@ -146,6 +151,7 @@ func (s *store) fillOptions() error {
 	s.opts.CacheTTL = max(0, cmp.Or(s.opts.CacheTTL, defaultCacheTTL))
 	s.opts.Images = cmp.Or(s.opts.Images, defaultImages)
 	s.opts.Timeout = cmp.Or(s.opts.Timeout, defaultTimeout)
+	s.opts.SwitchWait = max(0, cmp.Or(s.opts.SwitchWait, max(0, s.opts.Timeout), defaultTimeout))
 	s.opts.PurgeWait = max(0, cmp.Or(s.opts.PurgeWait, 2*max(s.opts.Timeout, maxResponseTime)))
 	s.tableClock.guard = cmp.Or(s.opts.ClockGuard, defaultClockGuard)
 	s.cache = newCache(s.opts.CacheTTL, factsPerImage*s.opts.Images+sharedFacts)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -34,7 +35,9 @@ import (
 //	        repeated without a read.
 //	write   sends one conditional write for each payer that has one of the limits,
 //	        in parallel. Two new buckets are one transaction. A payer has paid, or the response holds
-//	        the image that contradicts the decision, or the charge fails.
+//	        the image that contradicts the decision, or the charge fails. A caller
+//	        that leaves meanwhile does not end the requests: what they turn out to
+//	        have paid is undone.
 //	retry   judges again from that image, up to maxRounds times. Then the charge
 //	        is refused: an error would count as an outage and be admitted by
 //	        callers that fail open. A charge of a shadow limit, which must not
@@ -47,8 +50,8 @@ import (
 // consume_read.go (stale records), payer.go and payer_limits.go (limits, image,
 // decision), facts.go and fact_cache.go (cached records), images.go (cached
 // buckets), payer_write.go and payer_locked.go (writes, responses, retries) and
-// update.go (expressions). Package rules does the arithmetic, and request.go sends
-// reads.
+// update.go (expressions). consume_undo.go gives back. Package rules does the
+// arithmetic, and request.go sends reads.
 
 // maxRounds is how often a charge decides again after others changed a bucket.
 const maxRounds = 8
@@ -71,7 +74,9 @@ type consumeOp struct {
 	now    int64
 	charge *limiter.Charge
 	self   *payer
-	parent *payer // nil if the entity does not cascade
+	parent *payer      // nil if the entity does not cascade
+	ended  atomic.Bool // the writes have ended, or the caller has left: whichever comes first
+	left   bool        // the caller has left: everything else belongs to the writes
 }
 
 // Consume takes every amount, or nothing.
@@ -86,6 +91,9 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 	}
 	defer cancel()
 	out, err := c.run(ctx)
+	if c.left {
+		return limiter.Outcome{}, r.explainTimeout(ctx, err)
+	}
 	if err != nil || !out.Admitted {
 		c.undo(ctx)
 	}
@@ -135,11 +143,12 @@ func (c *consumeOp) run(ctx context.Context) (limiter.Outcome, error) {
 			break
 		}
 		var paid bool
-		if paid, err = c.write(ctx); err != nil || paid {
+		paid, err = c.write(ctx)
+		switch {
+		case c.left:
+			return limiter.Outcome{}, err
+		case err != nil || paid:
 			return c.outcome(paid), err
-		}
-		for _, p := range c.payers() {
-			p.keepDropped = true
 		}
 		fits, err = c.judge()
 	}
@@ -266,7 +275,41 @@ func (c *consumeOp) judge() (fits bool, err error) {
 // write charges every payer that has not paid yet, and reports whether all have
 // paid. It returns when all requests have ended, also on an error: undo then
 // gives back what is known to be paid.
+//
+// If ctx ends first, write returns its error, and the caller leaves. The requests
+// under way go on, since a request that is cut off may be executed or not. What
+// their responses show to be paid is given back, and Close waits for it.
 func (c *consumeOp) write(ctx context.Context) (paid bool, err error) {
+	if err := ctx.Err(); err != nil { // do not begin
+		return false, err
+	}
+	c.ended.Store(false)
+	done := make(chan error, 1)
+	send := func() {
+		err := c.send(ctx)
+		if c.ended.CompareAndSwap(false, true) {
+			done <- err
+			return
+		}
+		c.undo(ctx)
+	}
+	if !c.repo.runInBackground(send) {
+		return false, limiter.ErrClosed
+	}
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		if c.ended.CompareAndSwap(false, true) {
+			c.left = true
+			return false, ctx.Err()
+		}
+		err = <-done
+	}
+	return c.self.paid && (c.parent == nil || c.parent.paid), err
+}
+
+// send sends the debits of the payers that have not paid yet.
+func (c *consumeOp) send(ctx context.Context) (err error) {
 	amounts := &c.charge.Amounts
 	for _, p := range c.payers() {
 		if !p.paid {
@@ -275,20 +318,18 @@ func (c *consumeOp) write(ctx context.Context) (paid bool, err error) {
 	}
 	switch {
 	case c.parent == nil || c.parent.paid:
-		err = c.self.write(ctx, amounts)
+		return c.self.write(ctx, amounts)
 	case c.self.paid:
-		err = c.parent.write(ctx, amounts)
+		return c.parent.write(ctx, amounts)
 	case c.self.cached.image == nil && c.parent.cached.image == nil:
-		err = c.createBoth(ctx)
-	default:
-		var parentErr error
-		var wg sync.WaitGroup
-		wg.Go(func() { parentErr = c.parent.write(ctx, amounts) })
-		err = c.self.write(ctx, amounts)
-		wg.Wait()
-		err = errors.Join(err, parentErr)
+		return c.createBoth(ctx)
 	}
-	return c.self.paid && (c.parent == nil || c.parent.paid), err
+	var parentErr error
+	var wg sync.WaitGroup
+	wg.Go(func() { parentErr = c.parent.write(ctx, amounts) })
+	err = c.self.write(ctx, amounts)
+	wg.Wait()
+	return errors.Join(err, parentErr)
 }
 
 // createBoth creates both buckets, or none.
@@ -300,7 +341,7 @@ func (c *consumeOp) createBoth(ctx context.Context) error {
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		}})
 	}
-	err := c.repo.transact(ctx, items...)
+	err := c.repo.transact(context.WithoutCancel(ctx), items...)
 	if err != nil && resultOf(err) != refused {
 		return c.repo.explain(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/pause"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
@@ -54,6 +53,7 @@ type creditOp struct {
 	late    []string // limits that uncount finds in another window: their amounts change the usage alone
 	now     int64
 	cached  cachedBucket
+	left    []rules.Level // limits that have left, after the credit
 }
 
 // credit applies one credit at now.
@@ -114,15 +114,15 @@ func (c *creditOp) run(ctx context.Context) error {
 	return errors.Join(lost, c.forceDebit(ctx))
 }
 
-// unsure reports whether the cached image would drop a part of the credit: there
-// is no bucket, it has expired, or it lacks a limit that it had when the lease was
-// made. Others may have changed that.
+// unsure reports whether the cached image may be too old for the credit: there is no
+// bucket, it has expired, or it lacks a limit that it had when the lease was made. Others
+// may have changed that.
 func (c *creditOp) unsure() bool {
 	if c.cached.image == nil || c.cached.expired(c.now, c.repo.ttl) {
 		return true
 	}
 	for i := range c.amounts.Len() {
-		if name, n := c.amounts.At(i); n != 0 && c.cached.image.find(name) == nil {
+		if name, n := c.amounts.At(i); n != 0 && c.cached.image.findAny(name) == nil {
 			return true
 		}
 	}
@@ -140,8 +140,11 @@ func (c *creditOp) observe(it item) error {
 
 // apply tries once, from the cached image.
 func (c *creditOp) apply(ctx context.Context) (done bool, err error) {
-	absent := c.cached.image == nil || c.cached.expired(c.now, c.repo.ttl)
-	if absent || c.ref.over.Load() {
+	absent, replaced := c.cached.image == nil || c.cached.expired(c.now, c.repo.ttl), c.isReplaced()
+	if replaced && !c.ref.expired(c.now) && lineOf(c.cached.image.life) != lineOf(c.ref.life()) { // it was deleted
+		return true, nil
+	}
+	if absent || replaced || c.ref.over.Load() {
 		c.amounts, _ = rules.Takes(&c.amounts)
 	}
 	if absent {
@@ -157,13 +160,24 @@ func (c *creditOp) apply(ctx context.Context) (done bool, err error) {
 	return c.send(ctx, u, after)
 }
 
+// isReplaced reports whether another bucket has taken the place of the account's.
+func (c *creditOp) isReplaced() bool {
+	life := c.ref.life()
+	return life != "" && c.cached.image != nil && c.cached.image.life != life
+}
+
+// requireLife requires the bucket that the account paid from, unless that has
+// expired, so that its replacement pays.
+func (c *creditOp) requireLife(u *update) {
+	if !c.isReplaced() {
+		u.requireLife(c.ref.life())
+	}
+}
+
 // recreate creates an expired bucket again, to pay what is taken late. A deleted
 // bucket stays deleted.
 func (c *creditOp) recreate(ctx context.Context) (done bool, err error) {
-	expired := c.cached.image != nil
-	if ttl := c.ref.ttl.Load(); !expired {
-		expired = ttl != 0 && ttl*bucket.Milli <= c.now
-	}
+	expired := c.cached.image != nil || c.ref.expired(c.now)
 	if c.amounts.Len() == 0 || !expired {
 		return true, nil
 	}
@@ -172,7 +186,7 @@ func (c *creditOp) recreate(ctx context.Context) (done bool, err error) {
 		return true, err
 	}
 	p.plan = plan{now: c.now, at: c.now, recreate: true, after: rules.New(c.now, p.account, p.idle), spared: c.spared}
-	_ = p.plan.after.Credit(c.now, c.account, &c.amounts, c.spared, rules.NoBook)
+	_ = p.plan.after.Credit(c.now, &c.amounts, c.spared, c.account.Limits, rules.NoBook)
 	var taken limiter.Amounts
 	for name, n := range c.amounts.All() {
 		taken = taken.And(name, -n)

@@ -85,7 +85,7 @@ func (c *creditOp) forceDebit(ctx context.Context) error {
 	u := newUpdate()
 	u.when("attribute_exists(" + u.attr(attrRefill) + ")")
 	for i := range c.amounts.Len() {
-		if name, n := c.amounts.At(i); n < 0 && c.cached.image != nil && c.cached.image.find(name) != nil {
+		if name, n := c.amounts.At(i); n < 0 && c.cached.image != nil && c.cached.image.findAny(name) != nil {
 			if !c.spares(name) {
 				u.addTo(u.attr(bucketAttr(name, fieldTokens)), bucket.Thousandths(n))
 			}
@@ -95,6 +95,7 @@ func (c *creditOp) forceDebit(ctx context.Context) error {
 	if len(u.add) == 0 {
 		return nil
 	}
+	c.requireLife(u)
 	in := u.input(&c.repo.table, c.key)
 	_, err := sendWrite(ctx, maxUnknown, func() (item, error) { return c.repo.updateOnce(ctx, in) })
 	if err == nil || resultOf(err) == refused {
@@ -111,14 +112,16 @@ func (c *creditOp) update() (*rules.Bucket, *update) {
 	after := img.bucket(&limiter.Account{Limits: img.limits()}, c.base(), idle)
 	c.bindToWindows(&after)
 	refillRates(&after, c.at())
-	_ = after.Credit(c.now, c.account, &c.amounts, slices.Concat(c.spared, c.late), rules.NoBook)
+	c.creditLeft(&after)
+	_ = after.Credit(c.now, &c.amounts, slices.Concat(c.spared, c.late), c.account.Limits, rules.NoBook)
 	u := newUpdate()
-	if c.locks(&after) {
+	if c.locks() {
 		c.lockedWrite(u, &after)
 	} else {
 		c.plainWrite(u)
 	}
 	c.uncountSpared(u)
+	c.requireLife(u)
 	if len(u.add) == 0 {
 		return nil, nil
 	}
@@ -130,6 +133,21 @@ func (c *creditOp) update() (*rules.Bucket, *update) {
 		u.when(ttl, "<=", u.number(end))
 	}
 	return &after, u
+}
+
+// creditLeft applies the credit to limits that have left and are not full, and to those
+// that the bucket has forgotten. One that it fills stays until the next write, so that its
+// usage is counted.
+func (c *creditOp) creditLeft(b *rules.Bucket) {
+	b.Left = b.LeftAt(c.at(), c.now)
+	b.Recall(c.now, &c.amounts, slices.Concat(c.spared, c.late), c.account.Limits)
+	c.left = slices.Clone(b.Left)
+	for i := range c.left {
+		v := &c.left[i]
+		if n, _ := c.amounts.Lookup(v.Limit.Name); !c.spares(v.Limit.Name) {
+			*v = v.Give(bucket.Thousandths(n))
+		}
+	}
 }
 
 // bindToWindows leaves out what the credit must not give back because its window has
@@ -159,7 +177,7 @@ func (c *creditOp) uncountSpared(u *update) {
 		return
 	}
 	for _, name := range c.spared {
-		if c.cached.image.find(name) != nil {
+		if c.cached.image.findAny(name) != nil {
 			u.addTo(u.attr(bucketAttr(name, fieldSpared)), -1)
 		}
 	}
@@ -168,40 +186,44 @@ func (c *creditOp) uncountSpared(u *update) {
 // changesUsage reports whether the credit has an amount for a limit of the bucket.
 func (c *creditOp) changesUsage() bool {
 	for i := range c.amounts.Len() {
-		if name, n := c.amounts.At(i); n != 0 && c.cached.image.find(name) != nil {
+		if name, n := c.amounts.At(i); n != 0 && c.cached.image.findAny(name) != nil {
 			return true
 		}
 	}
 	return false
 }
 
-// locks reports whether the credit takes from a limit that may have filled up, finds
-// a quota whose step is due, or leaves another excess.
-func (c *creditOp) locks(after *rules.Bucket) bool {
+// recalls reports whether the credit takes from a limit that the bucket has forgotten.
+func (c *creditOp) recalls() bool {
+	return slices.ContainsFunc(c.left, func(v rules.Level) bool {
+		l := c.cached.image.findAny(v.Limit.Name)
+		return l == nil || l.limit() != v.Limit
+	})
+}
+
+// locks reports whether the credit takes from a limit that may have filled up or that
+// the bucket has forgotten, or finds a quota whose step is due, or whose tokens do not
+// belong to its capacity or show less than its real use, or a limit that has left and is
+// full.
+func (c *creditOp) locks() bool {
 	img := c.cached.image
-	if img.refill < c.cached.maxRefill || img.due(c.now) && c.changesUsage() {
+	if c.recalls() {
 		return true
 	}
-	for i := range img.cells {
-		if l := &img.cells[i]; l.excess != excessOf(after, i) {
-			return true
-		}
+	if img.refill < c.cached.maxRefill || (img.due(c.now) || len(c.left) != len(img.left)) && c.changesUsage() {
+		return true
 	}
 	for i := range c.amounts.Len() {
 		name, n := c.amounts.At(i)
-		if cell := img.find(name); cell != nil && n < 0 && cell.tokens > c.ceiling(cell) && !c.spares(name) {
+		cell := img.findAny(name)
+		if cell == nil || c.spares(name) {
+			continue
+		}
+		if cell.shift != 0 || n < 0 && cell.tokens > c.ceiling(cell) || cell.uncovers(bucket.Thousandths(n)) {
 			return true
 		}
 	}
 	return false
-}
-
-// excessOf returns the excess of limit i of a bucket.
-func excessOf(b *rules.Bucket, i int) int64 {
-	if b.Excess == nil {
-		return 0
-	}
-	return b.Excess[i]
 }
 
 // ceiling returns the most tokens that a limit may hold if it has not filled up
@@ -220,7 +242,7 @@ func (c *creditOp) plainWrite(u *update) {
 	quota := false
 	for i := range c.amounts.Len() {
 		name, n := c.amounts.At(i)
-		l := c.cached.image.find(name)
+		l := c.cached.image.findAny(name)
 		if l == nil || n == 0 {
 			continue
 		}
@@ -255,44 +277,66 @@ func (c *creditOp) lockedWrite(u *update, after *rules.Bucket) {
 	refill := u.attr(attrRefill)
 	u.when(refill, "=", u.number(img.refill))
 	u.setTo(refill, number(max(after.At, img.refill)))
-	u.requireShape(img)
+	shape := u.requireShape(img)
 	for i := range img.cells {
 		l := &img.cells[i]
-		m := l.stay(after.Tokens[i])
-		if after.Starts != nil {
-			m.start, m.excess, m.whole = after.Starts[i], excessOf(after, i), true
-		}
-		if l.excess != 0 && m.start == l.start && m.excess != l.excess {
-			u.when(u.attr(bucketAttr(l.name, fieldExcess)), "=", u.value(text(excessText(l.start, l.excess))))
-			u.when(u.attr(bucketAttr(l.name, fieldTokens)), "=", u.number(l.tokens))
-		}
-		var n int64
-		n, m.named = c.amounts.Lookup(l.name)
-		if m.used = bucket.Sub(0, bucket.Thousandths(n)); !c.spares(l.name) {
-			m.taken = max(0, m.used)
-		}
-		u.changeLimit(l, &m)
+		m := l.stay(after.Level(i))
+		c.change(u, l, &m)
 	}
+	dropped := false
+	for i := range img.left {
+		l := &img.left[i]
+		v := slices.IndexFunc(c.left, func(v rules.Level) bool { return v.Limit.Name == l.name })
+		if v < 0 {
+			u.when(u.attr(bucketAttr(l.name, fieldTokens)), "=", u.number(l.tokens))
+			u.dropLimit(l)
+			dropped = true
+			continue
+		}
+		m := l.leave(c.left[v])
+		c.change(u, l, &m)
+	}
+	if u.recallLimits(img, c.left) || dropped {
+		u.addTo(shape, 1)
+	}
+}
+
+// change moves a limit, and counts what the credit changes of its usage.
+func (c *creditOp) change(u *update, l *cell, m *move) {
+	var n int64
+	n, m.named = c.amounts.Lookup(l.name)
+	if m.used = bucket.Sub(0, bucket.Thousandths(n)); !c.spares(l.name) {
+		m.taken = max(0, m.used)
+	}
+	u.changeLimit(l, m)
 }
 
 // predict returns the image that a give-back under a token leaves: a transaction
 // returns none.
 func (c *creditOp) predict(after *rules.Bucket) *image {
 	img := *c.cached.image
-	img.cells = slices.Clone(img.cells)
-	locks := c.locks(after)
-	for i := range img.cells {
-		l := &img.cells[i]
-		if n, _ := c.amounts.Lookup(l.name); locks {
-			if l.tokens = after.Tokens[i]; l.every != 0 {
-				l.start, l.excess, l.extras = after.Starts[i], excessOf(after, i), l.extras|hasStart
-			}
-		} else if !c.spares(l.name) {
+	img.cells, img.left = slices.Clone(img.cells), slices.Clone(img.left)
+	locks := c.locks()
+	for l := range img.all() {
+		if n, _ := c.amounts.Lookup(l.name); !locks && !c.spares(l.name) {
 			l.tokens = max(l.tokens, min(l.rate.Capacity, bucket.Add(l.tokens, bucket.Thousandths(n))))
 		}
 	}
-	if locks {
-		img.refill = max(img.refill, after.At)
+	if !locks {
+		return &img
 	}
+	for i := range img.cells {
+		img.cells[i].set(after.Level(i))
+	}
+	if len(c.left) != len(img.left) {
+		img.shape++
+	}
+	img.left = slices.DeleteFunc(img.left, func(l cell) bool {
+		return !slices.ContainsFunc(c.left, func(v rules.Level) bool { return v.Limit.Name == l.name })
+	})
+	for i, v := range c.left {
+		img.left[i].set(v)
+	}
+	img.refill = max(img.refill, after.At)
 	return &img
 }

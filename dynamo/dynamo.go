@@ -1,6 +1,6 @@
 // Package dynamo implements a limiter's store in one DynamoDB table. Many
-// machines can share the table, and so can Python services that use zae-limiter
-// 0.10.x.
+// machines can share the table, and so can Python services that use exactly
+// release 0.10.0 of zae-limiter.
 //
 // A charge is one conditional write of the bucket's item, based on the last
 // image of it that this process saw. A refused write returns the stored item,
@@ -68,6 +68,10 @@ type Options struct {
 	// find writes that were in flight; default 10 s, or twice Timeout if that is
 	// longer. If negative, the purge does not wait.
 	PurgeWait time.Duration
+	// SwitchWait is how long SetSwitch of an entity looks for buckets that calls on
+	// their way create, counted from the last one that it found; default: Timeout,
+	// or 1 s if that is negative. If negative, SetSwitch does not wait.
+	SwitchWait time.Duration
 	// ClockGuard is how far the machine's clock may be off before charges, credits
 	// and reads use the table's time instead, which the dates of replies show;
 	// default 2 s, negative to correct nothing. A time that differs from the

@@ -35,6 +35,7 @@ func (r *replaceUpdates) RoundTrip(req *http.Request) (*http.Response, error) {
 // A reply without the bucket says nothing about the debit: the call fails, and the
 // process goes on.
 func TestReplyWithoutTheBucketIsNoAdmission(t *testing.T) {
+	t.Parallel()
 	for name, body := range map[string]string{
 		"no item":        `{}`,
 		"empty item":     `{"Attributes":{}}`,

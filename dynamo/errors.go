@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
 // writeResult is the outcome of a failed write, as far as its error shows it.
@@ -128,7 +130,7 @@ func (s *store) explain(err error) error {
 	case code == "UnrecognizedClientException" || code == "InvalidSignatureException" || code == "InvalidClientTokenId" || strings.HasPrefix(code, "MissingAuthenticationToken"):
 		return fmt.Errorf("table %q: AWS does not accept these credentials; check the profile or the keys: %w", s.table, err)
 	case code == "" && neverSent(err) && strings.Contains(err.Error(), "credentials"):
-		return fmt.Errorf("table %q: no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run under a role: %w", s.table, err)
+		return fmt.Errorf("table %q: %w", s.table, &hint.CredentialsError{Err: err})
 	}
 	return fmt.Errorf("table %q: %w", s.table, err)
 }

@@ -18,6 +18,7 @@ import (
 // TestWriteResults sends a write with the real client to servers that fail in
 // every way, and checks the result.
 func TestWriteResults(t *testing.T) {
+	t.Parallel()
 	static := credentials.NewStaticCredentialsProvider("a", "b", "")
 	none := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return aws.Credentials{}, errors.New("none") })
 	for _, c := range []struct {

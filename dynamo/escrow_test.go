@@ -20,6 +20,7 @@ func sharing(repo limiter.Repository) limiter.Repository {
 
 // TestRepositoryInEscrow runs the conformance tests through package escrow.
 func TestRepositoryInEscrow(t *testing.T) {
+	t.Parallel()
 	dynamotest.Endpoint(t)
 	open := func(t *testing.T) limiter.Repository {
 		t.Helper()
@@ -30,6 +31,7 @@ func TestRepositoryInEscrow(t *testing.T) {
 
 // TestCompareInEscrow compares DynamoDB in package escrow with memory.
 func TestCompareInEscrow(t *testing.T) {
+	t.Parallel()
 	repo := dynamotest.Connect(t, dynamotest.NewTable(t), &exactOptions)
 	repotest.Compare(t, *compareSeed, min(*compareOps, escrowOps), memory.New(nil), sharing(repo), "usage")
 }
@@ -49,6 +51,7 @@ func (holder) Holds([]limiter.Limit) time.Duration { return 3 * time.Second }
 // TestEndureInEscrow runs two processes that hold tokens on bad networks. The
 // machine's clock is slower than the history's, so that holds end by the latter.
 func TestEndureInEscrow(t *testing.T) {
+	t.Parallel()
 	table := dynamotest.NewTable(t)
 	admin := dynamotest.Connect(t, table, nil)
 	var clients []limiter.Repository

@@ -97,6 +97,7 @@ var writePaths = []writePath{
 // twice if its result is unknown. Nothing may be given back twice. A write that
 // surely was not executed is retried.
 func TestOneFault(t *testing.T) {
+	t.Parallel()
 	for _, p := range writePaths {
 		for _, f := range []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500, dynamotest.Fail500After, dynamotest.Throttle, dynamotest.Conflict} {
 			t.Run(p.name+" "+f.Name, func(t *testing.T) {
@@ -144,6 +145,7 @@ func (p *writePath) check(s *faultyTable, f dynamotest.Fault, err error) {
 // A commit of unknown result that gives and takes retries the debit and drops
 // the give-back.
 func TestMixedCommitOfUnknownResultSendsOnlyItsDebitAgain(t *testing.T) {
+	t.Parallel()
 	for _, f := range []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore} {
 		t.Run(f.Name, func(t *testing.T) {
 			s := newFaultyTable(t)
@@ -173,6 +175,7 @@ func TestMixedCommitOfUnknownResultSendsOnlyItsDebitAgain(t *testing.T) {
 // The first charge creates both buckets in one idempotent transaction: a lost
 // reply does not charge twice.
 func TestFirstCascadeIsOneTransaction(t *testing.T) {
+	t.Parallel()
 	for _, f := range []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500After, dynamotest.Throttle, dynamotest.Conflict} {
 		t.Run(f.Name, func(t *testing.T) {
 			s := newFaultyTable(t)
@@ -274,6 +277,7 @@ func TestOutageIsOverWithinTheTimeout(t *testing.T) {
 // A config that seems absent would put lower limits in force, and an entity that
 // seems absent would not cascade.
 func TestUnprocessedFactsAreReadAgain(t *testing.T) {
+	t.Parallel()
 	s := newFaultyTable(t)
 	createChild(t, s.steady, "alice", "project")
 	s.proxy.SetPlan(dynamotest.First(1000, read, dynamotest.Unprocessed))
@@ -287,6 +291,7 @@ func TestUnprocessedFactsAreReadAgain(t *testing.T) {
 // A reply without the item leaves the result of the write unknown, so the write
 // is retried.
 func TestReplyWithoutAnItemIsRetried(t *testing.T) {
+	t.Parallel()
 	bare := dynamotest.Fault{Name: "bare", Act: func(x *dynamotest.Exchange) {
 		reply := x.Execute(x.Body)
 		reply.Body = []byte("{}")

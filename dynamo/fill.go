@@ -154,10 +154,9 @@ func (p *payer) checkAbsent() *types.TransactWriteItem {
 		refill := u.attr(attrRefill)
 		u.setTo(refill, number(img.refill))
 		u.when(refill, "=", u.number(img.refill))
-		for i := range img.cells {
-			if c := &img.cells[i]; c.due(p.plan.now) {
-				m := c.stay(c.rate.Capacity)
-				m.start = c.rate.Window.Start(p.plan.now)
+		for c := range img.all() {
+			if c.due(p.plan.now) {
+				m := c.steps(p.plan.now)
 				u.changeLimit(c, &m)
 			}
 		}

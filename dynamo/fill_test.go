@@ -47,6 +47,7 @@ var everyFault = []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore
 
 // A fault of the transaction neither loses nor doubles a fill.
 func TestFillFaults(t *testing.T) {
+	t.Parallel()
 	for _, f := range everyFault {
 		for name, c := range map[string]struct {
 			fill limiter.Fill
@@ -74,6 +75,7 @@ func TestFillFaults(t *testing.T) {
 
 // The result of a top-up stays unknown, and the caller repeats it.
 func TestTopUpIsRepeatedAfterAnOutage(t *testing.T) {
+	t.Parallel()
 	for _, f := range []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore} {
 		t.Run(f.Name, func(t *testing.T) {
 			s := newFaultyTable(t)
@@ -98,6 +100,7 @@ func TestTopUpIsRepeatedAfterAnOutage(t *testing.T) {
 
 // Others charge the bucket between the read and the write of a fill.
 func TestFillMeetsCharges(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		fill limiter.Fill
 		d    time.Duration // of the fill
@@ -136,6 +139,7 @@ func TestFillMeetsCharges(t *testing.T) {
 
 // A quota gains as much as a rate.
 func TestFillOfAQuotaMeetsCharges(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		fill limiter.Fill
 		want int64 // of 60, after 50, 5 and the fill
@@ -162,6 +166,7 @@ func TestFillOfAQuotaMeetsCharges(t *testing.T) {
 
 // Others create the bucket while a fill finds none.
 func TestFillMeetsANewBucket(t *testing.T) {
+	t.Parallel()
 	s := newFaultyTable(t)
 	f, held, goOn := holdRequest()
 	s.proxy.SetPlan(dynamotest.First(1, transact, f))
@@ -180,6 +185,7 @@ func TestFillMeetsANewBucket(t *testing.T) {
 // Many processes make the same top-ups while others charge. Each top-up counts
 // once.
 func TestTopUpsOfManyProcesses(t *testing.T) {
+	t.Parallel()
 	const ids, charges = 5, 20
 	s := newFaultyTable(t)
 	setDefaults(t, s.steady, limiter.PerDay("rpm", 1_000_000))
@@ -216,6 +222,7 @@ func TestTopUpsOfManyProcesses(t *testing.T) {
 
 // A fill works on a level that is off, and leaves the copy of the switch.
 func TestFillOfADisabledBucket(t *testing.T) {
+	t.Parallel()
 	s := newFaultyTable(t)
 	consume(t, s.repo, 0, chargeOf("alice", 50), true)
 	disable(t, s.steady, alice)
@@ -229,6 +236,7 @@ func TestFillOfADisabledBucket(t *testing.T) {
 
 // A fill ends the refusals that its process remembers.
 func TestFillEndsRememberedRefusals(t *testing.T) {
+	t.Parallel()
 	w := newCountedTable(t)
 	consume(t, w.repo, 0, chargeOf("alice", 60), true)
 	consume(t, w.repo, 0, chargeOf("alice", 1), false)
@@ -240,6 +248,7 @@ func TestFillEndsRememberedRefusals(t *testing.T) {
 
 // The ID of a top-up is an item that expires.
 func TestTopUpItem(t *testing.T) {
+	t.Parallel()
 	s := newStoredTable(t)
 	setDefaults(t, s.Repo, perMinute60)
 	done, err := s.Repo.Fill(t.Context(), start, topUp(20, "invoice-7"), auditEvent("bucket_topped_up"))

@@ -14,11 +14,14 @@ import (
 // image is a bucket as the table had it at some moment. It is immutable.
 type image struct {
 	cells   []cell // by name
+	left    []cell // limits that have left and are not forgotten yet, by name
 	damaged []cell // limits with tokens but without parameters, treated as absent
 	loose   []cell // what is left of limits without tokens, for a repair to remove
 	refill  int64  // up to when tokens were refilled
 	shape   int64  // how often limits joined, left or changed
+	life    string // identifies the bucket; "" if another program created it and none has locked it since
 	ttl     int64  // in seconds, 0 if the bucket does not expire
+	keep    int64  // the bucket does not expire before, in milliseconds
 	cascade bool   // copied from the entity's record, as is parent: Python relies on it
 	parent  string
 	off     types.AttributeValue // the copy of a switch; nil for none
@@ -31,16 +34,17 @@ func decodeImage(it item) (*image, error) {
 	if _, ok := it[attrRefill]; !ok {
 		return nil, nil
 	}
-	img := &image{cascade: it.truth(attrCascade), parent: it.text(attrParent), off: it[attrOff], cells: make([]cell, 0, 4)}
-	var err error
-	if img.refill, err = it.number(attrRefill); err != nil {
-		return nil, withRemedy(err)
+	img := &image{
+		cascade: it.truth(attrCascade), parent: it.text(attrParent), off: it[attrOff], life: it.text(attrLife), cells: make([]cell, 0, 4),
 	}
-	if img.ttl, err = it.number(attrTTL); err != nil {
-		return nil, withRemedy(err)
-	}
-	if img.shape, err = it.number(attrShape); err != nil {
-		return nil, withRemedy(err)
+	for _, part := range []struct {
+		attr string
+		to   *int64
+	}{{attrRefill, &img.refill}, {attrTTL, &img.ttl}, {attrKeep, &img.keep}, {attrShape, &img.shape}} {
+		var err error
+		if *part.to, err = it.number(part.attr); err != nil {
+			return nil, withRemedy(err)
+		}
 	}
 	var extras []string
 	for attr := range it {
@@ -88,8 +92,18 @@ func (img *image) find(limit string) *cell {
 	return nil
 }
 
+// findAny returns the cell of a limit, also of one that has left, or nil.
+func (img *image) findAny(limit string) *cell {
+	for c := range img.all() {
+		if c.name == limit {
+			return c
+		}
+	}
+	return nil
+}
+
 // hasExactly reports whether the bucket has these limits, sorted by name, and no
-// others.
+// others, except limits that have left.
 func (img *image) hasExactly(limits []limiter.Limit) bool {
 	if len(img.damaged) > 0 || len(img.loose) > 0 || len(img.cells) != len(limits) {
 		return false
@@ -114,25 +128,34 @@ func (img *image) limits() []limiter.Limit {
 // bucket returns the image as a bucket whose rates are refilled up to base, which
 // must not be before its own refill time.
 func (img *image) bucket(account *limiter.Account, base int64, idle int64) rules.Bucket {
-	b := rules.Bucket{Account: account, At: base, Idle: idle}
+	b := rules.Bucket{Account: account, At: base, Idle: idle, Keep: img.keep}
 	if idle > 0 {
 		b.Expires = bucket.Add(base, idle)
+	}
+	for i := range img.left {
+		b.Left = append(b.Left, img.left[i].level(base))
 	}
 	room := make([]int64, 2*len(img.cells))
 	b.Tokens, b.Used = room[:len(img.cells):len(img.cells)], room[len(img.cells):]
 	for i := range img.cells {
 		c := &img.cells[i]
-		b.Tokens[i] = min(c.tokens, c.rate.Capacity) // Python leaves more after it lowers a capacity or gives back
+		b.Tokens[i] = c.balance()
 		if c.every != 0 {
 			if b.Starts == nil {
 				b.Starts = make([]int64, len(img.cells))
 			}
 			b.Starts[i] = c.start
-			if c.excess != 0 {
-				if b.Excess == nil {
-					b.Excess = make([]int64, len(img.cells))
+			if c.peak != 0 {
+				if b.Peaks == nil {
+					b.Peaks = make([]int64, len(img.cells))
 				}
-				b.Excess[i] = c.excess
+				b.Peaks[i] = c.peak
+			}
+			if c.hidden != 0 {
+				if b.Hidden == nil {
+					b.Hidden = make([]int64, len(img.cells))
+				}
+				b.Hidden[i] = c.hidden
 			}
 		}
 	}
@@ -153,16 +176,22 @@ func (img *image) idle(at int64, multiplier int) int64 {
 	return longest
 }
 
-// full reports whether every limit is full at now. The rates are refilled up to base.
-// A quota whose window begins later is not, nor one with an excess in its window: a new
-// bucket would be in the window before, and have no excess.
+// full reports whether every limit is full at now, also those that have left. The rates
+// are refilled up to base.
+// A quota whose window begins later is not: a new bucket would be in the window before.
 func (img *image) full(base, now int64) bool {
-	for i := range img.cells {
-		if c := &img.cells[i]; c.begins(now) || c.excess != 0 && !c.due(now) || c.tokensAt(base, now, now) < c.rate.Capacity {
+	for c := range img.all() {
+		if !c.full(base, now, now) {
 			return false
 		}
 	}
 	return true
+}
+
+// outgrown reports whether a limit that has left is full, and so would be those that it
+// may have replaced, so that the next write has to drop it.
+func (img *image) outgrown(base, at, now int64) bool {
+	return img.keep <= now && slices.ContainsFunc(img.left, func(c cell) bool { return c.full(base, at, now) })
 }
 
 // shortestFill returns the shortest fill time of the rates, 0 if all limits are
@@ -181,19 +210,25 @@ func (img *image) shortestFill() (shortest int64) {
 // endsAtBoundary reports whether the ttl is a boundary of a quota.
 func (img *image) endsAtBoundary() bool {
 	end := img.ttl * bucket.Milli
-	return slices.ContainsFunc(img.cells, func(c cell) bool { return c.rate.Window != nil && c.rate.Window.Start(end) == end })
+	for c := range img.all() {
+		if c.rate.Window != nil && c.rate.Window.Start(end) == end {
+			return true
+		}
+	}
+	return false
 }
 
-// hasQuota reports whether a limit is a quota.
-func (img *image) hasQuota() bool {
-	return slices.ContainsFunc(img.cells, func(c cell) bool { return c.every != 0 })
+// mayFillEarly reports whether a give-back may fill the bucket before its ttl: it has a
+// quota, or a limit that has left.
+func (img *image) mayFillEarly() bool {
+	return len(img.left) > 0 || slices.ContainsFunc(img.cells, func(c cell) bool { return c.every != 0 })
 }
 
 // due reports whether a boundary of a quota has passed, so that the next write has to
 // step it.
 func (img *image) due(now int64) bool {
-	for i := range img.cells {
-		if img.cells[i].due(now) {
+	for c := range img.all() {
+		if c.due(now) {
 			return true
 		}
 	}
@@ -201,10 +236,10 @@ func (img *image) due(now int64) bool {
 }
 
 // expiry returns the ttl of a bucket, in seconds: when it has idled and is full,
-// so that no debt is forgiven.
+// so that no debt is forgiven, and not before it may.
 func expiry(b *rules.Bucket) int64 {
 	const latest = 1 << 53 / bucket.Milli
-	return min(ceilSeconds(max(b.Expires, b.Full())), latest)
+	return min(ceilSeconds(max(b.Expires, b.Full(), b.Keep)), latest)
 }
 
 // ceilSeconds returns milliseconds in seconds, rounded up if they are positive.

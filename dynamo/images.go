@@ -47,8 +47,30 @@ type lifetime struct {
 // can distinguish it from the next.
 type ref struct {
 	number uint64
-	ttl    atomic.Int64 // as last seen, in seconds
-	over   atomic.Bool  // the bucket was removed or replaced
+	named  atomic.Pointer[string] // identifies the life in the item; nil while it has none
+	ttl    atomic.Int64           // as last seen, in seconds
+	over   atomic.Bool            // the bucket was removed or replaced
+}
+
+// life returns what identifies the life in the item, or "".
+func (r *ref) life() string {
+	if life := r.named.Load(); life != nil {
+		return *life
+	}
+	return ""
+}
+
+// setLife sets what identifies the life, if there is anything.
+func (r *ref) setLife(life string) {
+	if life != "" {
+		r.named.Store(&life)
+	}
+}
+
+// expired reports whether the bucket has expired, by the ttl that was last seen.
+func (r *ref) expired(now int64) bool {
+	ttl := r.ttl.Load()
+	return ttl != 0 && ttl*bucket.Milli <= now
 }
 
 const (
@@ -115,10 +137,35 @@ func (m *images) observe(k key, img *image, before *cachedBucket) cachedBucket {
 		return cachedBucket{}
 	}
 	e := m.entry(k)
-	if m.update(e, img, before.maxRefill); e.changes != before.changes {
+	maxRefill, older := m.meet(e, img, before)
+	if older {
+		return *e
+	}
+	if m.update(e, img, maxRefill); e.changes != before.changes {
 		e.refused = moment{}
 	}
 	return *e
+}
+
+// meet makes an entry belong to the life that an image shows, and returns the latest
+// refill time of it that was seen when the request began. If the image shows a life
+// that ended while the request was under way, meet reports that and leaves the entry
+// alone.
+func (m *images) meet(e *cachedBucket, img *image, before *cachedBucket) (maxRefill int64, older bool) {
+	known := e.ref.life()
+	switch {
+	case known == img.life:
+		return before.maxRefill, false
+	case known == "": // a new entry, or a bucket that has just got its identity
+		e.ref.setLife(img.life)
+		return before.maxRefill, false
+	case before.ref != nil && before.ref != e.ref && before.ref.life() == img.life:
+		return 0, true
+	}
+	e.ref.over.Store(true)
+	*e = cachedBucket{ref: m.newRef(), changes: e.changes + 1}
+	e.ref.setLife(img.life)
+	return 0, false
 }
 
 // observeWrite caches the image that a write of this process left, and returns
@@ -134,7 +181,13 @@ func (m *images) observeWrite(k key, img *image, before *cachedBucket, after *ru
 		e.ref.over.Store(true)
 		*e, maxRefill = cachedBucket{ref: m.newRef()}, 0
 	}
-	if m.update(e, img, maxRefill) {
+	met, older := m.meet(e, img, before)
+	if older { // what was paid belongs to the life that has ended
+		ended := *e
+		ended.ref, ended.account = before.ref, nil
+		return ended
+	}
+	if m.update(e, img, min(met, maxRefill)) {
 		e.written = lifetime{img.ttl, after.Idle}
 	}
 	e.lastWrite, e.refused = max(e.lastWrite, after.At), moment{}
@@ -204,9 +257,10 @@ func (b *cachedBucket) expired(now int64, multiplier int) bool {
 	}
 	base := max(b.image.refill, b.maxRefill)
 	end := b.image.ttl
-	if b.image.hasQuota() && (b.lastWrite > 0 || b.image.endsAtBoundary()) {
+	if b.image.mayFillEarly() && (b.lastWrite > 0 || b.image.endsAtBoundary()) {
 		end = min(end, ceilSeconds(bucket.Add(max(base, b.lastWrite), b.idle(multiplier))))
 	}
+	end = max(end, ceilSeconds(b.image.keep))
 	return end*bucket.Milli <= now && b.image.full(base, now)
 }
 

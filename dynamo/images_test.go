@@ -15,6 +15,7 @@ func refilledAt(refill int64) *image { return &image{refill: refill} }
 // The remembered time counts for callers whose clocks are a little behind, but not
 // if it was a mistake.
 func TestRememberedTimeIsCorrected(t *testing.T) {
+	t.Parallel()
 	machine := time.UnixMilli(100 * aMinute)
 	for name, c := range map[string]struct {
 		now, remembered int64
@@ -42,6 +43,7 @@ func TestRememberedTimeIsCorrected(t *testing.T) {
 // An image far behind the refill time seen before its request began shows another
 // bucket. An overtaken image changes nothing.
 func TestAnotherBucketDiffersFromAnOldResponse(t *testing.T) {
+	t.Parallel()
 	const seen = 200 * aMinute
 	for name, c := range map[string]struct {
 		refill, before   int64

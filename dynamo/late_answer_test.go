@@ -35,6 +35,7 @@ func (s *faultyTable) giveBack(repo *dynamo.Repository, d time.Duration, lease *
 // The reply to the creation of a bucket arrives after another call has charged
 // it: that lease belongs to the same bucket.
 func TestLateAnswerEndsNoLease(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		op    string
 		later time.Duration
@@ -63,8 +64,10 @@ func TestLateAnswerEndsNoLease(t *testing.T) {
 // A lease lasts longer than the TTL of its bucket, and its process has not seen
 // that others extend it.
 func TestLongLeaseGivesBackToABucketThatOthersKept(t *testing.T) {
+	t.Parallel()
 	s := newFaultyTable(t)
 	lease := consume(t, s.repo, 0, chargeOf("alice", 20), true).Self.Account
+	consume(t, s.steady, 6*time.Minute, chargeOf("alice", 1), true)
 	consume(t, s.steady, 8*time.Minute, chargeOf("alice", 60), true)
 	s.giveBack(s.repo, 8*time.Minute, lease, limiter.Tokens("rpm", 10))
 	s.checkBalance(8*time.Minute, "alice", 20)
@@ -73,6 +76,7 @@ func TestLongLeaseGivesBackToABucketThatOthersKept(t *testing.T) {
 // A reply from before a limit was added arrives after one that has it. Both have
 // the same refill time.
 func TestLateAnswerHidesNoLimit(t *testing.T) {
+	t.Parallel()
 	s := newFaultyTable(t)
 	repo := s.connectOnce(exactOptions)
 	consume(t, repo, 0, chargeOf("alice", 1), true)
@@ -93,6 +97,7 @@ func TestLateAnswerHidesNoLimit(t *testing.T) {
 // A refusal is remembered with the image it was based on, not with an older one
 // without a give-back of this process.
 func TestLateAnswerDoesNotJoinARememberedRefusal(t *testing.T) {
+	t.Parallel()
 	s := newFaultyTable(t)
 	setDefaults(t, s.steady, perMinute60, limiter.PerMinute("tpm", 60))
 	repo := s.connectOnce(dynamo.Options{Exact: true})
@@ -151,6 +156,7 @@ func (s *faultyTable) connectWithFacts(opts dynamo.Options) *dynamo.Repository {
 // A read whose reply arrives after the reply to a later write of the same
 // process does not refuse tokens that the bucket has.
 func TestAnswerThatAWriteOvertookRefusesNothing(t *testing.T) {
+	t.Parallel()
 	for name, opts := range bothModes {
 		t.Run(name+", unknown bucket", func(t *testing.T) {
 			s := newFaultyTable(t)
@@ -201,6 +207,7 @@ func (s *faultyTable) setRefillTime(d time.Duration) {
 // If the stored refill time goes back, the same time is not refilled twice:
 // neither by a later call, nor by a call whose read was overtaken.
 func TestRefillTimeThatWentBackRefillsNothingTwice(t *testing.T) {
+	t.Parallel()
 	for name, opts := range bothModes {
 		t.Run(name, func(t *testing.T) {
 			s := newFaultyTable(t)
@@ -234,6 +241,7 @@ func TestRefillTimeThatWentBackRefillsNothingTwice(t *testing.T) {
 // Concurrent callers charge a bucket that has filled up since it was emptied.
 // None of them is refused.
 func TestForgottenBucketRefusesNoCaller(t *testing.T) {
+	t.Parallel()
 	const callers, rounds = 24, 40
 	for name, opts := range bothModes {
 		t.Run(name, func(t *testing.T) {

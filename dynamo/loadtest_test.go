@@ -14,6 +14,7 @@ import (
 // TestLoadKeepsThePromise lets many users share a child and its parent, with
 // limits that refuse and estimates that are corrected, and checks every admission.
 func TestLoadKeepsThePromise(t *testing.T) {
+	t.Parallel()
 	repo := dynamotest.Connect(t, dynamotest.NewTable(t), &dynamo.Options{PurgeWait: -1, CountCapacity: true})
 	s := loadtest.Scenario{
 		Name: "shared",

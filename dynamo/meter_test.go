@@ -10,6 +10,7 @@ import (
 
 // TestStatsCountRequestsAndCapacity compares Stats with what went over the wire.
 func TestStatsCountRequestsAndCapacity(t *testing.T) {
+	t.Parallel()
 	for _, counted := range []bool{true, false} {
 		table, m := dynamotest.NewTable(t), &meter{next: dynamotest.Transport}
 		other := dynamotest.Connect(t, table, nil)

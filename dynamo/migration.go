@@ -90,7 +90,7 @@ func (e *MigrationError) Unwrap() error { return e.Err }
 // safe. Migrate updates a version record only after its migration is complete,
 // and only if the record has not changed.
 //
-// Services of release 0.10 and of this package may run during a migration, but
+// Services of Python's release 0.10.0 and of this package may run during a migration, but
 // must not change limits. Stop services of older releases first: a migration
 // loses what they write to an item after it was copied.
 //

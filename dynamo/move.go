@@ -14,8 +14,8 @@ type move struct {
 	rate    bucket.Rate   // how it is stored
 	tokens  int64         // after the write
 	start   int64         // the window after the write, if it is a quota
-	excess  int64         // of that window
-	whole   bool          // excess is known
+	peak    int64         // the largest capacity of that window, 0 if that is the capacity
+	hidden  int64         // how much of the use in that window the tokens do not show
 	used    int64         // is added to the total
 	taken   int64         // the part of used that the tokens pay
 	named   bool          // the charge names the limit
@@ -25,14 +25,33 @@ type move struct {
 	spares  int64         // how often the write counts that the limit was spared
 	short   bool          // the write is refused if the tokens cover used, which spared limits do not pay
 	reserve int64         // tokens that a smaller quota of an override does not have
+	leaves  bool          // the limit is not in force
 }
 
-// newMove returns a move that makes a limit what l says.
-func newMove(l limiter.Limit, tokens int64) move { return move{to: l, rate: rateOf(l), tokens: tokens} }
+// stay returns a move to a level that changes no parameters of the limit.
+func (c *cell) stay(v rules.Level) move {
+	return move{
+		to: c.limit(), rate: c.rate, tokens: v.Tokens, start: v.Start, peak: v.Peak, hidden: v.Hidden,
+		leaves: c.extras&hasLeft != 0,
+	}
+}
 
-// stay returns a move that changes no parameters of the limit.
-func (c *cell) stay(tokens int64) move {
-	return move{to: c.limit(), rate: c.rate, tokens: tokens, start: c.start}
+// leave returns a move to a level that the limit has after it left.
+func (c *cell) leave(v rules.Level) move {
+	m := c.stay(v)
+	m.leaves = true
+	if v.Limit != m.to { // it was forgotten, and recalled as a lease knows it
+		m.to, m.rate = v.Limit, rateOf(v.Limit)
+	}
+	return m
+}
+
+// peakText returns what the item stores of the quota's window after the write.
+func (m *move) peakText() string { return peakText(m.start, m.peak, m.rate.Capacity, m.hidden) }
+
+// steps returns a move of a quota to the window of now.
+func (c *cell) steps(now int64) move {
+	return c.stay(rules.Level{Tokens: c.tokensAt(now, now, now), Start: c.rate.Window.Start(now)})
 }
 
 // changeLimit moves a limit of the item. The tokens must not be above the capacity
@@ -90,22 +109,23 @@ func (m *move) uncovered(gained int64) int64 {
 // moves nor is named stays out of the write: its time does not depend on the refill
 // time.
 func (u *update) changeQuota(c *cell, m *move) {
-	stepped := bucket.Accrued(c.start, m.start, c.rate)
+	stepped := bucket.Accrued(c.start, m.start, c.stepRate())
 	delta := bucket.Sub(m.tokens, c.tokens)
-	if c.is(m.to) && stepped == 0 && delta == 0 && !m.named {
+	if c.is(m.to) && stepped == 0 && delta == 0 && !m.named && m.leaves == (c.extras&hasLeft != 0) {
 		return
 	}
 	full := m.rate.Capacity
 	tokens := u.attr(bucketAttr(c.name, fieldTokens))
 	u.requireRate(c)
 	gained := bucket.Add(delta, m.taken)
-	room := bucket.Sub(c.rate.Capacity, stepped)          // with more, a step would overflow
-	clipped := (m.used < 0 || m.adds) && m.tokens >= full // a give-back or a top-up
+	room := bucket.Sub(c.rate.Capacity, stepped) // with more, a step would overflow
+	// A give-back, a top-up or a lower capacity may stop at the capacity.
+	clipped := (m.used < 0 || m.adds || full < c.rate.Capacity) && m.tokens >= full
 	switch {
-	case stepped > 0 && c.tokens >= room:
+	case c.shift == 0 && stepped > 0 && c.tokens >= room:
 		u.setTo(tokens, number(m.tokens))
 		u.when(tokens, ">=", u.number(room))
-	case c.tokens <= room && full >= c.rate.Capacity && !clipped:
+	case c.shift == 0 && c.tokens <= room && !clipped:
 		u.addTo(tokens, delta)
 		u.when(tokens, "<=", u.number(min(room, bucket.Sub(full, gained), m.uncovered(gained))))
 		if m.floor {
@@ -128,15 +148,21 @@ func (u *update) changeQuota(c *cell, m *move) {
 // and counts a spared limit.
 func (u *update) setExtras(c *cell, m *move) {
 	u.setWindow(c.name, c.extras, !c.follows(m.to), c.start, m)
-	u.setExcess(c, m)
+	u.setPeak(c, m)
 	u.setShadow(c.name, c.extras, c.shadow, m)
+	switch has := c.extras&hasLeft != 0; {
+	case m.leaves && !has:
+		u.setTo(u.attr(bucketAttr(c.name, fieldLeft)), truth(true))
+	case !m.leaves && has:
+		u.removeAttr(bucketAttr(c.name, fieldLeft))
+	}
 }
 
 // setWindow sets or removes the window of a limit and its start. has holds the fields
 // that the item has.
 func (u *update) setWindow(name string, has extras, changed bool, start int64, m *move) {
 	if m.to.Window == 0 {
-		for _, field := range (has & (hasWindow | hasStart | hasExcess)).fields() {
+		for _, field := range (has & (hasWindow | hasStart | hasPeak)).fields() {
 			u.removeAttr(bucketAttr(name, field))
 		}
 		return
@@ -149,16 +175,25 @@ func (u *update) setWindow(name string, has extras, changed bool, start int64, m
 	}
 }
 
-// setExcess sets or removes the excess of a quota. The excess of another window needs
-// no write.
-func (u *update) setExcess(c *cell, m *move) {
-	same := m.start == c.start
-	switch attr := bucketAttr(c.name, fieldExcess); {
-	case !m.whole || m.to.Window == 0 || same && m.excess == c.excess:
-	case m.excess != 0:
-		u.setTo(u.attr(attr), text(excessText(m.start, m.excess)))
-	case same, !c.follows(m.to) && c.extras&hasExcess != 0: // other windows may come back to the start that it names
-		u.removeAttr(attr)
+// setPeak stores the capacities of a quota's window, unless the item says so already.
+func (u *update) setPeak(c *cell, m *move) {
+	if m.to.Window == 0 {
+		return
+	}
+	if c.extras&hasPeak != 0 {
+		peak, hidden, shift := readPeak(c.peaks, m.start, m.rate.Capacity)
+		if peak == m.peak && hidden == m.hidden && shift == 0 {
+			return
+		}
+	}
+	attr := u.attr(bucketAttr(c.name, fieldPeak))
+	u.setTo(attr, text(m.peakText()))
+	gives := c.follows(m.to) && c.rate.Capacity == m.rate.Capacity && c.start == m.start && c.hidden != m.hidden
+
+	// Two writes from one image must not both move the tokens to a capacity, or both
+	// give back to the hidden use.
+	if c.shift != 0 || gives {
+		u.when(attr, "=", u.value(text(c.peaks)))
 	}
 }
 
@@ -192,8 +227,11 @@ func (u *update) addLimit(img *image, m *move) {
 	has := img.extrasOf(name)
 	u.setWindow(name, has, true, 0, m)
 	u.setShadow(name, has, false, m)
-	if m.to.Window != 0 && has&hasExcess != 0 { // of an earlier limit of this name
-		u.removeAttr(bucketAttr(name, fieldExcess))
+	if m.to.Window != 0 {
+		u.setTo(u.attr(bucketAttr(name, fieldPeak)), text(m.peakText()))
+	}
+	if m.leaves {
+		u.setTo(u.attr(bucketAttr(name, fieldLeft)), truth(true))
 	}
 	for _, c := range img.damaged {
 		if c.name == name {
@@ -202,6 +240,27 @@ func (u *update) addLimit(img *image, m *move) {
 		}
 	}
 	u.when("attribute_not_exists(" + attr + ")")
+}
+
+// recallLimits adds limits that have left and that the item lacks: it had forgotten
+// them. It reports whether there are any.
+func (u *update) recallLimits(img *image, left []rules.Level) (some bool) {
+	for _, v := range left {
+		if img.findAny(v.Limit.Name) == nil {
+			m := recalled(v)
+			u.addLimit(img, &m)
+			some = true
+		}
+	}
+	return some
+}
+
+// recalled returns the move to a level of a limit that was full when the item forgot it.
+func recalled(v rules.Level) move {
+	return move{
+		to: v.Limit, rate: rateOf(v.Limit), tokens: v.Tokens, start: v.Start, peak: v.Peak, hidden: v.Hidden,
+		used: bucket.Sub(v.Limit.Capacity*bucket.Milli, v.Tokens), leaves: true,
+	}
 }
 
 // dropLimit removes a limit from the item.

@@ -27,10 +27,14 @@ import (
 // the state active.
 func isActive(record item) bool { return record.text(attrStatus) == statusActive }
 
-// Namespace returns a view of another namespace, or limiter.ErrNotFound if it is not
-// active.
+// Namespace returns a view of another namespace, limiter.ErrNotFound if it is not
+// active, or *limiter.VersionError if it has buckets of a newer release, as Connect
+// does.
 func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
 	view, err := r.namespace(ctx, name)
+	if err == nil {
+		err = r.checkLayout(ctx, view.ns, name)
+	}
 	if err != nil {
 		return nil, err
 	}

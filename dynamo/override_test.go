@@ -16,6 +16,7 @@ import (
 // Calls that carry quotas and rates of any kind get the same answers as in memory,
 // with and without a level that holds one of the names.
 func TestOverridesAgreeWithMemory(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(21, 0))
 	stores := []limiter.Repository{dynamotest.Connect(t, dynamotest.NewTable(t), nil), memory.New(nil)}
 	var now time.Duration

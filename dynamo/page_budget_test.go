@@ -12,6 +12,7 @@ import (
 // TestTightBudgetsShortenPages checks that a page ends with what its budget paid
 // for, and that the next page goes on from there.
 func TestTightBudgetsShortenPages(t *testing.T) {
+	t.Parallel()
 	repo := dynamotest.Connect(t, dynamotest.NewTable(t), nil)
 	setDefaults(t, repo, perMinute60)
 	const entities = 60
@@ -38,6 +39,7 @@ func TestTightBudgetsShortenPages(t *testing.T) {
 // TestViewsShowLimitsOfOthers checks that reads with a budget show limits that
 // another process has set two seconds ago, although charges use older ones.
 func TestViewsShowLimitsOfOthers(t *testing.T) {
+	t.Parallel()
 	table := dynamotest.NewTable(t)
 	repo, other := dynamotest.Connect(t, table, nil), dynamotest.Connect(t, table, nil)
 	key := limiter.Scope{Entity: "key-1", Resource: model}

@@ -32,6 +32,7 @@ func readPages(tb testing.TB, repo limiter.Repository, now time.Time, q limiter.
 // TestPagesPassUsageByKey checks that a page costs the same with 10,000 usage items
 // among its entities, within a few queries of the index.
 func TestPagesPassUsageByKey(t *testing.T) {
+	t.Parallel()
 	table, m := dynamotest.TableName(t), &meter{next: dynamotest.Transport}
 	must(t, dynamo.CreateTable(t.Context(), table, &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))}))
 	other := dynamotest.Connect(t, table, nil)
@@ -71,6 +72,7 @@ func TestPagesPassUsageByKey(t *testing.T) {
 // TestBudgetsMeasureReads checks that the meter of a view shows what the table
 // bills, in all namespaces, and that charges need no budget.
 func TestBudgetsMeasureReads(t *testing.T) {
+	t.Parallel()
 	table := dynamotest.NewTable(t)
 	repo := dynamotest.Connect(t, table, &dynamo.Options{CountCapacity: true, AWS: dynamotest.Config(dynamotest.Endpoint(t))})
 	setDefaults(t, repo, perMinute60)
@@ -110,6 +112,7 @@ func TestBudgetsMeasureReads(t *testing.T) {
 // TestBudgetsHoldUpNoCharge checks that calls without a budget never wait for reads
 // that do, although they share caches.
 func TestBudgetsHoldUpNoCharge(t *testing.T) {
+	t.Parallel()
 	repo := dynamotest.Connect(t, dynamotest.NewTable(t), nil)
 	setDefaults(t, repo, perMinute60)
 	view, meter := repo.WithReadBudget(1)

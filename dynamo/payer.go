@@ -35,9 +35,8 @@ type payer struct {
 	namespaceChecked bool          // this call has seen that the namespace is active
 	overtaken        *cachedBucket // what this call read, if this process has learned of a later image since
 
-	plan        plan
-	paid        bool
-	keepDropped bool // limits that are not in force stay: others still charge them
+	plan plan
+	paid bool
 }
 
 // plan is the effect of a charge on a bucket, by its image.

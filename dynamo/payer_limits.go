@@ -60,8 +60,8 @@ func (p *payer) setLimits(limits []limiter.Limit, resource string, source limite
 }
 
 // maxLimits is how many limits a bucket may have: each adds conditions, and an
-// expression may have 300 operators.
-const maxLimits = 24
+// expression may have 300 operators and 4 KB. TestLongestExpressions checks it.
+const maxLimits = rules.MaxLimits
 
 // checkLimits rejects more limits than a bucket may have.
 func checkLimits(n int) error {

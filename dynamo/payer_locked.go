@@ -1,7 +1,10 @@
 package dynamo
 
 import (
+	"crypto/rand"
 	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -17,10 +20,11 @@ func (p *payer) lockedWrite(amounts *limiter.Amounts, floor bool) *update {
 	u.when(refill, "=", u.number(img.refill))
 	u.setTo(refill, number(max(after.At, img.refill)))
 	shape := u.requireShape(img)
+	p.beginLife(u)
 	reshaped := false
 	for i, l := range after.Account.Limits {
 		m := p.move(i, amounts, floor)
-		if c := img.find(l.Name); c != nil {
+		if c := img.findAny(l.Name); c != nil {
 			u.changeLimit(c, &m)
 			reshaped = reshaped || !c.is(l)
 		} else {
@@ -28,23 +32,52 @@ func (p *payer) lockedWrite(amounts *limiter.Amounts, floor bool) *update {
 			reshaped = true
 		}
 	}
-	if p.dropLimits(u) || reshaped {
+	after.RefillLeft(max(after.At, img.refill))
+	left := u.leaveLimits(img, after.Left, after.Account.Limits, p.plan.recreate)
+	if u.recallLimits(img, after.Left) || left || reshaped {
 		u.addTo(shape, 1)
 	}
 	p.renew(u)
 	return u
 }
 
+// beginLife gives the bucket another life if the write creates it again, or its
+// first one if another program created it. A plain write needs none: its response
+// shows which bucket paid.
+func (p *payer) beginLife(u *update) {
+	switch {
+	case p.plan.recreate:
+		u.setTo(u.attr(attrLife), nextLife(p.cached.image.life))
+	case p.cached.image.life == "": // unless another process has given it one meanwhile
+		attr := u.attr(attrLife)
+		u.set = appendWords(u.set, ", ", attr, "=", "if_not_exists("+attr+",", u.value(newLife())+")")
+	}
+}
+
+// newLife returns an identity that no other life of the bucket has.
+func newLife() types.AttributeValue { return text(rand.Text()[:lifeLength]) }
+
+// nextLife returns the identity of a bucket that is created again in the item of one that
+// has expired. It begins like that of the first life, so that a lease can tell this from
+// a bucket that was deleted: another process may have seen an earlier expiry.
+func nextLife(life string) types.AttributeValue {
+	if life == "" {
+		return newLife()
+	}
+	return text(lineOf(life) + rand.Text()[:lifeLength])
+}
+
+// lineOf returns the part of an identity that lives in one item have in common.
+func lineOf(life string) string { return life[:min(len(life), lifeLength)] }
+
+// lifeLength is enough for 50 random bits. Only the lives of one bucket must differ.
+const lifeLength = 10
+
 // move returns what a locked write does to limit i of the plan.
 func (p *payer) move(i int, amounts *limiter.Amounts, floor bool) move {
 	after := &p.plan.after
-	m := newMove(after.Account.Limits[i], after.Tokens[i])
-	if after.Starts != nil {
-		m.start, m.whole = after.Starts[i], true
-	}
-	if after.Excess != nil {
-		m.excess = after.Excess[i]
-	}
+	v := after.Level(i)
+	m := move{to: v.Limit, rate: rateOf(v.Limit), tokens: v.Tokens, start: v.Start, peak: v.Peak, hidden: v.Hidden}
 	var n int64
 	n, m.named = amounts.Lookup(m.to.Name)
 	m.used = bucket.Thousandths(n)
@@ -86,41 +119,45 @@ func (p *payer) judgedCapacity(limit string) int64 {
 	return 0
 }
 
-// dropLimits removes limits that are not in force, and reports whether it removes
-// any. The write requires the tokens of the image: a limit that is back in force
-// and was charged since would otherwise join again, full.
-func (p *payer) dropLimits(u *update) (dropped bool) {
-	img, after := p.cached.image, &p.plan.after
-	keep := p.keepDropped && len(after.Account.Limits)+len(img.cells) <= maxLimits
-	inForce := func(name string) bool {
-		return slices.ContainsFunc(after.Account.Limits, func(l limiter.Limit) bool { return l.Name == name })
+// leaveLimits writes the limits of an image that are not in force: those in left stay,
+// refilled, and the others are removed. It reports whether one leaves or is removed. The
+// removal of a limit requires the tokens of the image: a limit that is back in force
+// and was charged since would otherwise join again, full. A bucket that is created again
+// has only recalled limits in left.
+func (u *update) leaveLimits(img *image, left []rules.Level, inForce []limiter.Limit, again bool) (changed bool) {
+	has := func(name string) bool {
+		return slices.ContainsFunc(inForce, func(l limiter.Limit) bool { return l.Name == name })
 	}
-	for i := range img.cells {
-		c := &img.cells[i]
-		switch {
-		case inForce(c.name):
-		case keep && c.every != 0: // the refill time does not concern it
-		case keep:
-			refilled := c.stay(bucket.Advance(c.tokens, p.plan.base, after.At, c.rate))
-			u.changeLimit(c, &refilled)
-		default:
+	for c := range img.all() {
+		if has(c.name) {
+			continue
+		}
+		i := slices.IndexFunc(left, func(v rules.Level) bool { return v.Limit.Name == c.name })
+		if i < 0 {
 			u.when(u.attr(bucketAttr(c.name, fieldTokens)), "=", u.number(c.tokens))
 			u.dropLimit(c)
-			dropped = true
+			changed = true
+			continue
 		}
+		m := c.leave(left[i])
+		if again {
+			m.named, m.used = true, recalled(left[i]).used
+		}
+		u.changeLimit(c, &m)
+		changed = changed || c.extras&hasLeft == 0
 	}
 	for i := range img.damaged {
-		if c := &img.damaged[i]; !inForce(c.name) {
+		if c := &img.damaged[i]; !has(c.name) {
 			u.dropLimit(c)
-			dropped = true
+			changed = true
 		}
 	}
 	for i := range img.loose {
-		if c := &img.loose[i]; !inForce(c.name) {
+		if c := &img.loose[i]; !has(c.name) {
 			u.dropExtras(c)
 		}
 	}
-	return dropped
+	return changed
 }
 
 // renew updates the expiry and the item's copy of the entity's record.
@@ -131,6 +168,13 @@ func (p *payer) renew(u *update) {
 		u.setTo(u.attr(attrTTL), number(expiry(&p.plan.after)))
 	case img.ttl != 0:
 		u.removeAttr(attrTTL)
+	}
+	switch keep := p.plan.after.Keep; keep {
+	case img.keep:
+	case 0:
+		u.removeAttr(attrKeep)
+	default:
+		u.setTo(u.attr(attrKeep), number(keep))
 	}
 	if p.override && !p.plan.recreate {
 		return
@@ -153,7 +197,7 @@ func (p *payer) newItem(amounts *limiter.Amounts) item {
 	resource := p.account.Resource
 	it[attrEntity], it[attrResource] = text(p.entity), text(resource)
 	it[attrGSI2PK], it[attrGSI2SK] = text(resourcePK(p.repo.ns, resource)), text(bucketGSIPrefix+p.entity)
-	it[attrRefill], it[attrCascade] = number(after.At), truth(p.cascade)
+	it[attrRefill], it[attrCascade], it[attrLife] = number(after.At), truth(p.cascade), newLife()
 	if p.parent != "" {
 		it[attrParent] = text(p.parent)
 	}
@@ -163,30 +207,38 @@ func (p *payer) newItem(amounts *limiter.Amounts) item {
 	if after.Idle > 0 {
 		it[attrTTL] = number(expiry(after))
 	}
-	for i, l := range after.Account.Limits {
+	for i := range after.Account.Limits {
 		m := p.move(i, amounts, false)
-		it.setExtras(&m)
-		for _, part := range []struct {
-			field string
-			n     int64
-		}{
-			{fieldTokens, m.tokens},
-			{fieldCapacity, m.rate.Capacity},
-			{fieldAmount, m.rate.Amount},
-			{fieldPeriod, m.rate.Period},
-			{fieldTotal, m.used},
-		} {
-			it[bucketAttr(l.Name, part.field)] = number(part.n)
-		}
+		it.putLimit(&m)
+	}
+	for _, v := range after.Left {
+		m := recalled(v)
+		it.putLimit(&m)
 	}
 	return it
 }
 
-// setExtras adds what makes a limit of a new bucket a quota or a shadow limit.
-func (it item) setExtras(m *move) {
+// putLimit adds a limit of a new bucket.
+func (it item) putLimit(m *move) {
+	for _, part := range []struct {
+		field string
+		n     int64
+	}{
+		{fieldTokens, m.tokens},
+		{fieldCapacity, m.rate.Capacity},
+		{fieldAmount, m.rate.Amount},
+		{fieldPeriod, m.rate.Period},
+		{fieldTotal, m.used},
+	} {
+		it[bucketAttr(m.to.Name, part.field)] = number(part.n)
+	}
+	if m.leaves {
+		it[bucketAttr(m.to.Name, fieldLeft)] = truth(true)
+	}
 	if m.to.Window != 0 {
 		it[bucketAttr(m.to.Name, fieldWindow)] = text(rules.WindowText(m.to))
 		it[bucketAttr(m.to.Name, fieldStart)] = number(m.start)
+		it[bucketAttr(m.to.Name, fieldPeak)] = text(m.peakText())
 	}
 	if m.to.IsShadow {
 		it[bucketAttr(m.to.Name, fieldShadow)] = truth(true)

@@ -25,10 +25,12 @@ import (
 const ifNoBucket = "attribute_not_exists(" + attrPK + ") OR attribute_not_exists(" + attrRefill + ")"
 
 // write sends the debit of the plan. Afterwards the payer has paid, or it has the
-// image that refused the debit, or there is an error.
+// image that refused the debit, or there is an error. The end of ctx ends the
+// retries and not a try, whose response shows its outcome.
 func (p *payer) write(ctx context.Context, amounts *limiter.Amounts) error {
+	try := context.WithoutCancel(ctx)
 	if p.cached.image == nil {
-		return p.applyResponse(sendWrite(ctx, maxUnknown, func() (item, error) { return p.put(ctx, amounts) }))
+		return p.applyResponse(sendWrite(ctx, maxUnknown, func() (item, error) { return p.put(try, amounts) }))
 	}
 	var u *update
 	switch m := p.mode(amounts); {
@@ -49,7 +51,7 @@ func (p *payer) write(ctx context.Context, amounts *limiter.Amounts) error {
 		u.requireOn()
 	}
 	in := u.input(&p.repo.table, p.key)
-	if err := p.applyResponse(sendWrite(ctx, maxUnknown, func() (item, error) { return p.repo.updateOnce(ctx, in) })); err != nil || !p.paid {
+	if err := p.applyResponse(sendWrite(ctx, maxUnknown, func() (item, error) { return p.repo.updateOnce(try, in) })); err != nil || !p.paid {
 		return err
 	}
 	p.repo.extendTTL(ctx, p.key, p.cached.image, p.plan.at)
@@ -99,8 +101,10 @@ func (p *payer) applyResponse(stored item, err error) error {
 			continue
 		}
 		view.Tokens[i] = c.tokensAt(max(img.refill, maxRefill), p.plan.at, p.plan.now)
-		if l.Window != 0 && c.follows(l) {
-			view.Detail.Starts[i] = max(view.Detail.Starts[i], c.start)
+		if l.Window != 0 && c.follows(l) && c.start > view.Detail.Starts[i] {
+			if view.Detail.Starts[i] = c.start; view.Detail.Peaks != nil {
+				view.Detail.Peaks[i] = c.peak
+			}
 		}
 	}
 	return nil
@@ -186,7 +190,7 @@ func (p *payer) mode(amounts *limiter.Amounts) mode {
 	if p.plan.recreate || p.plan.repair || img.refill < p.cached.maxRefill || p.override && !p.overridesNothing() {
 		return modeLocked
 	}
-	if img.due(p.plan.now) && rules.Pays(p.account.Limits, amounts) {
+	if rules.Pays(p.account.Limits, amounts) && (img.due(p.plan.now) || img.outgrown(p.plan.base, p.plan.at, p.plan.now)) {
 		return modeLocked
 	}
 	start, slack := p.slackStart()
@@ -196,6 +200,9 @@ func (p *payer) mode(amounts *limiter.Amounts) mode {
 		c := img.find(name)
 		if c == nil {
 			continue
+		}
+		if c.shift != 0 {
+			return modeLocked
 		}
 		if p.spares(name) {
 			unfilled = unfilled && c.tokens <= p.uncovered(c, n, p.plan.base)

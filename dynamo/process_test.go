@@ -29,6 +29,7 @@ const (
 // Four processes hammer one bucket, or four children of one parent. Together
 // they are admitted exactly as often as the limit allows.
 func TestProcessesShareOneLimit(t *testing.T) {
+	t.Parallel()
 	for name, entities := range map[string][]string{
 		"one bucket": {"alice", "alice", "alice", "alice"},
 		"one parent": {"key-0", "key-1", "key-2", "key-3"},
@@ -82,6 +83,7 @@ func runHammers(t *testing.T, table string, exact bool, entities []string) int {
 
 // TestHammer does the work of a child process.
 func TestHammer(t *testing.T) {
+	t.Parallel()
 	args := strings.Fields(os.Getenv(hammerVariable))
 	if len(args) != 4 {
 		t.Skip("only for TestProcessesShareOneLimit")

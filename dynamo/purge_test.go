@@ -232,6 +232,7 @@ func TestPurgesReportOneAtATime(t *testing.T) {
 // A change must not be stored in a namespace that another process has purged: no
 // purge would find it.
 func TestNothingIsStoredInAPurgedNamespace(t *testing.T) {
+	t.Parallel()
 	table := dynamotest.NewTable(t)
 	ours, others := dynamotest.Connect(t, table, nil), dynamotest.Connect(t, table, nil)
 	space, err := ours.RegisterNamespace(t.Context(), start, "tenant")

@@ -93,6 +93,7 @@ func TestPythonMovesNoWindow(t *testing.T) {
 // Python makes buckets from a config whose windows it does not know. The first charge
 // by Go finds the window in the refill time and completes the item.
 func TestBucketsThatPythonMadeBecomeQuotas(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		refill   time.Duration
 		left     string

@@ -57,6 +57,7 @@ func TestQuotasAndShadowLimitsAreStored(t *testing.T) {
 	consume(t, s.Repo, 0, chargeNamed(limiter.Tokens("rpm", 11).And("spend", 30)), true)
 	begin := time.Date(2026, time.March, 13, 23, 0, 0, 0, time.UTC) // midnight in Berlin
 	s.CheckItem(aliceBucket, "#BUCKET#gpt-4", fmt.Sprintf(`
+		_id
 		GSI2PK S {ns}/RESOURCE#gpt-4
 		GSI2SK S BUCKET#alice
 		GSI4PK S {ns}
@@ -73,6 +74,7 @@ func TestQuotasAndShadowLimitsAreStored(t *testing.T) {
 		b_spend_rp N 9000000000000
 		b_spend_wn S day:Europe/Berlin
 		b_spend_wi N %d
+		b_spend_wx S %[3]d:100000:100000
 		b_rpm_tk N 10000
 		b_rpm_tc N 11000
 		b_rpm_cp N 10000
@@ -84,6 +86,7 @@ func TestQuotasAndShadowLimitsAreStored(t *testing.T) {
 
 // A boundary costs the first caller one locked write, and others two.
 func TestRequestsAtABoundary(t *testing.T) {
+	t.Parallel()
 	table, wire := dynamotest.NewTable(t), dynamotest.NewCounter()
 	w := &countedTable{TB: t, counter: wire, other: dynamotest.Connect(t, table, nil)}
 	w.repo = dynamotest.Connect(t, table, &dynamo.Options{AWS: wire.Config(dynamotest.Endpoint(t)), CacheTTL: 24 * time.Hour})
@@ -106,6 +109,7 @@ func TestRequestsAtABoundary(t *testing.T) {
 // An override costs what it cost before, unless its quota differs from the bucket's:
 // then the levels are read once, and cached.
 func TestRequestsForQuotasThatCallsCarry(t *testing.T) {
+	t.Parallel()
 	table, wire := dynamotest.NewTable(t), dynamotest.NewCounter()
 	w := &countedTable{TB: t, counter: wire, other: dynamotest.Connect(t, table, nil)}
 	w.repo = dynamotest.Connect(t, table, &dynamo.Options{AWS: wire.Config(dynamotest.Endpoint(t))})
@@ -135,6 +139,7 @@ func TestRequestsForQuotasThatCallsCarry(t *testing.T) {
 // The tokens of a step do not depend on what others take at the same time: what is
 // left of the old window fills up, and debt is carried over.
 func TestStepsCarryDebtOver(t *testing.T) {
+	t.Parallel()
 	repo := dynamotest.Connect(t, dynamotest.NewTable(t), nil)
 	setDefaults(t, repo, limiter.Quota("spend", 100, limiter.EveryHour))
 	const hour = time.Hour
@@ -154,6 +159,7 @@ func TestStepsCarryDebtOver(t *testing.T) {
 // Every write of 24 quotas and shadow limits fits into the limits of an expression,
 // also if all of them become something else, and if others leave.
 func TestAsManyQuotasAsAnExpressionHolds(t *testing.T) {
+	t.Parallel()
 	const maxLimits = 24
 	repo := dynamotest.Connect(t, dynamotest.NewTable(t), nil)
 	charge := func(d time.Duration, limits []limiter.Limit, n int64) limiter.Outcome {

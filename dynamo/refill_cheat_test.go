@@ -35,8 +35,9 @@ type cheat struct {
 
 // A comparison that cannot fail proves nothing.
 func TestComparisonFindsRefillsThatCheat(t *testing.T) {
+	t.Parallel()
 	dynamotest.Endpoint(t)
-	const first, perCheat, histories = 21, 400, 10
+	const first, perCheat, histories = 23, 400, 10
 	compare := func(t *testing.T, seed uint64, c cheat) string {
 		t.Helper()
 		return failureOf(t, func(tb testing.TB) {

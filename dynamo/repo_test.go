@@ -20,6 +20,7 @@ import (
 )
 
 func TestRepository(t *testing.T) {
+	t.Parallel()
 	dynamotest.Endpoint(t)
 	open := func(t *testing.T) limiter.Repository {
 		t.Helper()
@@ -32,13 +33,14 @@ func TestRepository(t *testing.T) {
 // that counts before each query. Sums that no bucket can count are left to
 // TestRepository.
 func TestRepositoryCounted(t *testing.T) {
+	t.Parallel()
 	dynamotest.Endpoint(t)
 	open := func(t *testing.T) limiter.Repository {
 		t.Helper()
 		return newCounted(t, dynamotest.NewTable(t))
 	}
 	repotest.Run(t, open, "buckets", "pages", "refill", "peek", "cascade", "override", "credit", "repair", "expiry", "entities", "config",
-		"registries", "namespaces", "audit", "sweep", "lifecycle", "concurrency")
+		"registries", "namespaces", "audit", "sweep", "lifecycle", "concurrency", "cancel")
 }
 
 // newCounted returns a repository with an aggregator that counts before each query.
@@ -52,17 +54,18 @@ func newCounted(t *testing.T, table string) limiter.Repository {
 // TestRepositoryLean runs the conformance tests that list a resource on a table
 // whose index by resource holds keys only, with an aggregator that counts.
 func TestRepositoryLean(t *testing.T) {
+	t.Parallel()
 	dynamotest.Endpoint(t)
 	open := func(t *testing.T) limiter.Repository {
 		t.Helper()
 		return newCounted(t, dynamotest.NewLeanTable(t))
 	}
 	repotest.Run(t, open, "pages", "refill", "ahead", "peek", "cascade", "override", "defaults", "credit", "entities", "config", "registries",
-		"managed", "audit", "sweep", "lifecycle", "concurrency")
+		"managed", "audit", "sweep", "lifecycle", "concurrency", "cancel")
 }
 
 var (
-	compareOps  = flag.Int("compare.ops", 1000, "how many operations the comparison makes")
+	compareOps  = flag.Int("compare.ops", 500, "how many operations the comparison makes")
 	compareSeed = flag.Uint64("compare.seed", 1, "seed of the first history")
 )
 
@@ -71,6 +74,7 @@ const perHistory = 2000
 
 // TestCompare compares DynamoDB with memory.
 func TestCompare(t *testing.T) {
+	t.Parallel()
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log("to repeat it, add STORES=dynamo")
@@ -87,6 +91,7 @@ func TestCompare(t *testing.T) {
 // TestCompareLean compares DynamoDB with memory on a table whose index by resource
 // holds keys only.
 func TestCompareLean(t *testing.T) {
+	t.Parallel()
 	repotest.Compare(t, *compareSeed, min(*compareOps, leanOps), memory.New(nil), dynamotest.Connect(t, dynamotest.NewLeanTable(t), &exactOptions), "usage")
 }
 
@@ -98,6 +103,7 @@ const leanOps = 500
 // and refills buckets ahead of need. No answer may differ. It leaves out
 // overrides, which refill with limits of their own.
 func TestCompareAggregated(t *testing.T) {
+	t.Parallel()
 	seed := *compareSeed
 	for left := *compareOps / aggregatedShare; left > 0; left -= perHistory {
 		compareAggregated(t, seed, min(left, perHistory))

@@ -54,6 +54,7 @@ const read, update, put, get, transact = "BatchGetItem", "UpdateItem", "PutItem"
 
 // TestRequests checks the requests of each path, as listed in docs/dynamodb.md.
 func TestRequests(t *testing.T) {
+	t.Parallel()
 	t.Run("one bucket", func(t *testing.T) {
 		w := newCountedTable(t)
 		take := func(d time.Duration, n int64, admitted bool) func() {
@@ -123,6 +124,7 @@ func TestRequests(t *testing.T) {
 // A failed conditional write is billed, so refusals must not hammer the table:
 // here 100 calls a second at a limit of 5.
 func TestRefusalsAreCheap(t *testing.T) {
+	t.Parallel()
 	w := newCountedTable(t)
 	setDefaults(t, w.other, limiter.PerSecond("rpm", 5))
 	refusals, writes, requests := 0, 0, 0

@@ -7,7 +7,7 @@ import (
 )
 
 // This file is the only place that spells keys and attribute names. They match
-// zae-limiter 0.10.x for Python, schema version 0.8.0.
+// zae-limiter 0.10.0 for Python, schema version 0.8.0.
 
 const (
 	schemaVersion = "0.8.0"
@@ -46,6 +46,8 @@ const (
 	attrSequence      = "sequence" // Go only, like attrFinished: how far a shard is read
 	attrFinished      = "finished"
 	attrShape         = "_lv" // Go only: counts the changes of a bucket's limits
+	attrKeep          = "_kp" // Go only: a bucket does not expire before, in milliseconds
+	attrLife          = "_id" // Go only: identifies one life of a bucket
 	attrMark          = "_sq" // Go only: the last change counted in a snapshot; text, so that readers of counters skip it
 	attrHasShadow     = "_wr" // Go only: a snapshot has a second item, for shadow limits; text as well
 	attrEventID       = "event_id"
@@ -90,9 +92,18 @@ const (
 
 	fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldTotal = "_tk", "_cp", "_ra", "_rp", "_tc"
 
-	// Go only: the window of a quota and its start, the mark of a shadow limit, and
-	// how often it would have refused.
-	fieldWindow, fieldStart, fieldShadow, fieldSpared, fieldExcess = "_wn", "_wi", "_sh", "_wr", "_wx"
+	// Go only: the window of a quota and its start, the mark of a shadow limit, how
+	// often it would have refused, the capacities of a quota's window, and the mark of
+	// a limit that has left.
+	fieldWindow, fieldStart, fieldShadow, fieldSpared, fieldPeak, fieldLeft = "_wn", "_wi", "_sh", "_wr", "_wx", "_lf"
+)
+
+// Attributes and fields of configs that only releases after Python's 0.10.0 write.
+// ReadSettings reads them.
+const (
+	attrNewerSwitch, attrNewerZone                      = "disabled", "sched_tz"
+	fieldNewerReset, fieldNewerSchedule, fieldNewerSoft = "_rsched", "_sched", "_soft"
+	rollingPrefix, fieldRollingAfter                    = "w_", "_rsa" // a limit that resets some time after its first use
 )
 
 // States of a namespace.

@@ -33,6 +33,7 @@ func TestAnUndoneChargeWouldHaveRefusedNothing(t *testing.T) {
 // time, and it moves nothing that others depend on. So it is one request however busy
 // the bucket is.
 func TestSparedChargesDoNotDisturbEachOther(t *testing.T) {
+	t.Parallel()
 	for _, shadow := range []limiter.Limit{limiter.PerHour("z", 1).Shadow(), limiter.Quota("z", 1, limiter.EveryMonth).Shadow()} {
 		t.Run(shadow.String(), func(t *testing.T) {
 			t.Parallel()

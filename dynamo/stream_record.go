@@ -140,13 +140,13 @@ func usedTokens(before, after item) (used, spared map[string]int64, err error) {
 	return used, spared, nil
 }
 
-// state returns the bucket of an image for an aggregator.
+// state returns the bucket of an image for an aggregator, with limits that have left:
+// they refill with the others.
 func (img *image) state() *aggregator.State {
-	s := &aggregator.State{RefilledAt: time.UnixMilli(img.refill), Limits: img.limits(), Ref: img}
+	s := &aggregator.State{RefilledAt: time.UnixMilli(img.refill), Ref: img}
 	var step int64
-	for i := range img.cells {
-		c := &img.cells[i]
-		s.Tokens = append(s.Tokens, c.tokens)
+	for c := range img.all() {
+		s.Limits, s.Tokens = append(s.Limits, c.limit()), append(s.Tokens, c.tokens)
 		if w := c.rate.Window; w != nil && (step == 0 || w.End(c.start) < step) {
 			step = w.End(c.start)
 		}

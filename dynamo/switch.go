@@ -15,79 +15,77 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// SetSwitch turns a level off, with its event. For an entity, it also marks existing
-// buckets, up to as many as a transaction can write, so that the next write of
-// every process is refused there. Elsewhere, other processes apply the change when
-// their caches expire, and before they create a bucket.
+// SetSwitch turns a level off, with its event. For an entity, it then marks the
+// buckets one by one, so that the next write of every process is refused there. If
+// it cannot mark all, it returns a *limiter.SwitchDelayedError. Elsewhere, other
+// processes apply the change when their caches expire, and before they create a
+// bucket.
 func (r *Repository) SetSwitch(ctx context.Context, s limiter.Switch, ev limiter.AuditEvent) error {
-	return r.changeSwitches(ctx, s.Scope, ev, func(off rules.Switches) error {
+	_, err := r.changeSwitches(ctx, s.Scope, ev, func(off rules.Switches) error {
 		off.Set(s)
 		return nil
 	})
+	if err != nil || s.Scope.Entity == "" {
+		return err
+	}
+	return r.markBuckets(ctx, s, ev.ID)
 }
 
 // DeleteSwitch turns a level on, with its event. It returns limiter.ErrNotFound if
-// it is not off. Other processes apply the change within a second.
+// it is not off. Other processes apply the change within a second. A copy of the
+// switch that is left on a bucket costs its next charge a read.
 func (r *Repository) DeleteSwitch(ctx context.Context, of limiter.Scope, ev limiter.AuditEvent) error {
-	return r.changeSwitches(ctx, of, ev, func(off rules.Switches) error {
+	copies := r.copiesOf(ctx, of)
+	off, err := r.changeSwitches(ctx, of, ev, func(off rules.Switches) error {
 		if _, found := off[of]; !found {
 			return rules.NotOff(of)
 		}
 		delete(off, of)
 		return nil
 	})
+	if err == nil {
+		r.removeCopies(ctx, of.Entity, off, copies)
+	}
+	return err
 }
 
-// changeSwitches changes the switches in the item of a scope, the copies on buckets
-// and the audit trail in one transaction. If the buckets are too busy for that, it
-// leaves out the copies: nothing depends on them but the time until other
-// processes apply the change.
-func (r *Repository) changeSwitches(ctx context.Context, of limiter.Scope, ev limiter.AuditEvent, change func(rules.Switches) error) error {
+// changeSwitches changes the switches in the item of a scope and the audit trail in
+// one transaction, and returns the switches that the item then has.
+func (r *Repository) changeSwitches(ctx context.Context, of limiter.Scope, ev limiter.AuditEvent, change func(rules.Switches) error) (rules.Switches, error) {
 	if err := r.requireActiveNow(ctx, ev.At); err != nil {
-		return err
+		return nil, err
 	}
 	event, err := r.auditPut(ctx, ev)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	k := r.switchFact(of.Entity)
-	copies := of.Entity != ""
 	for try := 0; ; try++ {
 		if err := pause.For(ctx, backoff(try)); err != nil {
-			return err
+			return nil, err
 		}
 		stored, err := r.get(ctx, k.key())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		off := rules.Switches{}
 		maps.Copy(off, decodeSwitches(of.Entity, stored))
 		if err := change(off); err != nil {
-			return err
+			return nil, err
 		}
 		write, err := r.switchWrite(of.Entity, stored, off)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		writes := []types.TransactWriteItem{write, event}
-		if copies {
-			more, err := r.copySwitches(ctx, of, off, ev.ID)
-			if err != nil {
-				return err
-			}
-			writes = append(writes, more...)
-		}
-		err = r.change(ctx, writes...)
+		err = r.change(ctx, write, event)
 		r.cache.evict(k) // also on failure: the outcome may be unknown
-		busy := len(writes) > 2 && resultOf(err) == notExecuted && retryable(err)
 		switch {
 		case err == nil:
 			r.seen.set(k, off)
-			return nil
-		case try == maxTries, resultOf(err) != refused && !busy:
-			return err
+			return off, nil
+		case try == maxTries, resultOf(err) != refused:
+			return nil, err
 		}
-		copies = copies && !busy && try < maxTries/2
 	}
 }
 

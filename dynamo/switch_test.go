@@ -68,6 +68,7 @@ func (s *storedTable) putCopy(event string) {
 // Each level refuses at once in the process that turned it off, and in another one
 // at the latest when its cache expires. Both admit again within a second.
 func TestSwitchLevels(t *testing.T) {
+	t.Parallel()
 	for _, of := range []limiter.Scope{aliceModel, alice, wholeModel, everything} {
 		t.Run(of.Level(), func(t *testing.T) {
 			w := newCountedTable(t)
@@ -96,6 +97,7 @@ func TestSwitchLevels(t *testing.T) {
 
 // A level that does not concern a charge does not refuse it.
 func TestSwitchOfOthers(t *testing.T) {
+	t.Parallel()
 	w := newCountedTable(t)
 	for _, of := range []limiter.Scope{{Entity: "bob"}, {Entity: "alice", Resource: "other"}, {Resource: "other"}} {
 		disable(t, w.other, of)
@@ -114,6 +116,7 @@ func TestSwitchOfOthers(t *testing.T) {
 // The copy on a bucket makes a switch of an entity immediate for a process with
 // older facts, for one write and one read. Further calls cost nothing for a second.
 func TestSwitchIsImmediateOnABucket(t *testing.T) {
+	t.Parallel()
 	for name, limits := range map[string][]limiter.Limit{"stored limits": nil, "limits of the call": {limiter.PerMinute("rpm", 30)}} {
 		for _, of := range []limiter.Scope{alice, aliceModel} {
 			t.Run(name+", "+of.Level(), func(t *testing.T) {
@@ -144,9 +147,11 @@ func TestSwitchIsImmediateOnABucket(t *testing.T) {
 
 // A process with older facts reads the switches before it creates a bucket.
 func TestSwitchHoldsForNewBuckets(t *testing.T) {
+	t.Parallel()
 	for _, of := range []limiter.Scope{alice, aliceModel, wholeModel, everything} {
 		t.Run(of.Level(), func(t *testing.T) {
 			w := newCountedTable(t)
+			w.repo.StopClock()
 			if _, err := w.repo.Consume(t.Context(), start, limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("unknown", 1)}); err == nil {
 				t.Fatal("no error")
 			}
@@ -160,6 +165,7 @@ func TestSwitchHoldsForNewBuckets(t *testing.T) {
 
 // A parent that is off refuses its children and takes nothing from them.
 func TestSwitchOfAParent(t *testing.T) {
+	t.Parallel()
 	w := newCountedTable(t)
 	createChild(t, w.other, "alice", "project")
 	consume(t, w.repo, 0, chargeOf("alice", 10), true)
@@ -178,6 +184,7 @@ func TestSwitchOfAParent(t *testing.T) {
 
 // The parent's switch comes before the missing limits of the child.
 func TestSwitchOfAParentPrecedesMissingLimits(t *testing.T) {
+	t.Parallel()
 	w := newCountedTable(t)
 	createChild(t, w.other, "alice", "project")
 	off := limiter.Scope{Entity: "project"}
@@ -187,6 +194,7 @@ func TestSwitchOfAParentPrecedesMissingLimits(t *testing.T) {
 
 // Disable commits while a charge is on its way to the table.
 func TestSwitchOvertakesACharge(t *testing.T) {
+	t.Parallel()
 	for kind, opts := range bothModes {
 		for what, d := range map[string]time.Duration{"plain": 0, "locked": 30 * time.Second} {
 			t.Run(kind+", "+what, func(t *testing.T) {
@@ -216,6 +224,7 @@ func TestSwitchOvertakesACharge(t *testing.T) {
 // A copy without a switch costs a charge one read, and is removed by its write or,
 // if it is refused, by a repair.
 func TestStrayCopyIsRemoved(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		amount   int64
 		override bool
@@ -247,6 +256,7 @@ func TestStrayCopyIsRemoved(t *testing.T) {
 
 // A change of limits repairs a bucket that is off, and leaves the copy.
 func TestRepairKeepsTheCopyOfASwitch(t *testing.T) {
+	t.Parallel()
 	s := newStoredTable(t)
 	setDefaults(t, s.Repo, perMinute60)
 	consume(t, s.Repo, 0, chargeOf("alice", 1), true)
@@ -260,6 +270,7 @@ func TestRepairKeepsTheCopyOfASwitch(t *testing.T) {
 
 // Enabling an entity keeps the copy of a resource that is off.
 func TestCopiesFollowBothLevels(t *testing.T) {
+	t.Parallel()
 	s := newStoredTable(t)
 	setDefaults(t, s.Repo, perMinute60)
 	consume(t, s.Repo, 0, chargeOf("alice", 1), true)
@@ -281,6 +292,7 @@ func TestCopiesFollowBothLevels(t *testing.T) {
 // A switch precedes a refusal by the other payer, also in a process whose facts are
 // older than the switch.
 func TestSwitchPrecedesARefusalOfTheOtherPayer(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ off, empty string }{
 		"the child is off":  {"alice", "project"},
 		"the parent is off": {"project", "alice"},
@@ -304,6 +316,7 @@ func TestSwitchPrecedesARefusalOfTheOtherPayer(t *testing.T) {
 // A payer that has none of the limits of a charge writes nothing that would meet the
 // copy of its switch. The switches of its entity are read at most once a second.
 func TestSwitchOfAPayerThatPaysNothing(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ pays, off string }{
 		"the child is off":  {"project", "alice"},
 		"the parent is off": {"alice", "project"},

@@ -68,17 +68,17 @@ func (u *update) number(n int64) string {
 
 // setTo sets an attribute to a value.
 func (u *update) setTo(attr string, v types.AttributeValue) {
-	u.set = appendWords(u.set, ", ", attr, "=", u.value(v))
+	u.set = appendWords(u.set, ",", attr, "=", u.value(v))
 }
 
 // addTo adds a number to an attribute.
 func (u *update) addTo(attr string, n int64) { u.addValue(attr, u.number(n)) }
 
 // addValue adds the value of a placeholder to an attribute.
-func (u *update) addValue(attr, value string) { u.add = appendWords(u.add, ", ", attr, value) }
+func (u *update) addValue(attr, value string) { u.add = appendWords(u.add, ",", attr, value) }
 
 // removeAttr removes an attribute.
-func (u *update) removeAttr(attr string) { u.remove = appendWords(u.remove, ", ", u.attr(attr)) }
+func (u *update) removeAttr(attr string) { u.remove = appendWords(u.remove, ",", u.attr(attr)) }
 
 // when adds a condition. The write needs all of them.
 func (u *update) when(parts ...string) { u.conditions = and(u.conditions, parts...) }
@@ -88,7 +88,8 @@ func and(conditions []byte, parts ...string) []byte {
 	return appendWords(conditions, " AND ", parts...)
 }
 
-// appendWords appends an element, made of words, to a list.
+// appendWords appends an element, made of words, to a list. It sets no spaces around
+// comparisons: an expression has at most 4 KB.
 func appendWords(list []byte, separator string, parts ...string) []byte {
 	if len(list) > 0 {
 		list = append(list, separator...)
@@ -96,13 +97,16 @@ func appendWords(list []byte, separator string, parts ...string) []byte {
 		list = make([]byte, 0, 64)
 	}
 	for i, part := range parts {
-		if i > 0 {
+		if i > 0 && !isComparison(part) && !isComparison(parts[i-1]) {
 			list = append(list, ' ')
 		}
 		list = append(list, part...)
 	}
 	return list
 }
+
+// isComparison reports whether a word is an operator like "<=".
+func isComparison(word string) bool { return word[0] >= '<' && word[0] <= '>' }
 
 // expression returns the update expression.
 func (u *update) expression() *string {
@@ -169,6 +173,14 @@ func (u *update) requireStart(c *cell) {
 		u.when("attribute_not_exists(" + start + ")")
 	} else {
 		u.when(start, "=", u.number(c.start))
+	}
+}
+
+// requireLife requires that the bucket has not been replaced by another, as far as
+// its life is known.
+func (u *update) requireLife(life string) {
+	if life != "" {
+		u.when(u.attr(attrLife), "=", u.value(text(life)))
 	}
 }
 

@@ -137,7 +137,7 @@ func (u *UsageStore) describe(up *update, k key, a *aggregator.Addition) {
 		{attrTTL, number(u.repo.clock().Add(u.retention).Unix())},
 	} {
 		name := up.attr(attr.name)
-		up.set = appendWords(up.set, ", ", name, "= if_not_exists("+name+",", up.value(attr.value)+")")
+		up.set = appendWords(up.set, ",", name, "= if_not_exists("+name+",", up.value(attr.value)+")")
 	}
 }
 
@@ -205,11 +205,9 @@ func refillUpdate(img *image, now int64) *update {
 		return nil
 	}
 	up := newUpdate()
-	for i := range img.cells {
-		c := &img.cells[i]
+	for c := range img.all() {
 		if c.due(now) {
-			step := c.stay(c.tokensAt(now, now, now))
-			step.start = c.rate.Window.Start(now)
+			step := c.steps(now)
 			up.changeLimit(c, &step)
 		}
 		if c.every != 0 || !gains {
@@ -232,6 +230,7 @@ func refillUpdate(img *image, now int64) *update {
 		}
 	}
 	up.requireShape(img)
+	up.requireLife(img.life)
 	if gains {
 		refill := up.attr(attrRefill)
 		up.when(refill, "=", up.number(img.refill))
@@ -242,8 +241,7 @@ func refillUpdate(img *image, now int64) *update {
 
 // gains reports whether a rate gains anything until now.
 func (img *image) gains(now int64) bool {
-	for i := range img.cells {
-		c := &img.cells[i]
+	for c := range img.all() {
 		if c.every == 0 && now > img.refill && bucket.Advance(c.tokens, img.refill, now, c.rate) > c.tokens {
 			return true
 		}

@@ -131,11 +131,12 @@ func (s *store) checkVersion(record item) error {
 	if stored := record[attrSchema]; !ok || stored != nil && record.text(attrSchema) == "" {
 		return refuse("this is no version; repair " + attrSchema + " of item " + record.key().String())
 	}
+	if schema.major != client.major || schema.compareRelease(tooNew) >= 0 {
+		return refuse("the table belongs to a newer version, such as Python's zae-limiter 0.10.1, and this program shares a table with exactly " +
+			clientVersion + "; " + s.place().Command("limits", "export", "--from", "dynamodb:"+s.table) + " reads its limits")
+	}
 	if least, ok := parseVersion(v.clientMin); ok && client.compare(least) < 0 {
 		return refuse("the table requires clients of version " + v.clientMin + " or newer, and this program counts as " + clientVersion + "; upgrade the program")
-	}
-	if schema.major != client.major || schema.compareRelease(tooNew) >= 0 {
-		return refuse("the table belongs to a newer version; upgrade the program")
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 )
 
 func TestVersionsParseAsPythonParsesThem(t *testing.T) {
+	t.Parallel()
 	for s, want := range map[string]version{
 		"0.8.0":                     {0, 8, 0, ""},
 		"v1.22.333":                 {1, 22, 333, ""},
@@ -25,6 +26,7 @@ func TestVersionsParseAsPythonParsesThem(t *testing.T) {
 }
 
 func TestVersionsAreOrderedAndPrereleasesComeFirst(t *testing.T) {
+	t.Parallel()
 	rising := []string{"0.7.9", "0.8.0-a", "0.8.0-b", "0.8.0", "0.8.1", "0.9.0", "0.10.0.dev1", "0.10.0", "1.0.0"}
 	for i, a := range rising {
 		for j, b := range rising {

@@ -47,6 +47,7 @@ func (discovery) GetEnableEndpointDiscovery(context.Context) (aws.EndpointDiscov
 // TestWireIsUsedOnlyIfNothingIsBypassed opens a table with configurations that
 // ask for something that only the SDK does, and with others.
 func TestWireIsUsedOnlyIfNothingIsBypassed(t *testing.T) {
+	t.Parallel()
 	requireWire(t)
 	for name, c := range map[string]struct {
 		change func(*aws.Config)

@@ -15,6 +15,7 @@ import (
 // A process whose clock was two hours ahead does not break a bucket that was
 // deleted for that reason and recreated by another process.
 func TestProcessThatWasAheadLeavesNewBucketsAlone(t *testing.T) {
+	t.Parallel()
 	table := dynamotest.NewTable(t)
 	one, two := dynamotest.Connect(t, table, &exactOptions), dynamotest.Connect(t, table, &exactOptions)
 	setDefaults(t, one, perMinute60)
@@ -36,6 +37,7 @@ func TestProcessThatWasAheadLeavesNewBucketsAlone(t *testing.T) {
 // has no effect once it is right: no future time is refilled, and the bucket
 // keeps refilling.
 func TestClockThatWasAheadForAMomentIsForgotten(t *testing.T) {
+	t.Parallel()
 	table := dynamotest.NewTable(t)
 	repo := dynamotest.Connect(t, table, &exactOptions)
 	setDefaults(t, repo, limiter.PerHour("rpm", 3600))
@@ -55,6 +57,7 @@ func TestClockThatWasAheadForAMomentIsForgotten(t *testing.T) {
 // A listing includes what this process has seen, even if the index lags behind
 // the table or a charge overtakes the listing.
 func TestListingsShowNoLessThanThereIs(t *testing.T) {
+	t.Parallel()
 	tokens := func(s *faultyTable, of limiter.Scope) (all []int64) {
 		for b, err := range s.repo.Buckets(context.Background(), at(time.Minute), of) {
 			must(s, err)
@@ -92,6 +95,7 @@ func TestListingsShowNoLessThanThereIs(t *testing.T) {
 // A give-back whose first attempt arrives late is not given twice: if a later
 // attempt was rejected, it is dropped and counted.
 func TestUndoThatArrivesLateIsNotGivenTwice(t *testing.T) {
+	t.Parallel()
 	s := newFaultyTable(t)
 	lease := warmUp(s)
 	consume(t, s.repo, 0, chargeOf("alice", 30), true)

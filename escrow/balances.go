@@ -22,11 +22,16 @@ type balances struct {
 	tokens []int64 // thousandths; nil if unknown
 	at     int64   // time of the bucket, in milliseconds
 	starts []int64 // windows of the quotas; nil if there are none
+	peaks  []int64 // of these windows; nil if all are the capacities
 }
 
 // balancesOf returns the balances of a bucket that a call at now returned.
 func balancesOf(b *limiter.Bucket, now int64) balances {
-	return balances{b.Tokens, now + b.Ahead.Milliseconds(), startsOf(b)}
+	found := balances{tokens: b.Tokens, at: now + b.Ahead.Milliseconds(), starts: startsOf(b)}
+	if b.Detail != nil {
+		found.peaks = b.Detail.Peaks
+	}
+	return found
 }
 
 // startsOf returns the windows of the quotas of a bucket.
@@ -40,11 +45,14 @@ func startsOf(b *limiter.Bucket) []int64 {
 // advanced returns the tokens of limit i at now. A quota depends on its window and
 // now alone.
 func (b *balances) advanced(i int, l limiter.Limit, now int64) int64 {
-	from := b.at
+	from, rate := b.at, rules.RateOf(l)
 	if i < len(b.starts) && l.IsQuota() {
 		from = b.starts[i]
 	}
-	return bucket.Advance(b.tokens[i], from, now, rules.RateOf(l))
+	if i < len(b.peaks) {
+		rate.Peak = b.peaks[i]
+	}
+	return bucket.Advance(b.tokens[i], from, now, rate)
 }
 
 // advance stores the balances at now in tokens.
@@ -59,10 +67,13 @@ func (b *balances) detail(limits []limiter.Limit, now int64) *limiter.Detail {
 	if b.starts == nil {
 		return nil
 	}
-	d := &limiter.Detail{At: now, Starts: slices.Clone(b.starts)}
+	d := &limiter.Detail{At: now, Starts: slices.Clone(b.starts), Peaks: slices.Clone(b.peaks)}
 	for i, l := range limits {
 		if window := rules.RateOf(l).Window; window != nil {
 			d.Starts[i] = max(d.Starts[i], window.Start(now))
+			if d.Peaks != nil && d.Starts[i] != b.starts[i] {
+				d.Peaks[i] = 0 // a new window
+			}
 		}
 	}
 	return d

@@ -56,7 +56,7 @@ func (r *Repository) absorb(now time.Time, credits []limiter.Credit, i int) {
 	}
 	for j := range p.slots {
 		if name := p.slots[j].name; !slices.Contains(credits[i].Spared, name) && (parent < 0 || !slices.Contains(credits[parent].Spared, name)) {
-			p.absorb(j, &credits[i].Amounts, parentAmounts(credits, parent))
+			p.absorb(j, t.now, &credits[i].Amounts, parentAmounts(credits, parent))
 		}
 	}
 }
@@ -68,9 +68,10 @@ func parentAmounts(credits []limiter.Credit, parent int) *limiter.Amounts {
 	return &credits[parent].Amounts
 }
 
-// absorb settles one slot. The accounts that have the limit must agree on the
-// amount.
-func (p *pot) absorb(j int, self, parent *limiter.Amounts) {
+// absorb settles one slot at now. The accounts that have the limit must agree on the
+// amount. What belongs to a quota that is nearly empty goes to the store: others may
+// wait for it, and a quota that was lowered below its use must not be spent.
+func (p *pot) absorb(j int, now int64, self, parent *limiter.Amounts) {
 	s := &p.slots[j]
 	var n int64
 	if s.self >= 0 {
@@ -83,7 +84,7 @@ func (p *pot) absorb(j int, self, parent *limiter.Amounts) {
 	}
 	var done int64
 	switch {
-	case n > 0:
+	case n > 0 && !p.nearEmpty(j, 0, now):
 		done = p.deposit(j, n)
 	case n < 0:
 		done = -min(-n, p.held[j])

@@ -251,6 +251,43 @@ func TestAReturnThatMeetsABoundary(t *testing.T) {
 	})
 }
 
+// A lease that was charged under a higher quota gives back through a pot of the lower
+// one. No more is admitted than without the pot.
+func TestGiveBacksOfALoweredQuota(t *testing.T) {
+	history := func(t *testing.T, store *remote, repo limiter.Repository) (admitted int64) {
+		t.Helper()
+		account := charge(t, repo, noon, 1000).Self.Account
+		lower := limiter.Config{Limits: []limiter.Limit{limiter.Quota("rpm", 500, limiter.EveryHour)}}
+		must(t, store.SetConfig(t.Context(), lower, limiter.AuditEvent{ID: "02", At: noon}))
+		if charge(t, repo, noon, 1).Admitted {
+			t.Error("admitted above the lowered quota")
+		}
+		topUp := limiter.Fill{Entity: "key", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 800), ID: "gift"}
+		_, err := store.Fill(t.Context(), noon, topUp, limiter.AuditEvent{ID: "03", At: noon})
+		must(t, err)
+		for _, back := range []int64{40, 100} {
+			for range 4 {
+				time.Sleep(1100 * time.Millisecond)
+				if charge(t, repo, noon, 10).Admitted {
+					admitted += 10
+				}
+			}
+			must(t, repo.Credit(t.Context(), noon, limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", back)}))
+		}
+		return admitted + drain(t, repo, noon)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		quota := limiter.Quota("rpm", 1000, limiter.EveryHour)
+		plain, held := newRemote(t, 0, quota), newRemote(t, 0, quota)
+		repo := escrow.New(held, nil)
+		defer func() { must(t, repo.Close()) }()
+		want, got := history(t, plain, plain), history(t, held, repo)
+		if got > want || got < want/2 || repo.Stats().AdmittedLocally == 0 {
+			t.Errorf("%d admitted with escrow, %d without: %+v", got, want, repo.Stats())
+		}
+	})
+}
+
 // slowReturns is a store that executes a credit late.
 type slowReturns struct {
 	limiter.Repository

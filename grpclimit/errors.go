@@ -18,8 +18,10 @@ import (
 //     caller cancelled the call.
 //   - A *[limiter.DisabledError] is PermissionDenied with details, without its
 //     reason and level.
-//   - An *[limiter.InvalidError] is InvalidArgument.
-//   - An *[limiter.UnavailableError] and a closed store are Unavailable.
+//   - An *[limiter.InvalidError] is InvalidArgument. If it says that something is
+//     missing in the server's configuration, such as limits, it is Internal.
+//   - An *[limiter.UnavailableError], a *[limiter.SwitchDelayedError] and a closed
+//     store are Unavailable.
 //   - The end of a context is Canceled or DeadlineExceeded.
 //   - A namespace that is gone is FailedPrecondition.
 //   - Anything else is Internal.
@@ -58,11 +60,15 @@ func statusOf(err error) *status.Status {
 		return disabledStatus()
 	}
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
+		if bad.Err != nil { // no limits, no price
+			return status.New(codes.Internal, "the server is not set up for this call; its operator finds the reason in the log")
+		}
 		return status.New(codes.InvalidArgument, describeInvalid(bad))
 	}
 	_, outage := errors.AsType[*limiter.UnavailableError](err)
+	_, delayed := errors.AsType[*limiter.SwitchDelayedError](err)
 	switch {
-	case outage || errors.Is(err, limiter.ErrClosed):
+	case outage || delayed || errors.Is(err, limiter.ErrClosed):
 		return status.New(codes.Unavailable, "the rate limits cannot be checked at the moment")
 	case errors.Is(err, context.Canceled):
 		return status.New(codes.Canceled, "the call was cancelled before it was admitted")
@@ -77,10 +83,7 @@ func statusOf(err error) *status.Status {
 // describeInvalid returns a text for the client. A reason may name an entity,
 // except where it describes the form of an ID.
 func describeInvalid(err *limiter.InvalidError) string {
-	switch {
-	case errors.Is(err, limiter.ErrNoLimits):
-		return "there are no limits for this call"
-	case err.Field == "entity_id" || err.Field == "resource":
+	if err.Field == "entity_id" || err.Field == "resource" {
 		return "invalid " + err.Field + ": " + err.Reason
 	}
 	return "invalid " + err.Field

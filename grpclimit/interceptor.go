@@ -46,12 +46,14 @@ type Result struct {
 	Err       error // of the handler or the call
 	Panicked  bool  // the handler panicked
 	Delivered bool  // a message of the answer was sent or received
+	Left      bool  // the caller had cancelled the call, or its deadline had passed, when it ended
 }
 
 // Served reports whether a server did the work of a call: it did not panic, and it
 // delivered a message, or its code says that the fault was the caller's. The codes
-// Canceled, Unknown, DeadlineExceeded, Unimplemented, Internal, Unavailable and
-// DataLoss are the faults of others.
+// Unknown, Unimplemented, Internal, Unavailable and DataLoss are the faults of
+// others, and so are Canceled and DeadlineExceeded unless the caller left: then the
+// handler had begun to work for it.
 func (r Result) Served() bool {
 	if r.Panicked {
 		return false
@@ -60,7 +62,9 @@ func (r Result) Served() bool {
 		return true
 	}
 	switch code(r.Err) {
-	case codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.Unimplemented, codes.Internal, codes.Unavailable, codes.DataLoss:
+	case codes.Canceled, codes.DeadlineExceeded:
+		return r.Left
+	case codes.Unknown, codes.Unimplemented, codes.Internal, codes.Unavailable, codes.DataLoss:
 		return false
 	}
 	return true
@@ -178,7 +182,8 @@ func (i *Interceptor) begin(ctx context.Context, c Call, on side) (*running, err
 // mappingError returns the error for a call that could not be mapped. A cause that
 // this package does not know is bad input.
 func mappingError(err error) error {
-	if mapped := Error(err); code(mapped) != codes.Internal {
+	_, invalid := errors.AsType[*limiter.InvalidError](err)
+	if mapped := Error(err); invalid || code(mapped) != codes.Internal {
 		return mapped
 	}
 	return &statusError{status.New(codes.InvalidArgument, "the call cannot be assigned to a limit"), err}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // refusalStatus returns the status of a refused call. Of the parent, it names the
@@ -36,7 +37,7 @@ func refusalStatus(err *limiter.ExceededError) *status.Status {
 		text += "; the call is above a capacity, so no retry helps"
 	} else {
 		wait := max(public.RetryAfter, time.Millisecond)
-		text += fmt.Sprintf("; retry after %.1fs", wait.Seconds())
+		text += "; retry after " + figure.Wait(wait)
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	}
 	plain := status.New(codes.ResourceExhausted, text)
@@ -59,12 +60,13 @@ func disabledStatus() *status.Status {
 // violation describes an exceeded limit, without the numbers of a limit that
 // belongs to the parent.
 func violation(s limiter.Status, own bool) *errdetails.QuotaFailure_Violation {
+	amount := func(n int64) string { return figure.Amount(s.Limit.Name, n) }
 	v := &errdetails.QuotaFailure_Violation{Subject: "limit:" + s.Limit.Name, QuotaId: s.Limit.Name}
 	switch {
 	case own && s.NeverFits:
-		v.Description = fmt.Sprintf("the call needs %d, above the capacity of %d", s.Requested, s.Limit.Capacity)
+		v.Description = fmt.Sprintf("the call needs %s, above the capacity of %s", amount(s.Requested), amount(s.Limit.Capacity))
 	case own:
-		v.Description = fmt.Sprintf("the call needs %d, and %d are available", s.Requested, max(s.Available, 0))
+		v.Description = fmt.Sprintf("the call needs %s, and %s are available", amount(s.Requested), amount(max(s.Available, 0)))
 	case s.NeverFits:
 		v.Description = "the call is above a capacity that others share"
 	default:

@@ -37,7 +37,7 @@ func (r *running) deliver() {
 func (r *running) finish(ctx context.Context, err error, panicked bool) {
 	r.once.Do(func() {
 		r.mu.Lock()
-		result := Result{Err: err, Panicked: panicked, Delivered: r.delivered}
+		result := Result{Err: err, Panicked: panicked, Delivered: r.delivered, Left: ctx.Err() != nil}
 		r.mu.Unlock()
 		end := r.lease.Rollback
 		if r.keep(r.call, result) {

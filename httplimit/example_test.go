@@ -46,9 +46,9 @@ func ExampleNew() {
 		show(handler, "key-abc")
 	}
 	// Output:
-	// 200 "rpm";r=1;t=31 hello
-	// 200 "rpm";r=0;t=31 hello
-	// 429 "rpm";r=0;t=31 {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"detail":"rpm: the request needs 1, and 0 are available; retry after 31 s","violated-policies":["rpm"],"limits":[{"name":"rpm","capacity":2,"refill_amount":2,"refill_period_seconds":60,"available":0,"requested":1,"exceeded":true}]}
+	// 200 "rpm";r=1;t=30 hello
+	// 200 "rpm";r=0;t=30 hello
+	// 429 "rpm";r=0;t=30 {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"detail":"rpm: the request needs 1, and 0 are available; retry after 30s","violated-policies":["rpm"],"limits":[{"name":"rpm","capacity":2,"refill_amount":2,"refill_period_seconds":60,"available":0,"requested":1,"exceeded":true}]}
 }
 
 // A handler that knows only afterwards what it used.

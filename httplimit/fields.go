@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
 // Fields configures the response fields that describe limits. A nil Fields is the
@@ -18,13 +19,13 @@ import (
 // draft-ietf-httpapi-ratelimit-headers-10, with one member for each limit of the
 // caller's own entity: q is the capacity, w the seconds to fill an empty bucket,
 // r the available tokens, and t the seconds until there are more. A full bucket
-// has no t. In a refusal, t of an exceeded limit equals Retry-After. The w of a
-// quota, and its t, count the seconds to the end of its window. Shadow limits have
-// no members, since they never refuse.
+// has no t. In a refusal, t of an exceeded limit equals Retry-After, and is absent
+// if no retry helps. The w of a quota is the length of its window, and t the time
+// left of it. Shadow limits have no members, since they never refuse.
 type Fields struct {
 	// Units gives limits their quota unit, the parameter qu, by the name of the
 	// limit: "requests", "content-bytes", "concurrent-requests", or a unit of the
-	// service. A limit without an entry has none.
+	// service. A limit without an entry has none, which means requests.
 	Units map[string]string
 	// Legacy adds X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset
 	// for the limit that is nearest to its end. Reset counts seconds, like t, and
@@ -131,35 +132,37 @@ func setLegacy(h http.Header, own []limiter.Status, after int64) {
 // fullness returns the share of the capacity that is available.
 func fullness(s *limiter.Status) float64 { return float64(s.Available) / float64(s.Limit.Capacity) }
 
-// windowSeconds returns the time that an empty bucket takes to fill, or the time
-// left of a quota's window, in whole seconds, rounded up.
+// windowSeconds returns the time that an empty bucket takes to fill, or the length
+// of a quota's window, in whole seconds, rounded up. It is the same in every
+// answer of a window.
 func windowSeconds(s *limiter.Status) int64 {
 	l := &s.Limit
 	if l.IsQuota() {
-		return max(1, ceilSeconds(s.WindowLeft))
+		return max(1, ceilSeconds(s.WindowEnd.Sub(s.WindowStart)))
 	}
 	period := uint64(l.Period / time.Second)
 	return max(1, mulDiv(uint64(l.Capacity), period, uint64(l.Refill), uint64(l.Refill)-1))
 }
 
 // waitSeconds returns the whole seconds until s has more tokens, rounded up, or 0
-// if it is full. An exceeded limit has after, unless no retry helps.
+// if it is full. An exceeded limit has after, which is 0 if no retry helps.
 func waitSeconds(s *limiter.Status, after int64) int64 {
-	if s.Exceeded && after > 0 {
+	if s.Exceeded {
 		return after
 	}
 	if s.FullAfter <= 0 {
 		return 0
 	}
 	if s.Limit.IsQuota() {
-		return windowSeconds(s)
+		return max(1, ceilSeconds(s.WindowLeft))
 	}
 	// The bucket is full after all the missing tokens have come. Of these, only
 	// the first counts here.
 	rest := max(0, s.Limit.Capacity-max(s.Available, 0)-1)
 	later := mulDiv(uint64(rest), uint64(s.Limit.Period), uint64(s.Limit.Refill), 0)
 	wait := s.FullAfter - time.Duration(min(later, int64(s.FullAfter)))
-	return max(1, ceilSeconds(wait))
+	rate := bucket.RateOf(s.Limit.Capacity, s.Limit.Refill, s.Limit.Period)
+	return max(1, bucket.Seconds(wait.Milliseconds()+min(1, int64(wait%time.Millisecond)), rate))
 }
 
 // ceilSeconds returns d in whole seconds, rounded up.

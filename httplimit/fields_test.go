@@ -30,6 +30,14 @@ func TestFields(t *testing.T) {
 		{"a burst fills later", limiter.Decision{Statuses: []limiter.Status{status(key, rpm.WithBurst(90), 90, 0)}}, `"rpm";q=90;w=90`, `"rpm";r=90`},
 		{"w is at least 1", limiter.Decision{Statuses: []limiter.Status{status(key, limiter.PerSecond("rps", 100).WithBurst(5), 5, 0)}}, `"rps";q=5;w=1`, `"rps";r=5`},
 		{"w is rounded up", limiter.Decision{Statuses: []limiter.Status{status(key, limiter.Custom("x", 10, 3, time.Second), 10, 0)}}, `"x";q=10;w=4`, `"x";r=10`},
+		{"a whole second", limiter.Decision{Statuses: []limiter.Status{status(key, limiter.PerSecond("rps", 1), 0, 1001*time.Millisecond)}}, `"rps";q=1;w=1`, `"rps";r=0;t=1`},
+		{"a whole wait", limiter.Decision{Statuses: []limiter.Status{status(key, limiter.PerMinute("rpm", 2), 1, 30001*time.Millisecond)}}, `"rpm";q=2;w=60`, `"rpm";r=1;t=30`},
+		{"a fraction above a second", limiter.Decision{Statuses: []limiter.Status{status(key, limiter.Custom("x", 1, 7, 60*time.Second), 0, 1001*time.Millisecond)}}, `"x";q=1;w=9`, `"x";r=0;t=2`},
+		{
+			"what never fits has no t",
+			limiter.Decision{Statuses: []limiter.Status{{Entity: key, Limit: rpm, Available: 5, Requested: 61, Exceeded: true, NeverFits: true, FullAfter: 55 * time.Second}, status(key, limiter.PerMinute("x", 60), 59, time.Second)}},
+			`"rpm";q=60;w=60, "x";q=60;w=60`, `"rpm";r=5, "x";r=59;t=1`,
+		},
 		{"the parent is left out", limiter.Decision{Statuses: []limiter.Status{status(key, rpm, 60, 0), status("parent", rpm, 1, time.Minute)}}, `"rpm";q=60;w=60`, `"rpm";r=60`},
 		{
 			"numbers fit the format",

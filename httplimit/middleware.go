@@ -23,6 +23,9 @@ type Options struct {
 	// Refuse answers a request that was not admitted, after Fields were set;
 	// default: the NewProblem of err. Clients must not see the text of err.
 	Refuse func(w http.ResponseWriter, r *http.Request, err error)
+	// Challenge is the value of WWW-Authenticate in the answer to a request without
+	// an entity, such as `Bearer realm="api"`; default: ApiKey.
+	Challenge string
 	// OnError receives what no client sees: the cause of a status 400, 500 or
 	// 503, an outage under [limiter.Allow], and a failed commit or rollback. It
 	// is called by the goroutine of the request. Default: dropped.
@@ -33,14 +36,15 @@ type Options struct {
 type Result struct {
 	Status   int  // as sent; 101 if the handler took the connection over
 	Panicked bool // the handler panicked, also with http.ErrAbortHandler
-	Gone     bool // the request had ended before the answer began, so that nothing was delivered
+	Gone     bool // the first write or flush of the answer failed, so that nothing was delivered
 	Left     bool // the request ended after the answer had begun
 }
 
-// Served reports whether the handler did its work: the client was there when the
-// answer began, the status is below 500, and the handler did not panic. A client
-// that leaves during the answer is charged, also if the handler panics then, as
-// httputil.ReverseProxy does.
+// Served reports whether the handler did its work: the status is below 500, the
+// handler did not panic, and its first write or flush did not fail. A client that
+// leaves during the answer is charged, also if the handler panics then, as
+// httputil.ReverseProxy does. So is a client whose request ended before the
+// answer: it may have closed its sending side alone, and read on.
 func (r Result) Served() bool {
 	return !r.Gone && r.Status < http.StatusInternalServerError && (!r.Panicked || r.Left)
 }
@@ -54,7 +58,8 @@ type Middleware struct {
 
 // New returns a middleware that charges each HTTP request with the limiter's
 // request that the function returns. If the function fails, the client gets the
-// [Problem] that it returned, or status 400. New panics if lim or request is nil.
+// [Problem] that it returned, or status 400. If the request has no entity, the
+// client gets status 401. New panics if lim or request is nil.
 func New(lim *limiter.RateLimiter, request func(*http.Request) (limiter.Request, error), opts *Options) *Middleware {
 	if lim == nil || request == nil {
 		panic("httplimit: New needs a limiter and a function")
@@ -76,8 +81,9 @@ func New(lim *limiter.RateLimiter, request func(*http.Request) (limiter.Request,
 }
 
 // Handler returns next behind the limits. It acquires before next runs, and does
-// not run next if the client has left by then. After next
-// has returned it commits the lease, or rolls it back where Options.Keep says so.
+// not run next if the client surely left by then, by resetting its HTTP/2 stream.
+// After next has returned it commits the lease, or rolls it back where
+// Options.Keep says so.
 //
 // The handler's goroutine settles, before net/http sends the rest of the answer.
 // A commit needs the store only if the handler changed the lease, for example with
@@ -105,14 +111,19 @@ func (m *Middleware) acquire(r *http.Request) (*limiter.Lease, error) {
 	if err != nil {
 		return nil, mappingError(err)
 	}
-	client := r.Context()
-	if err := client.Err(); err != nil {
+	if req.Entity == "" {
+		return nil, &Problem{
+			Status: http.StatusUnauthorized, Challenge: m.opts.Challenge,
+			Detail: "the request has no key, or no other sign of who sends it",
+		}
+	}
+	if err := departure(r); err != nil {
 		return nil, err
 	}
-	ctx, cancel := linger.Context(client, linger.DefaultTime)
+	ctx, cancel := linger.Context(r.Context(), linger.DefaultTime)
 	defer cancel()
 	lease, err := m.lim.Acquire(ctx, req)
-	if gone := client.Err(); err == nil && gone != nil {
+	if gone := departure(r); err == nil && gone != nil {
 		if err := lease.Rollback(ctx); err != nil {
 			m.opts.OnError(r, err)
 		}
@@ -121,10 +132,22 @@ func (m *Middleware) acquire(r *http.Request) (*limiter.Lease, error) {
 	return lease, err
 }
 
+// departure returns why a request needs no answer any more, or nil. The context of
+// an HTTP/1.1 request is cancelled when the client closes its sending side, and
+// the client may wait for the answer.
+func departure(r *http.Request) error {
+	err := r.Context().Err()
+	if r.ProtoMajor < 2 && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
 // mappingError returns the error for a request that could not be mapped. A cause
 // that this package does not know is bad input.
 func mappingError(err error) error {
-	if errors.Is(err, ErrSkip) || NewProblem(err).Status != http.StatusInternalServerError {
+	_, invalid := errors.AsType[*limiter.InvalidError](err)
+	if invalid || errors.Is(err, ErrSkip) || NewProblem(err).Status != http.StatusInternalServerError {
 		return err
 	}
 	return &badRequest{err}

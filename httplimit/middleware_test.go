@@ -22,7 +22,7 @@ func TestHandlerChargesAndShowsTheBalances(t *testing.T) {
 	r.equal("status", w.Code, 200)
 	r.equal("body", w.Body.String(), "hello")
 	r.equal("policy", w.Header().Get("RateLimit-Policy"), `"rpm";q=3;w=60, "tpm";q=1000;w=60`)
-	r.equal("state", w.Header().Get("RateLimit"), `"rpm";r=2;t=21, "tpm";r=900;t=1`)
+	r.equal("state", w.Header().Get("RateLimit"), `"rpm";r=2;t=20, "tpm";r=900;t=1`)
 	r.equal("legacy", w.Header().Get("X-Ratelimit-Limit"), "")
 	r.available(2, 900)
 	r.ended(1)
@@ -109,33 +109,32 @@ func TestPanicRollsBackAndPropagates(t *testing.T) {
 	}
 }
 
-// TestGoneBeforeTheFirstByteRollsBack cancels the request before the answer begins,
-// and after.
-func TestGoneBeforeTheFirstByteRollsBack(t *testing.T) {
+// TestTheEndOfARequestGivesNothingBack cancels the request before the answer
+// begins, and after.
+func TestTheEndOfARequestGivesNothingBack(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		next func(leave func()) http.HandlerFunc
-		rpm  int64
 	}{
 		{"before", func(leave func()) http.HandlerFunc {
 			return func(w http.ResponseWriter, q *http.Request) { leave(); hello(w, q) }
-		}, 3},
+		}},
 		{"without an answer", func(leave func()) http.HandlerFunc {
 			return func(http.ResponseWriter, *http.Request) { leave() }
-		}, 3},
+		}},
 		{"after a byte", func(leave func()) http.HandlerFunc {
 			return func(w http.ResponseWriter, q *http.Request) { hello(w, q); leave() }
-		}, 2},
+		}},
 		{"after a flush", func(leave func()) http.HandlerFunc {
 			return func(w http.ResponseWriter, q *http.Request) { w.(http.Flusher).Flush(); leave(); hello(w, q) }
-		}, 2},
+		}},
 		{"after a flush, with a panic", func(leave func()) http.HandlerFunc {
 			return func(w http.ResponseWriter, _ *http.Request) {
 				w.(http.Flusher).Flush()
 				leave()
 				panic(http.ErrAbortHandler)
 			}
-		}, 2},
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
@@ -144,7 +143,7 @@ func TestGoneBeforeTheFirstByteRollsBack(t *testing.T) {
 				defer func() { _ = recover() }()
 				serve(ctx, r.handler(c.next(cancel), nil))
 			}()
-			r.available(c.rpm, 700+100*c.rpm)
+			r.available(2, 900)
 			r.ended(1)
 			r.reported()
 		})
@@ -165,19 +164,28 @@ func TestCommitOutlivesItsClient(t *testing.T) {
 	r.reported()
 }
 
+// streamRequest returns a request of an HTTP/2 stream.
+func streamRequest(ctx context.Context) *http.Request {
+	q := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody)
+	q.Proto, q.ProtoMajor, q.ProtoMinor = "HTTP/2.0", 2, 0
+	return q
+}
+
+// A client that resets its stream before the charge pays nothing.
 func TestClientGoneBeforeTheAcquire(t *testing.T) {
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	w := serve(ctx, r.handler(hello, nil))
+	w := httptest.NewRecorder()
+	r.handler(hello, nil).ServeHTTP(w, streamRequest(ctx))
 	r.equal("status", w.Code, 503)
 	r.available(3, 1000)
 	r.ended(0)
 	r.reported()
 }
 
-// A client that leaves during the charge gets it back, and its handler does not
-// run.
+// A client that resets its stream during the charge gets it back, and its handler
+// does not run.
 func TestClientGoneDuringTheAcquire(t *testing.T) {
 	for _, fault := range []repotest.Fault{repotest.None, repotest.Before} {
 		r := newRig(t)
@@ -194,7 +202,7 @@ func TestClientGoneDuringTheAcquire(t *testing.T) {
 		})
 		limit := httplimit.New(r.limiter(repotest.NewLeaving(faulty, leave)), ask, &httplimit.Options{OnError: r.onError})
 		handler := limit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler runs") }))
-		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+		handler.ServeHTTP(httptest.NewRecorder(), streamRequest(ctx))
 		if fault == repotest.None {
 			r.available(3, 1000)
 			r.reported()
@@ -230,7 +238,7 @@ func TestRefuseReplacesTheAnswer(t *testing.T) {
 	}
 	w := serve(t.Context(), handler)
 	r.equal("status", w.Code, http.StatusTeapot)
-	r.equal("state", w.Header().Get("RateLimit"), `"rpm";r=0;t=21, "tpm";r=700;t=1`)
+	r.equal("state", w.Header().Get("RateLimit"), `"rpm";r=0;t=20, "tpm";r=700;t=1`)
 }
 
 func TestOutageUnderAllowIsServedAndReported(t *testing.T) {

@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,10 +36,20 @@ type Problem struct {
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 	// Limits describes the limits of the entity itself, without shadow limits.
 	Limits []LimitState `json:"limits,omitempty"`
+	// Extensions are further members of the document. Their names must differ from
+	// those above.
+	Extensions map[string]any `json:"-"`
 	// RetryAfter is the value of the field Retry-After, in seconds rounded up; 0
 	// omits the field.
 	RetryAfter time.Duration `json:"-"`
+	// Challenge is the value of the field WWW-Authenticate of a status 401, such as
+	// `Bearer realm="api"`; default: ApiKey. A field that is set already stays.
+	Challenge string `json:"-"`
 }
+
+// defaultChallenge names no scheme that clients would answer on their own: where
+// a key belongs is up to the server.
+const defaultChallenge = "ApiKey"
 
 // LimitState describes one limit in a [Problem].
 type LimitState struct {
@@ -51,6 +62,17 @@ type LimitState struct {
 	Available int64  `json:"available"`             // negative is debt
 	Requested int64  `json:"requested"`
 	Exceeded  bool   `json:"exceeded"`
+	// Dollars has the amounts of a limit of money, whose other numbers are
+	// millionths of a dollar. It is nil for other limits.
+	Dollars *StateDollars `json:"dollars,omitempty" doc:"the amounts of a limit of money in dollars; absent for other limits"`
+}
+
+// StateDollars holds the amounts of a limit of money in dollars.
+type StateDollars struct {
+	Capacity  json.Number `json:"capacity" doc:"the same in dollars"`
+	Refill    json.Number `json:"refill_amount" doc:"the same in dollars"`
+	Available json.Number `json:"available" doc:"the same in dollars"`
+	Requested json.Number `json:"requested" doc:"the same in dollars"`
 }
 
 // Error returns the status, the title and the detail.
@@ -73,9 +95,21 @@ func (p *Problem) withDefaults() *Problem {
 		q.Status = http.StatusBadRequest
 	}
 	if q.Title == "" {
-		q.Title = http.StatusText(q.Status)
+		q.Title = phrase(q.Status)
 	}
 	return &q
+}
+
+// phrase returns the phrase of a status in RFC 9110. The library has older ones of
+// two of them.
+func phrase(status int) string {
+	switch status {
+	case http.StatusRequestEntityTooLarge:
+		return "Content Too Large"
+	case http.StatusUnprocessableEntity:
+		return "Unprocessable Content"
+	}
+	return http.StatusText(status)
 }
 
 // NewProblem returns the answer to a request that failed with err. The answer
@@ -83,9 +117,11 @@ func (p *Problem) withDefaults() *Problem {
 //
 //   - An *[limiter.ExceededError] is 429, with RetryAfter unless it never fits.
 //   - A *[limiter.DisabledError] is 403, without its reason and level.
-//   - An *[limiter.InvalidError] is 400.
-//   - An *[limiter.UnavailableError], a closed store and the end of a context are
-//     503 with RetryAfter.
+//   - An *[limiter.InvalidError] is 400. If it says that something is missing in the
+//     server's configuration, such as limits ([limiter.ErrNoLimits]) or the price of
+//     a model, it is 500.
+//   - An *[limiter.UnavailableError], a *[limiter.SwitchDelayedError], a closed
+//     store and the end of a context are 503 with RetryAfter.
 //   - An *[http.MaxBytesError] is 413.
 //   - A *[Problem] is returned as it is, with its defaults.
 //   - Anything else is 500.
@@ -103,8 +139,10 @@ func NewProblem(err error) *Problem {
 	switch {
 	case disabled:
 		p.Status, p.Detail = http.StatusForbidden, "access is disabled"
-	case bad:
+	case bad && invalid.Err == nil:
 		p.Status, p.Detail = http.StatusBadRequest, describeInvalid(invalid)
+	case bad: // no limits, no price
+		p.Detail = "the server is not set up for this request; its operator finds the reason in the log"
 	case large:
 		p.Status, p.Detail = http.StatusRequestEntityTooLarge, "the request's body is too large"
 	case isOutage(err):
@@ -116,16 +154,14 @@ func NewProblem(err error) *Problem {
 // isOutage reports whether the same request may succeed later.
 func isOutage(err error) bool {
 	_, unavailable := errors.AsType[*limiter.UnavailableError](err)
-	return unavailable || errors.Is(err, limiter.ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	_, delayed := errors.AsType[*limiter.SwitchDelayedError](err)
+	return unavailable || delayed || errors.Is(err, limiter.ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // describeInvalid returns a text for the client. A reason may name an entity,
 // except where it describes the form of an ID.
 func describeInvalid(err *limiter.InvalidError) string {
-	switch {
-	case errors.Is(err, limiter.ErrNoLimits):
-		return "there are no limits for this request"
-	case err.Field == "entity_id" || err.Field == "resource":
+	if err.Field == "entity_id" || err.Field == "resource" {
 		return "invalid " + err.Field + ": " + err.Reason
 	}
 	return "invalid " + err.Field
@@ -134,9 +170,9 @@ func describeInvalid(err *limiter.InvalidError) string {
 // ServeHTTP answers with the problem.
 func (p *Problem) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	p = p.withDefaults()
-	body, err := json.Marshal(p)
-	if err != nil { // not possible: the fields are strings and numbers
-		http.Error(w, http.StatusText(p.Status), p.Status)
+	body, err := p.document()
+	if err != nil { // an extension has no form in JSON
+		http.Error(w, phrase(p.Status), p.Status)
 		return
 	}
 	h := w.Header()
@@ -149,8 +185,25 @@ func (p *Problem) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.FormatInt(ceilSeconds(p.RetryAfter), 10))
 	}
+	if p.Status == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" { // which RFC 9110 requires
+		h.Set("WWW-Authenticate", cmp.Or(p.Challenge, defaultChallenge))
+	}
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(append(body, '\n')) // a client that has gone needs no answer
+}
+
+// document returns the problem document.
+func (p *Problem) document() ([]byte, error) {
+	body, err := json.Marshal(p)
+	if err != nil || len(p.Extensions) == 0 {
+		return body, err
+	}
+	more, err := json.Marshal(p.Extensions)
+	if err != nil {
+		return nil, err
+	}
+	body[len(body)-1] = ',' // instead of the brace
+	return append(body, more[1:]...), nil
 }
 
 // WriteError answers a request that failed with err: the status, the fields of f

@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,15 +36,15 @@ func TestRefusalIsAProblemDocument(t *testing.T) {
 	w := serve(t.Context(), handler)
 	r.equal("status", w.Code, 429)
 	for field, want := range map[string]string{
-		"Content-Type": "application/problem+json", "Retry-After": "21", "Content-Length": fmt.Sprint(w.Body.Len()),
-		"RateLimit-Policy": `"rpm";q=3;w=60;qu="requests", "tpm";q=1000;w=60`, "RateLimit": `"rpm";r=0;t=21, "tpm";r=700;t=1`,
-		"X-Ratelimit-Limit": "3", "X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "21",
+		"Content-Type": "application/problem+json", "Retry-After": "20", "Content-Length": fmt.Sprint(w.Body.Len()),
+		"RateLimit-Policy": `"rpm";q=3;w=60;qu="requests", "tpm";q=1000;w=60`, "RateLimit": `"rpm";r=0;t=20, "tpm";r=700;t=1`,
+		"X-Ratelimit-Limit": "3", "X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "20",
 	} {
 		r.equal(field, w.Header().Get(field), want)
 	}
 	r.equal("document", decode(t, w.Body.String()), httplimit.Problem{
 		Type: httplimit.TypeQuotaExceeded, Title: "Quota exceeded", Status: 429,
-		Detail: "rpm: the request needs 1, and 0 are available; retry after 21 s", ViolatedPolicies: []string{"rpm"},
+		Detail: "rpm: the request needs 1, and 0 are available; retry after 20s", ViolatedPolicies: []string{"rpm"},
 		Limits: []httplimit.LimitState{
 			{Name: "rpm", Capacity: 3, Refill: 3, Seconds: 60, Available: 0, Requested: 1, Exceeded: true},
 			{Name: "tpm", Capacity: 1000, Refill: 1000, Seconds: 60, Available: 700, Requested: 100},
@@ -63,7 +64,7 @@ func TestARefusalNeverShowsTheParent(t *testing.T) {
 		detail, retry    string
 		wantStatusOfSelf string
 	}{
-		{"later", 1, "rpm: a limit that others share is exceeded; retry after 61 s", "61", `"rpm";r=2;t=21, "tpm";r=900;t=1`},
+		{"later", 1, "rpm: a limit that others share is exceeded; retry after 1m", "60", `"rpm";r=2;t=20, "tpm";r=900;t=1`},
 		{"never", 7, "rpm: the request is above a capacity that others share", "", `"rpm";r=50;t=2, "tpm";r=1000`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -127,7 +128,8 @@ func TestProblemOfEveryError(t *testing.T) {
 		{fmt.Errorf("%s: %w", secret, limiter.ErrClosed), 503, "5"},
 		{context.DeadlineExceeded, 503, "5"},
 		{&limiter.InvalidError{Field: "entity_id", Value: secret, Reason: "must not be empty"}, 400, ""},
-		{&limiter.InvalidError{Field: "limits", Value: secret, Reason: "none for " + secret, Err: limiter.ErrNoLimits}, 400, ""},
+		{&limiter.InvalidError{Field: "limits", Value: secret, Reason: "none for " + secret, Err: limiter.ErrNoLimits}, 500, ""},
+		{&limiter.InvalidError{Field: "model", Value: secret, Reason: "has no price in " + secret, Err: plain}, 500, ""},
 		{&limiter.InvalidError{Field: "consume", Value: "tpm", Reason: "is no limit of " + secret}, 400, ""},
 		{&http.MaxBytesError{Limit: 1}, 413, ""},
 		{&limiter.CorruptError{Item: secret, Reason: "bad"}, 500, ""},
@@ -136,18 +138,24 @@ func TestProblemOfEveryError(t *testing.T) {
 		{&httplimit.Problem{Status: 401, Detail: "give an API key"}, 401, ""},
 		{fmt.Errorf("no key: %w", &httplimit.Problem{Status: 402, RetryAfter: 1500 * time.Millisecond}), 402, "2"},
 		{&httplimit.Problem{}, 400, ""},
+		{&httplimit.Problem{Status: 422}, 422, ""},
 		{&httplimit.Problem{Status: 17}, 400, ""},
 	} {
 		w := httptest.NewRecorder()
 		httplimit.WriteError(w, c.err, nil)
 		p := decode(t, w.Body.String())
-		if w.Code != c.status || p.Status != c.status || w.Header().Get("Retry-After") != c.retry || p.Type != httplimit.TypeBlank || p.Title != http.StatusText(c.status) {
+		if w.Code != c.status || p.Status != c.status || w.Header().Get("Retry-After") != c.retry || p.Type != httplimit.TypeBlank || p.Title != titleOf(c.status) {
 			t.Errorf("%v: %d, Retry-After %q, %+v; want %d, %q", c.err, w.Code, w.Header().Get("Retry-After"), p, c.status, c.retry)
 		}
 		if strings.Contains(w.Body.String(), secret) {
 			t.Errorf("%v: the answer repeats the error: %s", c.err, w.Body)
 		}
 	}
+}
+
+// titleOf returns the phrase of a status in RFC 9110, which net/http lacks of two.
+func titleOf(status int) string {
+	return cmp.Or(map[int]string{413: "Content Too Large", 422: "Unprocessable Content"}[status], http.StatusText(status))
 }
 
 func TestProblemIsAnError(t *testing.T) {
@@ -186,22 +194,46 @@ func TestFailedMapping(t *testing.T) {
 	}
 }
 
-// TestBadInputIs400 sends requests that the limiter rejects.
-func TestBadInputIs400(t *testing.T) {
-	for _, c := range []struct{ entity, resource, detail string }{
-		{"", model, "invalid entity_id: must not be empty"},
-		{key, "no such resource", `invalid resource: must begin with a letter, then letters, digits or "_.-/"`},
-		{key, "unlimited", "there are no limits for this request"},
+// TestRejectedRequests sends requests that the limiter rejects: a request without
+// a key, a bad one, and one that the operator forgot, who hears of it.
+func TestRejectedRequests(t *testing.T) {
+	for _, c := range []struct {
+		entity, resource string
+		status, reports  int
+		detail           string
+	}{
+		{"", model, 401, 0, "the request has no key, or no other sign of who sends it"},
+		{key, "no such resource", 400, 1, `invalid resource: must begin with a letter, then letters, digits or "_.-/"`},
+		{key, "unlimited", 500, 1, "the server is not set up for this request; its operator finds the reason in the log"},
 	} {
 		r := newRig(t)
 		limit := httplimit.New(r.lim, func(*http.Request) (limiter.Request, error) {
 			return limiter.Request{Entity: c.entity, Resource: c.resource, Consume: limiter.Tokens("rpm", 1)}, nil
 		}, &httplimit.Options{OnError: r.onError})
 		w := serve(t.Context(), limit.Handler(http.HandlerFunc(hello)))
-		r.equal("status", w.Code, 400)
+		r.equal("status", w.Code, c.status)
 		r.equal("detail", decode(t, w.Body.String()).Detail, c.detail)
-		r.equal("reports", len(r.errs), 1)
+		r.equal("reports", len(r.errs), c.reports)
 	}
+}
+
+// A status 401 has a challenge, as RFC 9110 requires, and other answers have none.
+func TestUnauthorizedHasAChallenge(t *testing.T) {
+	r := newRig(t)
+	challenge := func(problem error, opts *httplimit.Options) string {
+		limit := httplimit.New(r.lim, func(*http.Request) (limiter.Request, error) { return limiter.Request{}, problem }, opts)
+		return serve(t.Context(), limit.Handler(http.HandlerFunc(hello))).Header().Get("WWW-Authenticate")
+	}
+	const realm = `Bearer realm="api"`
+	r.equal("no entity", challenge(nil, nil), "ApiKey")
+	r.equal("no entity, with an option", challenge(nil, &httplimit.Options{Challenge: realm}), realm)
+	r.equal("a problem", challenge(&httplimit.Problem{Status: 401}, &httplimit.Options{Challenge: realm}), "ApiKey")
+	r.equal("a problem with a challenge", challenge(&httplimit.Problem{Status: 401, Challenge: realm}, nil), realm)
+	r.equal("another status", challenge(&httplimit.Problem{Status: 403, Challenge: realm}, nil), "")
+	w := httptest.NewRecorder()
+	w.Header().Set("WWW-Authenticate", realm)
+	httplimit.WriteError(w, &httplimit.Problem{Status: 401, Challenge: "Other"}, nil)
+	r.equal("set before", w.Header().Values("WWW-Authenticate"), []string{realm})
 }
 
 // A call of no tokens is refused only by a debt.
@@ -209,7 +241,21 @@ func TestRefusalByADebt(t *testing.T) {
 	refusal := &limiter.ExceededError{Decision: limiter.Decision{Statuses: []limiter.Status{
 		{Entity: "key", Limit: limiter.PerMinute("tpm", 100), Available: -7, Exceeded: true, RetryAfter: 5 * time.Second},
 	}}}
-	if got, want := httplimit.NewProblem(refusal).Detail, "tpm: the limit is in debt by 7; retry after 5 s"; got != want {
+	if got, want := httplimit.NewProblem(refusal).Detail, "tpm: the limit is in debt by 7; retry after 5s"; got != want {
 		t.Errorf("detail %q, want %q", got, want)
+	}
+}
+
+// A limit of money has its amounts in dollars beside the millionths.
+func TestRefusalHasDollars(t *testing.T) {
+	refusal := &limiter.ExceededError{Decision: limiter.Decision{Statuses: []limiter.Status{
+		{Entity: "key", Limit: limiter.Quota("spend", 50_000_000, limiter.EveryMonth), Available: -125, Requested: 250_000, Exceeded: true},
+		{Entity: "key", Limit: limiter.PerMinute("rpm", 5), Available: 5, Requested: 1},
+	}}}
+	w := httptest.NewRecorder()
+	httplimit.WriteError(w, refusal, nil)
+	const dollars = `"available":-125,"requested":250000,"exceeded":true,"dollars":{"capacity":50,"refill_amount":0,"available":-0.000125,"requested":0.25}},{"name":"rpm"`
+	if body := w.Body.String(); !strings.Contains(body, dollars) || strings.Count(body, "dollars") != 1 {
+		t.Errorf("%s\nwant %s", body, dollars)
 	}
 }

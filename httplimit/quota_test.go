@@ -24,8 +24,9 @@ func TestFieldsOfAQuota(t *testing.T) {
 		}
 		return h, err
 	}
-	// Noon in UTC: 11 hours to midnight in Berlin, and 16.5 days to February.
-	const policy = `"spend";q=50;w=39600, "tokens";q=100;w=1425600`
+	// Noon in UTC: 11 hours to midnight in Berlin, and 16.5 days to February. The
+	// windows are a day and the 31 days of January.
+	const policy = `"spend";q=50;w=86400, "tokens";q=100;w=2678400`
 	for _, step := range []struct {
 		n     int64
 		state string

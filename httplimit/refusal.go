@@ -1,13 +1,16 @@
 package httplimit
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // newRefusal returns the answer to a refused request. Of the parent, it names the
@@ -15,8 +18,8 @@ import (
 func newRefusal(err *limiter.ExceededError) *Problem {
 	d := err.Decision
 	p := &Problem{Type: TypeQuotaExceeded, Title: "Quota exceeded", Status: http.StatusTooManyRequests}
-	if !d.NeverFits() {
-		p.RetryAfter = max(d.RetryAfter(), time.Millisecond)
+	if seconds, _ := strconv.ParseInt(err.RetryAfterHeader(), 10, 32); seconds > 0 {
+		p.RetryAfter = time.Duration(seconds) * time.Second
 	}
 	own := ownLimits(d)
 	for i := range own {
@@ -39,27 +42,33 @@ func newRefusal(err *limiter.ExceededError) *Problem {
 	}
 	p.Detail = strings.Join(reasons, "; ")
 	if p.RetryAfter > 0 {
-		p.Detail += fmt.Sprintf("; retry after %d s", ceilSeconds(p.RetryAfter))
+		p.Detail += "; retry after " + figure.Wait(time.Duration(ceilSeconds(p.RetryAfter))*time.Second)
 	}
 	return p
 }
 
 func newLimitState(s *limiter.Status) LimitState {
-	return LimitState{
+	state := LimitState{
 		Name: s.Limit.Name, Capacity: s.Limit.Capacity, Refill: s.Limit.Refill, Seconds: int64(s.Limit.Period / time.Second),
 		Window: s.Limit.Window.String(), Zone: s.Limit.Zone, Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded,
 	}
+	if s.Limit.IsMoney() {
+		dollars := func(n int64) json.Number { return json.Number(figure.Decimal(n)) }
+		state.Dollars = &StateDollars{dollars(state.Capacity), dollars(state.Refill), dollars(state.Available), dollars(state.Requested)}
+	}
+	return state
 }
 
 // describeExceeded describes an exceeded limit of the entity itself.
 func describeExceeded(s *limiter.Status) string {
+	amount := func(n int64) string { return figure.Amount(s.Limit.Name, n) }
 	if s.NeverFits {
-		return fmt.Sprintf("%s: the request needs %d, above the capacity of %d", s.Limit.Name, s.Requested, s.Limit.Capacity)
+		return fmt.Sprintf("%s: the request needs %s, above the capacity of %s", s.Limit.Name, amount(s.Requested), amount(s.Limit.Capacity))
 	}
 	if s.Requested == 0 && s.Available < 0 {
-		return fmt.Sprintf("%s: the limit is in debt by %d", s.Limit.Name, -s.Available)
+		return fmt.Sprintf("%s: the limit is in debt by %s", s.Limit.Name, amount(-s.Available))
 	}
-	return fmt.Sprintf("%s: the request needs %d, and %d are available", s.Limit.Name, s.Requested, max(s.Available, 0))
+	return fmt.Sprintf("%s: the request needs %s, and %s are available", s.Limit.Name, amount(s.Requested), amount(max(s.Available, 0)))
 }
 
 // describeShared describes an exceeded limit of the parent, without its numbers.

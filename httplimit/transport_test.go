@@ -153,7 +153,7 @@ func TestTransportFailsFast(t *testing.T) {
 		c.admitted("http://a/key", 0)
 		c.admitted("http://a/key", 0)
 		err := c.refused("http://a/key", time.Hour)
-		if ex, ok := errors.AsType[*limiter.ExceededError](err); !ok || ex.RetryAfterHeader() != "61" {
+		if ex, ok := errors.AsType[*limiter.ExceededError](err); !ok || ex.RetryAfterHeader() != "60" {
 			t.Errorf("error %v, want a refusal for 61 s", err)
 		}
 		_ = c.refused("http://a/no key", time.Hour) // bad input

@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -12,7 +13,8 @@ type writer struct {
 	http.ResponseWriter
 	request  *http.Request
 	status   int  // the final status, 0 before the header
-	gone     bool // the request had ended before the header
+	accepted bool // the connection or its buffer took a part of the answer
+	gone     bool // the first part failed, so that nothing was delivered
 	returned bool // the handler did not panic
 }
 
@@ -22,13 +24,32 @@ func (w *writer) begin(status int) {
 		return
 	}
 	w.status = status
-	w.gone = w.request.Context().Err() != nil
+}
+
+// wrote records whether a part of the answer was accepted. The end of the request
+// says nothing about that: net/http ends it when a client closes its sending side,
+// and the client may read on.
+func (w *writer) wrote(accepted bool, err error) {
+	switch {
+	case w.gone || isRejected(err):
+	case accepted || err == nil:
+		w.accepted = true
+	case !w.accepted:
+		w.gone = true // what follows stays in a buffer
+	}
+}
+
+// isRejected reports whether a writer refused a part that the handler should not
+// have sent.
+func isRejected(err error) bool {
+	return errors.Is(err, http.ErrBodyNotAllowed) || errors.Is(err, http.ErrContentLength) ||
+		errors.Is(err, http.ErrHijacked) || errors.Is(err, http.ErrNotSupported)
 }
 
 // result describes the answer after its handler has ended.
 func (w *writer) result() Result {
+	left := w.status != 0 && !w.gone && w.request.Context().Err() != nil
 	w.begin(http.StatusOK) // net/http sends 200 where a handler sends nothing
-	left := !w.gone && w.request.Context().Err() != nil
 	return Result{Status: w.status, Panicked: !w.returned, Gone: w.gone, Left: left}
 }
 
@@ -46,14 +67,22 @@ func (w *writer) WriteHeader(status int) {
 // Write sends a part of the body.
 func (w *writer) Write(b []byte) (int, error) {
 	w.begin(http.StatusOK)
-	return w.ResponseWriter.Write(b)
+	n, err := w.ResponseWriter.Write(b)
+	w.wrote(w.tookBody(int64(n)), err)
+	return n, err
 }
 
 // WriteString sends a part of the body.
 func (w *writer) WriteString(s string) (int, error) {
 	w.begin(http.StatusOK)
-	return io.WriteString(w.ResponseWriter, s)
+	n, err := io.WriteString(w.ResponseWriter, s)
+	w.wrote(w.tookBody(int64(n)), err)
+	return n, err
 }
+
+// tookBody reports whether a write of n bytes may have sent some. A write to an
+// HTTP/2 stream that is reset reports none, whatever the client has received.
+func (w *writer) tookBody(n int64) bool { return n > 0 || w.request.ProtoMajor >= 2 }
 
 // flusher adds Flush to a writer.
 type flusher struct{ w *writer }
@@ -64,7 +93,9 @@ func (f flusher) Flush() { _ = f.FlushError() }
 // FlushError sends what is buffered, for [http.ResponseController].
 func (f flusher) FlushError() error {
 	f.w.begin(http.StatusOK)
-	return http.NewResponseController(f.w.ResponseWriter).Flush()
+	err := http.NewResponseController(f.w.ResponseWriter).Flush()
+	f.w.wrote(false, err)
+	return err
 }
 
 // CloseNotify returns the channel of the writer below, for frameworks that still
@@ -94,7 +125,9 @@ type readerFrom struct{ w *writer }
 // ReadFrom sends everything from src.
 func (r readerFrom) ReadFrom(src io.Reader) (int64, error) {
 	r.w.begin(http.StatusOK)
-	return io.Copy(r.w.ResponseWriter, src)
+	n, err := io.Copy(r.w.ResponseWriter, src)
+	r.w.wrote(true, err) // an error may come from src, and then says nothing
+	return n, err
 }
 
 // pusher adds Push to a writer.

@@ -14,6 +14,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
 // RefusedError reports why a call does not change a stack, bucket or table, and what
@@ -123,6 +124,12 @@ func explain(err error) error {
 	if silent, ok := errors.AsType[*unresponsiveError](err); ok {
 		return silent
 	}
+	if is[*limiter.UnavailableError](err) { // of the store, which explains it
+		return err
+	}
+	if hint.IsWithoutCredentials(err) {
+		return &hint.CredentialsError{Err: err} // before the answers of what was asked for credentials
+	}
 	if broken, ok := errors.AsType[*url.Error](err); ok && httpStatus(err) == 0 {
 		host := broken.URL
 		if u, err := url.Parse(broken.URL); err == nil {
@@ -137,8 +144,6 @@ func explain(err error) error {
 		return fmt.Errorf("the AWS credentials have expired; sign in again: %w", err)
 	case code == "InvalidClientTokenId" || code == "UnrecognizedClientException" || code == "SignatureDoesNotMatch" || code == "InvalidSignatureException":
 		return fmt.Errorf("AWS does not accept these credentials; check the profile or the keys: %w", err)
-	case code == "" && strings.Contains(err.Error(), "get credentials"):
-		return fmt.Errorf("no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run under a role: %w", err)
 	}
 	return err
 }

@@ -140,6 +140,12 @@ func (s *session) probeVersions(ctx context.Context, st *Status) {
 			v.Pending = append(v.Pending, m.Version)
 		}
 	}
+	if err == nil {
+		err = repo.CheckBuckets(ctx)
+	}
+	if refused, ok := errors.AsType[*limiter.VersionError](err); ok {
+		v.Refused, err = refused.Error(), nil
+	}
 	v.Error = probeError(err)
 }
 

@@ -59,7 +59,7 @@ func (w *world) client() *dynamodb.Client { return dynamodb.NewFromConfig(*w.con
 
 func (w *world) connect(cfg *aws.Config, namespace string) *dynamo.Repository {
 	w.Helper()
-	repo, err := dynamo.Connect(w.Context(), w.table, &dynamo.Options{AWS: cfg, Namespace: namespace, Timeout: time.Minute, PurgeWait: -1})
+	repo, err := dynamo.Connect(w.Context(), w.table, &dynamo.Options{AWS: cfg, Namespace: namespace, Timeout: time.Minute, PurgeWait: -1, SwitchWait: -1})
 	w.ok(err)
 	return repo
 }

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"mime"
+	"slices"
 	"strings"
 )
 
@@ -39,6 +40,10 @@ type AnswerOptions struct {
 const DefaultMaxBytes = 16 << 20
 
 const streamEnd = "[DONE]"
+
+// unfinished lists the events of Responses that hold the response before its end.
+// A usage in them, which some servers send, is not the truth.
+var unfinished = []string{"response.created", "response.queued", "response.in_progress"}
 
 // NewAnswer returns a reader of an answer with the given Content-Type and
 // Content-Encoding. It reads plain and gzip encodings.
@@ -186,7 +191,7 @@ func (a *Answer) endEvent() {
 	case Messages:
 		a.endMessagesEvent(found)
 	case Responses:
-		if found.usage != nil && found.usageParent == "response" {
+		if found.usage != nil && found.usageParent == "response" && !slices.Contains(unfinished, found.kind) {
 			a.complete = a.merge(found.usage)
 		}
 	default:

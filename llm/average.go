@@ -1,28 +1,68 @@
 package llm
 
-// averages holds the average length of an answer by entity and model. A call that
-// asks for several answers counts as one of their average length.
-type averages struct{ byCaller *recent[caller, float64] }
+import "slices"
+
+// averages holds the average length of an answer by entity and model, and for each
+// model the averages of the entities that used it last. A call that asks for several
+// answers counts as one of their average length.
+type averages struct {
+	byCaller *recent[caller, float64]
+	byModel  *recent[string, []voice]
+}
 
 type caller struct{ entity, model string }
 
-// weight is the share of the latest answer in an average, so that about the last
-// ten answers count.
-const weight = 0.2
+// voice is the average of one entity among those of a model.
+type voice struct {
+	entity string
+	output float64
+}
 
-func newAverages(limit int) averages { return averages{newRecent[caller, float64](limit)} }
+const (
+	// weight is the share of the latest answer in an average, so that about the last
+	// ten answers count.
+	weight = 0.2
+	voices = 8 // entities that the average of a model consists of
+)
+
+func newAverages(limit int) averages {
+	return averages{newRecent[caller, float64](limit), newRecent[string, []voice](limit)}
+}
 
 // learn adds the length of an answer.
 func (a averages) learn(entity, model string, output float64) {
+	var own float64
 	a.byCaller.update(caller{entity, model}, func(before float64, known bool) float64 {
-		if !known {
-			return output
+		if own = output; known {
+			own = before + weight*(output-before)
 		}
-		return before + weight*(output-before)
+		return own
+	})
+	a.byModel.update(model, func(before []voice, _ bool) []voice {
+		after := slices.DeleteFunc(slices.Clone(before), func(v voice) bool { return v.entity == entity })
+		if len(after) == voices {
+			after = after[1:]
+		}
+		return append(after, voice{entity, own})
 	})
 }
 
-// output returns the average, and whether there is one.
-func (a averages) output(entity, model string) (float64, bool) {
-	return a.byCaller.get(caller{entity, model})
+// output returns the estimate for an entity: its own average, but never less than
+// the average of the other entities that use the model, or the default if there are
+// none. Otherwise a client could train its estimate down with small calls, and then
+// run large ones in parallel.
+func (a averages) output(entity, model string, byDefault float64) float64 {
+	own, _ := a.byCaller.get(caller{entity, model})
+	all, _ := a.byModel.get(model)
+	var sum, n float64
+	for _, v := range all {
+		if v.entity != entity {
+			sum += v.output
+			n++
+		}
+	}
+	if n == 0 {
+		return max(own, byDefault)
+	}
+	return max(own, sum/n)
 }

@@ -58,15 +58,16 @@ func TestCostIsCharged(t *testing.T) {
 		"less":   {`{"usage":{"prompt_tokens":30,"completion_tokens":12}}`, 5 + 90 + 180},
 		"more":   {`{"usage":{"prompt_tokens":30,"completion_tokens":1000}}`, 5 + 90 + 15_000},
 		"cached": {`{"usage":{"prompt_tokens":30,"completion_tokens":12,"prompt_tokens_details":{"cached_tokens":10,"cache_write_tokens":5}}}`, 5 + 45 + 3 + 20 + 180},
-		"cut":    {`{"usage":`, 5 + 6 + 1500},
+		"cut":    {`{"usage":`, 5 + 27*4 + 1500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lim, costs := newSpender(t, llm.Options{})
 			lease := acquire(t, costs, `{"model":"m","messages":["12345678"],"max_tokens":100}`)
-			if got := lease.Estimate().Cost; got != 5+6+1500 {
+			const most = 5 + 27*4 + 1500 // 54 bytes at two bytes a token, all written to the cache
+			if got := lease.Estimate().Cost; got != most {
 				t.Errorf("estimate %d", got)
 			}
-			wantSpent(t, lim, 5+6+1500)
+			wantSpent(t, lim, most)
 			_, _ = lease.Write([]byte(tc.answer))
 			if err := lease.Commit(ctx); err != nil {
 				t.Fatal(err)
@@ -173,22 +174,23 @@ func TestUnpricedInAnOutage(t *testing.T) {
 	}
 }
 
-// A shadow limit of cost is charged, at most a quarter of it, and changes nothing
-// else: it caps no other amount, and refuses no model without a price.
+// A shadow limit of cost is charged what it would be if it were enforced, and changes
+// nothing else: it writes no maximum, and refuses no model without a price.
 func TestShadowCost(t *testing.T) {
 	lim := newLimiter(t, memory.New(nil), limiter.PerDay("tpm", 1_000_000), limiter.Quota("spend", 2000, limiter.EveryMonth).Shadow())
 	costs := newCosts(t, lim, &llm.Options{Prices: prices(t).Price})
 	for range 5 {
 		lease := acquire(t, costs, `{"model":"m","max_tokens":100}`)
-		if got := lease.Estimate(); got.Output != 100 || got.Cost != 1505 {
-			t.Errorf("estimate %+v", got)
+		if got := lease.Estimate(); got.Output != 100 || got.Cost != 1505 || lease.MaxOutput() != 0 || lease.HoldsMoney() {
+			t.Errorf("estimate %+v, maximum %d", got, lease.MaxOutput())
 		}
 		if err := lease.Commit(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
 	left, err := lim.Available(ctx, "key", "m")
-	if err != nil || left.Get("spend") != 2000-4*500 || left.Get("tpm") != 1_000_000-5*100 { // the last call was spared
+	const cost = 5 + 15*4 + 1500                                                            // 29 bytes
+	if err != nil || left.Get("spend") != 2000-cost || left.Get("tpm") != 1_000_000-5*100 { // the other calls were spared
 		t.Errorf("left %v, %v", left, err)
 	}
 	if _, err := costs.Acquire(ctx, "key", "m", &llm.Request{Format: llm.Chat, Model: "new-model"}); err != nil {
@@ -224,28 +226,34 @@ func TestBudgetOfAMonth(t *testing.T) {
 	acquire(t, costs, `{"model":"m","max_tokens":100}`)
 }
 
-// The estimate of an answer costs at most a quarter of the limit, and never more
-// than the prompt leaves of it. A prompt that costs more never fits.
-func TestCostCapsTheEstimate(t *testing.T) {
+// A maximum that the request sets is reserved whole, also above a quarter of the
+// limit. If it does not fit, the error names a maximum that does.
+func TestMaximumIsReservedWhole(t *testing.T) {
 	lim, costs := newSpender(t, llm.Options{})
-	request := func(prompt int64) *llm.Request {
-		return &llm.Request{Format: llm.Chat, Model: "m", Prompt: prompt, MaxOutput: 1_000_000_000, Choices: 1}
+	request := func(prompt, most, n int64) *llm.Request {
+		return &llm.Request{Format: llm.Chat, Model: "m", Prompt: prompt, MaxOutput: most * n, Choices: n}
 	}
-	for prompt, want := range map[int64]int64{
-		0:       spendLimit / 4 / 15,
-		300_000: (spendLimit - 900_005) / 15,
-		333_331: 0,
+	for _, tc := range []struct{ prompt, most, n, fits int64 }{
+		{0, 66_666, 1, 0},
+		{0, 66_667, 1, 66_666},
+		{0, 520, 128, 0},
+		{0, 521, 128, 520},
+		{100_000, 40_000, 1, (spendLimit - 5 - 400_000) / 15},
+		{250_000, 1, 1, 0}, // the prompt alone does not fit
 	} {
-		lease, err := costs.Acquire(ctx, "key", "m", request(prompt))
-		if err != nil || lease.Estimate().Output != want || lease.Estimate().Cost > spendLimit {
-			t.Fatalf("prompt of %d: %+v, %v; want %d tokens", prompt, lease, err, want)
+		lease, err := costs.Acquire(ctx, "key", "m", request(tc.prompt, tc.most, tc.n))
+		refused, isRefused := errors.AsType[*llm.SpendError](err)
+		if isRefused != (tc.fits > 0 || tc.prompt == 250_000) || isRefused && (refused.MaxOutput != tc.fits || refused.RetryAfter != 0) {
+			t.Fatalf("%+v: %v", tc, err)
 		}
-		if err := lease.Rollback(ctx); err != nil {
-			t.Fatal(err)
+		if !isRefused {
+			if lease.MaxOutput() != 0 {
+				t.Errorf("%+v: a maximum of %d would be written over the client's", tc, lease.MaxOutput())
+			}
+			if err := lease.Rollback(ctx); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if _, err := costs.Acquire(ctx, "key", "m", request(333_332)); !errors.Is(err, limiter.ErrNeverFits) {
-		t.Errorf("a prompt above the limit: %v", err)
 	}
 	wantSpent(t, lim, 0)
 }
@@ -307,7 +315,7 @@ func TestMoneyCutsStreams(t *testing.T) {
 	if err := lease.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
-	wantSpent(t, lim, 5+15*70_000)
+	wantSpent(t, lim, 5+22*4+15*70_000)
 }
 
 // A budget of a project refuses its keys, by cascade.

@@ -20,7 +20,8 @@
 //
 // Acquire takes one request, the tokens of the prompt, and the tokens that the
 // answer may need: the maximum that the request sets, or else the average of
-// earlier answers to the same entity and model. Commit corrects the amounts to
+// earlier answers to the same entity and model, at most a quarter of the smallest
+// limit. Commit corrects the amounts to
 // the usage that the answer reports. Where an answer reports none, because it was
 // cut or its format has none, the estimate stays, and an answer longer than the
 // estimate is charged by its length.
@@ -30,5 +31,10 @@
 // With Options.Prices, a call is also charged what it costs, in millionths of a
 // dollar. [ParsePrices] reads a price file of the user, with the prices of models
 // by kind of token and by date. The price at the time of Acquire applies to the
-// estimate and to the usage.
+// reservation and to the usage.
+//
+// A limit of cost takes the most that a call can cost, so that a budget holds
+// however many calls run in parallel. The caller writes [Lease.MaxOutput] into a
+// request that sets no maximum, as [Request.MaxOutputEdits] does, or sets
+// Options.KeepRequests.
 package llm

@@ -2,7 +2,8 @@ package llm
 
 import "github.com/zeroae/zae-limiter-go"
 
-// estimate returns what a call may cost, if limits are in force.
+// estimate returns the tokens that a call may need, if limits are in force, and
+// what they cost.
 func (l *Limiter) estimate(entity string, req *Request, price Price, names Limits, limits []limiter.Limit) Usage {
 	if req == nil {
 		return Usage{}
@@ -11,7 +12,7 @@ func (l *Limiter) estimate(entity string, req *Request, price Price, names Limit
 	if req.Format != Embeddings {
 		u.Output = l.estimateOutput(entity, req)
 		if !l.opts.FullEstimate || req.MaxOutput == 0 {
-			u.Output = capOutput(u, price, names, limits)
+			u.Output = capOutput(u, names, limits)
 		}
 	}
 	u.Cost = price.charge(u)
@@ -23,28 +24,22 @@ func (l *Limiter) estimateOutput(entity string, req *Request) int64 {
 	if req.MaxOutput != 0 {
 		return req.MaxOutput
 	}
-	each, ok := l.averages.output(entity, req.Model)
-	if !ok {
-		each = float64(l.opts.Output)
-	}
+	each := l.averages.output(entity, req.Model, float64(l.opts.Output))
 	return int64(min(each*float64(max(req.Choices, 1))+0.999, maxTokens)) // rounded up
 }
 
 // capOutput returns the estimate of an answer, at most a quarter of the smallest
-// limit that it is charged to: a request may set a maximum that no answer needs,
-// and must not be refused for it. For the same reason the estimate of an answer
-// alone never exceeds a limit that the prompt fits in.
-func capOutput(u Usage, price Price, names Limits, limits []limiter.Limit) int64 {
+// limit of tokens that it is charged to: a request may set a maximum that no answer
+// needs, and must not be refused for it. For the same reason the estimate of an
+// answer alone never exceeds a limit that the prompt fits in. Tokens come back with
+// time, so that debt is repaid; money is reserved whole.
+func capOutput(u Usage, names Limits, limits []limiter.Limit) int64 {
 	output := u.Output
 	if total := capacity(limits, names.Total); total > 0 {
 		output = min(output, max(total/4, 1), max(total-u.Input, 0))
 	}
 	if most := capacity(limits, names.Output); most > 0 {
 		output = min(output, max(most/4, 1))
-	}
-	if spend := capacity(limits, names.Cost); spend > 0 {
-		prompt := price.Cost(Usage{Input: u.Input})
-		output = min(output, max(price.outputFor(spend/4), 1), price.outputFor(spend-prompt))
 	}
 	return output
 }

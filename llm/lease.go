@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -19,14 +20,70 @@ type Lease struct {
 	request *Request // nil for a call without tokens
 	price   Price    // zero if there is none
 
-	mu     sync.Mutex
-	answer *Answer
-	shares []share // the first is of the enforced limits
+	budget   budget
+	reserved reservation // zero unless the budget is enforced
+
+	mu      sync.Mutex
+	answer  *Answer
+	shares  []share // the first is of the enforced limits of requests and tokens
+	settled bool    // the budget has what it gets back
 }
 
-// Estimate returns the usage that Acquire took, and its cost. A shadow limit may
+// Estimate returns the tokens that Acquire took from limits of tokens, and what it
+// reserved of money, which is the most that the call can cost. A shadow limit may
 // have taken less, since its own size bounds what it takes.
-func (l *Lease) Estimate() Usage { return l.shares[0].estimate }
+func (l *Lease) Estimate() Usage {
+	u := l.shares[0].estimate
+	if l.budget.firm {
+		u.Cost = l.reserved.usage.Cost
+	}
+	return u
+}
+
+// MaxOutput returns the maximum of tokens that the caller has to write into the
+// request for each answer, or 0 if the request needs none. Acquire reserved money
+// for such an answer. [Request.MaxOutputEdits] writes it.
+func (l *Lease) MaxOutput() int64 { return l.reserved.maxOutput }
+
+// HoldsMoney reports whether the lease reserved money of an enforced limit.
+func (l *Lease) HoldsMoney() bool { return l.budget.firm && l.reserved.usage.Cost > 0 }
+
+// take takes what the lease reserves.
+func (l *Lease) take(ctx context.Context, id bucketID) error {
+	amounts := l.amounts(func(s *share) Usage { return s.estimate })
+	cost := l.reserved.usage.Cost
+	l.budget.ask(cost)
+	lease, err := l.owner.lim.Acquire(ctx, limiter.Request{Entity: id.entity, Resource: id.resource, Consume: amounts})
+	l.budget.ask(-cost)
+	if refusal, refused := errors.AsType[*limiter.ExceededError](err); refused {
+		l.owner.observe(refusal.Decision, time.Now())
+	}
+	if err != nil {
+		return err
+	}
+	l.Lease = lease
+	l.owner.observe(lease.Decision(), time.Now())
+	l.budget.hold(cost)
+	return nil
+}
+
+// settle ends the hold of the lease in this process, once.
+func (l *Lease) settle(used int64) {
+	l.mu.Lock()
+	before := l.settled
+	l.settled = true
+	l.mu.Unlock()
+	if !before {
+		l.budget.settle(l.reserved.usage.Cost, used)
+	}
+}
+
+// Rollback ends the lease and gives everything back.
+func (l *Lease) Rollback(ctx context.Context) error {
+	err := l.Lease.Rollback(ctx)
+	l.settle(0)
+	return err
+}
 
 // charges reports whether the lease is charged to a limit.
 func (l *Lease) charges(name string) bool {
@@ -44,9 +101,6 @@ func (l *Lease) amounts(usage func(*share) Usage) limiter.Amounts {
 	}
 	return all
 }
-
-// reserved returns what Acquire takes for a share.
-func (*Lease) reserved(s *share) Usage { return s.estimate }
 
 // Answer begins to read an answer with the given Content-Type and
 // Content-Encoding, and returns l for a chained Write. Without it, Write expects
@@ -144,7 +198,14 @@ func (l *Lease) Usage() (u Usage, reported bool) {
 	return l.usage()
 }
 
-func (l *Lease) usage() (Usage, bool) { return l.usageOf(&l.shares[0]) }
+func (l *Lease) usage() (u Usage, reported bool) {
+	u, reported = l.usageOf(&l.shares[0])
+	if l.budget.firm {
+		money, _ := l.usageOf(&l.shares[1])
+		u.Cost = money.Cost
+	}
+	return u, reported
+}
 
 // usageOf returns the usage that Commit charges to a share.
 func (l *Lease) usageOf(s *share) (Usage, bool) {
@@ -152,13 +213,21 @@ func (l *Lease) usageOf(s *share) (Usage, bool) {
 		return s.estimate, false
 	}
 	u, complete := l.answer.Usage()
+	if complete && l.request.Background && !l.answer.stream {
+		// The work goes on, so what it used so far is not the truth.
+		u, complete = Usage{Output: u.Output}, false
+	}
+	price := l.price
 	if !complete {
-		if !l.answer.inputKnown() {
+		if !l.answer.inputKnown() || l.request.Background {
 			u.Input, u.Cached, u.Written = s.estimate.Input, 0, 0
+			if s.isMoney() {
+				price = price.dearest()
+			}
 		}
 		u.Output = max(u.Output, s.estimate.Output)
 	}
-	u.Cost = l.price.charge(u)
+	u.Cost = price.charge(u)
 	return u, complete
 }
 
@@ -175,13 +244,17 @@ func (l *Lease) Commit(ctx context.Context) error {
 	if reported && l.request != nil {
 		l.owner.averages.learn(l.entity, l.request.Model, float64(u.Output)/float64(max(l.request.Choices, 1)))
 	}
-	return l.commit(ctx, used)
+	err := l.commit(ctx, used)
+	l.settle(u.Cost)
+	return err
 }
 
 // CommitRequest ends the lease and charges one request, no tokens and no cost, for
 // a call that the API refused. APIs count such calls and do not bill them.
 func (l *Lease) CommitRequest(ctx context.Context) error {
-	return l.commit(ctx, l.amounts(func(*share) Usage { return Usage{} }))
+	err := l.commit(ctx, l.amounts(func(*share) Usage { return Usage{} }))
+	l.settle(0)
+	return err
 }
 
 // commit ends the lease and charges what was used.

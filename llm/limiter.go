@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -18,6 +18,7 @@ type Limiter struct {
 	opts     Options
 	averages averages
 	inForce  *recent[bucketID, limitSet]
+	purses   *recent[bucketID, *purse]
 }
 
 // Options configures New. The zero value of a field is its default.
@@ -32,12 +33,23 @@ type Options struct {
 	// applies to a call until its end. A call of a model without a price is refused
 	// where the limit of Cost is in force.
 	Prices PriceFunc
+	// MaxOutput bounds each answer to a request that sets no maximum, where a limit
+	// of cost is in force; default 8192 tokens. Lease.MaxOutput returns the maximum
+	// that the caller has to write into the request.
+	MaxOutput int64
+	// KeepRequests is for callers that do not write Lease.MaxOutput into requests. A
+	// request without a maximum then reserves the longest answer of its model,
+	// Price.MaxOutput, and is refused if that is not known.
+	KeepRequests bool
 	// Output is the estimate for an answer to a request that sets no maximum, for
-	// an entity and model without earlier answers; default 512 tokens.
+	// an entity and model without earlier answers; default 512 tokens. It concerns
+	// limits of tokens.
 	Output int64
-	// FullEstimate takes the whole maximum that a request sets, so that its answer
-	// leaves no debt. A request whose maximum is above a limit never fits then. By
-	// default, the estimate of an answer is at most a quarter of the smallest limit.
+	// FullEstimate takes the whole maximum that a request sets from limits of tokens
+	// too, so that its answer leaves no debt. A request whose maximum is above a
+	// limit never fits then. By default, the estimate of an answer is at most a
+	// quarter of the smallest limit of tokens. Limits of cost always reserve the
+	// whole maximum.
 	FullEstimate bool
 	// Step, if above 0, is the number of tokens by which the lease of a stream is
 	// extended with Consume when its answer outgrows the estimate. A stream whose
@@ -62,8 +74,10 @@ type bucketID struct{ entity, resource string }
 
 // limitSet holds the limits in force for a bucket and its parent's.
 type limitSet struct {
-	limits []limiter.Limit
-	read   time.Time
+	limits  []limiter.Limit
+	budgets []bucketID // buckets with an enforced limit of cost
+	shadows []bucketID // buckets with a shadow limit of cost
+	read    time.Time
 }
 
 const (
@@ -79,8 +93,8 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Limiter, error) {
 		opts = &Options{}
 	}
 	o := *opts
-	if o.Output < 0 || o.Step < 0 || o.MaxEntries < 0 || o.MaxBytes < 0 {
-		return nil, &limiter.InvalidError{Field: "llm.Options", Reason: "Output, Step, MaxEntries and MaxBytes must not be negative"}
+	if o.MaxOutput < 0 || o.Output < 0 || o.Step < 0 || o.MaxEntries < 0 || o.MaxBytes < 0 {
+		return nil, &limiter.InvalidError{Field: "llm.Options", Reason: "MaxOutput, Output, Step, MaxEntries and MaxBytes must not be negative"}
 	}
 	if o.Limits == (Limits{}) {
 		o.Limits = Limits{Requests: limiter.RPM, Total: limiter.TPM}
@@ -99,20 +113,30 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Limiter, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.MaxOutput = min(cmp.Or(o.MaxOutput, defaultMaxOutput), maxTokens>>20)
 	o.Output = cmp.Or(o.Output, defaultOutput)
 	o.MaxEntries = cmp.Or(o.MaxEntries, defaultMaxEntries)
 	return &Limiter{
 		lim: lim, limits: o.Limits, opts: o, averages: newAverages(o.MaxEntries),
-		inForce: newRecent[bucketID, limitSet](o.MaxEntries),
+		inForce: newRecent[bucketID, limitSet](o.MaxEntries), purses: newRecent[bucketID, *purse](o.MaxEntries),
 	}, nil
 }
 
 // Acquire takes the estimated cost of a call from the limits of an entity for a
 // resource, which usually is the model. If req is nil, the call costs one request
 // and no tokens. The caller must end the lease with Commit, CommitRequest or
-// Rollback. The errors are the same as for limiter.RateLimiter.Acquire, and an
-// *limiter.InvalidError if none of Options.Limits is in force, or if the limit of
-// cost is and the model has no price, which matches ErrNoPrice.
+// Rollback.
+//
+// Where a limit of cost is in force, Acquire reserves the most that the call can
+// cost, so that the limit holds however many calls run in parallel. It reserves the
+// whole maximum that the request sets. For a request without one it chooses a
+// maximum, which the caller has to write into the request: see [Lease.MaxOutput].
+//
+// The errors are the same as for limiter.RateLimiter.Acquire. An
+// *limiter.ExceededError for a limit of cost is wrapped in a *[SpendError]. The
+// error is an *limiter.InvalidError if none of Options.Limits is in force. It
+// matches ErrNoPrice if the limit of cost is in force and the model has no price,
+// and ErrUnbounded if nothing bounds the cost of the call.
 func (l *Limiter) Acquire(ctx context.Context, entity, resource string, req *Request) (*Lease, error) {
 	id := bucketID{entity, resource}
 	set, cached, err := l.limitsOf(ctx, id)
@@ -144,10 +168,11 @@ func isUnknownLimit(err error) bool {
 }
 
 // lacks reports whether the store answered with a limit that the lease should have
-// been charged to and was not.
+// been charged to and was not, or with a limit of cost that the lease took for none
+// or for a shadow limit.
 func (l *Limiter) lacks(lease *Lease) bool {
 	return slices.ContainsFunc(limitsIn(lease.Decision()), func(limit limiter.Limit) bool {
-		return l.limits.has(limit.Name) && !lease.charges(limit.Name)
+		return l.limits.has(limit.Name) && !lease.charges(limit.Name) || limit.Name == l.limits.Cost && !limit.IsShadow && !lease.budget.firm
 	})
 }
 
@@ -157,11 +182,10 @@ func (l *Limiter) acquire(ctx context.Context, id bucketID, set limitSet, req *R
 		return nil, err
 	}
 	price, unpriced := l.price(req)
-	if unpriced != nil && capacity(enforced(set.limits), names.Cost) > 0 {
+	if unpriced != nil && len(set.budgets) > 0 {
 		return nil, cmp.Or(l.disabled(ctx, id), unpriced)
 	}
-	lease := &Lease{owner: l, entity: id.entity, request: req, price: price, shares: l.shares(id.entity, req, price, names, set.limits)}
-	lease.Lease, err = l.lim.Acquire(ctx, limiter.Request{Entity: id.entity, Resource: id.resource, Consume: lease.amounts(lease.reserved)})
+	lease, err := l.reserveAll(ctx, id, set, names, req, price)
 	if err != nil {
 		return nil, err
 	}
@@ -172,6 +196,61 @@ func (l *Limiter) acquire(ctx context.Context, id bucketID, set limitSet, req *R
 		l.remember(id, lease.Decision(), now)
 	}
 	return lease, nil
+}
+
+// tries bounds how often a call that sets no maximum asks for less money, while
+// calls beside it take what is left.
+const tries = 4
+
+// reserveAll takes the amounts of a call. Where the money does not suffice for the
+// maximum that it chose, it asks again with a smaller one.
+func (l *Limiter) reserveAll(ctx context.Context, id bucketID, set limitSet, names Limits, req *Request, price Price) (*Lease, error) {
+	budget := l.budgetOf(set)
+	for try := 1; ; try++ {
+		left := l.moneyLeft(ctx, id, budget, req, price)
+		if try == tries {
+			left = 0 // the smallest maximum
+		}
+		lease, err := l.newLease(id, set, names, req, price, budget, left)
+		if err != nil {
+			return nil, cmp.Or(l.disabled(ctx, id), err)
+		}
+		err = lease.take(ctx, id)
+		refusal, refused := errors.AsType[*limiter.ExceededError](err)
+		switch {
+		case err == nil:
+			return lease, nil
+		case !refused:
+			return nil, err
+		case try == tries || lease.reserved.maxOutput <= leastOutput || !l.onlyCost(refusal.Decision):
+			return nil, l.spendError(refusal, lease)
+		}
+	}
+}
+
+// onlyCost reports whether limits of cost alone refused a call.
+func (l *Limiter) onlyCost(d limiter.Decision) bool {
+	return !slices.ContainsFunc(d.Violations(), func(s limiter.Status) bool { return s.Limit.Name != l.limits.Cost })
+}
+
+// moneyLeft returns what is left for a call. It asks the store only if the money is
+// scarce by an old answer.
+func (l *Limiter) moneyLeft(ctx context.Context, id bucketID, budget budget, req *Request, price Price) int64 {
+	left, age := budget.left(time.Now())
+	if age < purseLife {
+		return left
+	}
+	if r, err := l.reserve(req, price, left); err != nil || !r.scarce {
+		return left
+	}
+	d, err := l.lim.Explain(ctx, limiter.Request{Entity: id.entity, Resource: id.resource})
+	if err != nil {
+		return left // Acquire reports what is wrong
+	}
+	now := time.Now()
+	l.observe(d, now)
+	left, _ = budget.left(now)
+	return left
 }
 
 // disabled returns the *limiter.DisabledError of a bucket, or nil. It comes before
@@ -201,9 +280,13 @@ func (l *Limiter) names(id bucketID, set limitSet) (Limits, error) {
 	}
 	names := l.limits.only(func(name string) bool { return named(set.limits, name) })
 	if names == (Limits{}) {
+		var charged []string
+		for name := range l.limits.Amounts(0, Usage{}).All() {
+			charged = append(charged, name)
+		}
 		return names, &limiter.InvalidError{
 			Field: "resource", Value: id.resource, Err: limiter.ErrNoLimits,
-			Reason: fmt.Sprintf("has limits, but none of %v that calls are charged to", l.limits.Amounts(0, Usage{})),
+			Reason: "has limits, but none that calls are charged to; store one of " + strings.Join(charged, ", "),
 		}
 	}
 	return names, nil
@@ -255,6 +338,17 @@ func limitsIn(d limiter.Decision) []limiter.Limit {
 // that was allowed in an outage, changes nothing.
 func (l *Limiter) remember(id bucketID, d limiter.Decision, now time.Time) limitSet {
 	set := limitSet{read: now, limits: limitsIn(d)}
+	for i := range d.Statuses {
+		s := &d.Statuses[i]
+		switch id := (bucketID{s.Entity, s.Resource}); {
+		case l.limits.Cost == "" || s.Limit.Name != l.limits.Cost:
+		case s.Limit.IsShadow:
+			set.shadows = append(set.shadows, id)
+		default:
+			set.budgets = append(set.budgets, id)
+		}
+	}
+	l.observe(d, now)
 	if set.limits != nil {
 		l.inForce.update(id, func(limitSet, bool) limitSet { return set })
 	}

@@ -132,10 +132,11 @@ func TestAveragesAreLearned(t *testing.T) {
 		{"a", "200", 100},
 		{"a", "", 120}, // an answer without usage teaches nothing
 		{"a", "120", 120},
-		{"b", "50", 7},
-		{"c", "60", 7},
-		{"a", "10", 7}, // forgotten: b and c came after it
-		{"c", "60", 60},
+		{"b", "50", 120}, // as a
+		{"c", "60", 85},  // as a and b
+		{"a", "1", 55},   // its own are forgotten: b and c came after it
+		{"a", "1", 55},   // and small answers make it no cheaper than the others
+		{"c", "100", 60}, // its own
 	} {
 		if got := call(step.entity, step.output); got != step.estimate {
 			t.Errorf("%+v: estimate %d", step, got)
@@ -327,12 +328,12 @@ func TestMissingNumbersKeepTheEstimate(t *testing.T) {
 }
 
 func TestAveragesAreForOneChoice(t *testing.T) {
-	costs := newCosts(t, newLimiter(t, memory.New(nil), limiter.PerMinute("tpm", 100_000)), nil)
+	costs := newCosts(t, newLimiter(t, memory.New(nil), limiter.PerMinute("tpm", 100_000)), &llm.Options{Output: 50})
 	for _, step := range []struct {
 		n        string
 		output   string
 		estimate int64
-	}{{"10", "1000", 5120}, {"1", "100", 100}, {"3", "300", 300}} {
+	}{{"10", "1000", 500}, {"1", "100", 100}, {"3", "300", 300}} {
 		lease := acquire(t, costs, `{"model":"m","n":`+step.n+`}`)
 		if got := lease.Estimate().Output; got != step.estimate {
 			t.Errorf("n = %s: estimate %d, want %d", step.n, got, step.estimate)

@@ -1,54 +1,90 @@
 package llm
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
+	"unicode/utf8"
 
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// object holds the fields of a JSON object with their values as written.
+// object holds the fields of a JSON object with the positions of their values.
 type object struct {
 	text   []byte
+	first  int // position after the brace
 	fields map[string]span
 }
 
 // span is a part of a text.
 type span struct{ start, end int }
 
+// Bounds of an object. No format comes near them, and with them the memory that an
+// object needs beside its text is bounded.
+const (
+	maxFields   = 1024    // of an object
+	maxName     = 256     // bytes of the name of a field, as written
+	maxElements = 2 << 20 // lists, objects and their elements, at any depth
+	maxNumber   = 64      // bytes of a number
+)
+
 // parseObject splits an object into its fields. Unlike encoding/json it compares
 // names exactly and rejects a name that occurs twice: another parser could read
-// another value than this one does.
+// another value than this one does. It rejects names and text that parsers repair
+// in different ways for the same reason.
 func parseObject(text []byte) (object, error) {
-	if !json.Valid(text) {
+	switch {
+	case !utf8.Valid(text):
+		return object{}, invalidBody("is not valid UTF-8")
+	case !json.Valid(text):
 		return object{}, invalidBody("is not valid JSON")
 	}
 	start := skipSpace(text, 0)
 	if text[start] != '{' {
 		return object{}, invalidBody("is not a JSON object")
 	}
-	o := object{text: text, fields: make(map[string]span, 8)}
-	for at := skipSpace(text, start+1); text[at] != '}'; {
-		end := skipValue(text, at)
-		name := string(text[at+1 : end-1])
-		if strings.Contains(name, `\`) {
-			_ = json.Unmarshal(text[at:end], &name) // valid, so it cannot fail
+	o := object{text: text, first: start + 1, fields: make(map[string]span, 8)}
+	elements := 0
+	for at := skipSpace(text, o.first); text[at] != '}'; {
+		end := skipString(text, at)
+		name, err := fieldName(text[at+1 : end-1])
+		if err != nil {
+			return object{}, err
 		}
 		if _, twice := o.fields[name]; twice {
 			return object{}, invalidBody(fmt.Sprintf("has the field %.40q twice", name))
 		}
 		value := skipSpace(text, skipSpace(text, end)+1) // after the colon
-		end = skipValue(text, value)
-		o.fields[name] = span{value, end}
+		end, n := skipValue(text, value)
+		if o.fields[name] = (span{value, end}); len(o.fields) > maxFields {
+			return object{}, invalidBody(fmt.Sprintf("has more than %d fields", maxFields))
+		}
+		if elements += n; elements > maxElements {
+			return object{}, invalidBody(fmt.Sprintf("has more than %d elements", maxElements))
+		}
 		if at = skipSpace(text, end); text[at] == ',' {
 			at = skipSpace(text, at+1)
 		}
 	}
 	return o, nil
+}
+
+// fieldName decodes the name of a field.
+func fieldName(quoted []byte) (string, error) {
+	if len(quoted) > maxName {
+		return "", invalidBody(fmt.Sprintf("has a field whose name is longer than %d bytes", maxName))
+	}
+	name, whole := unquote(make([]byte, 0, 32), quoted)
+	for _, c := range name {
+		if c < ' ' || c == 0x7f {
+			whole = false // a parser may end the name here
+		}
+	}
+	if !whole {
+		return "", invalidBody("has a field whose name is no plain text")
+	}
+	return string(name), nil
 }
 
 func invalidBody(reason string) error {
@@ -67,11 +103,11 @@ func (o object) raw(name string) []byte {
 
 // boolean returns the value of a field, or false if it is absent or null.
 func (o object) boolean(name string) (bool, error) {
-	switch raw := o.raw(name); string(raw) {
-	case "true":
-		return true, nil
-	case "", "false":
+	switch raw := o.raw(name); {
+	case len(raw) == 0 || raw[0] == 'f':
 		return false, nil
+	case raw[0] == 't':
+		return true, nil
 	default:
 		return false, wrongType(name, raw, "true or false")
 	}
@@ -84,73 +120,35 @@ func (o object) whole(name string) (int64, error) {
 	if raw == nil {
 		return 0, nil
 	}
-	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
+	text := string(raw[:min(len(raw), maxNumber)])
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && len(raw) <= maxNumber {
 		return n, nil
 	}
-	n, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || n != math.Trunc(n) || n < -1<<63 || n >= 1<<63 {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || len(raw) > maxNumber || n != math.Trunc(n) || n < -1<<63 || n >= 1<<63 {
 		return 0, wrongType(name, raw, "a whole number of at most 64 bits")
 	}
 	return int64(n), nil
+}
+
+// shortText returns the value of a field of at most most bytes, or "" if it is
+// absent or null.
+func (o object) shortText(name string, most int) (string, error) {
+	raw := o.raw(name)
+	if raw == nil {
+		return "", nil
+	}
+	const escaped = len(`\u0000`)
+	if raw[0] == '"' && len(raw) <= 2+most*escaped {
+		if value, whole := unquote(nil, raw[1:len(raw)-1]); whole && len(value) <= most {
+			return string(value), nil
+		}
+	}
+	return "", wrongType(name, raw, fmt.Sprintf("a string of at most %d bytes", most))
 }
 
 // wrongType returns the error of a field with a value that an API could understand
 // in another way.
 func wrongType(name string, raw []byte, want string) error {
 	return &limiter.InvalidError{Field: name, Value: fmt.Sprintf("%.20s", raw), Reason: "must be " + want}
-}
-
-// decode decodes a field into v. A field that is absent, null or of another type
-// leaves v as it is: the API will reject it.
-func (o object) decode(name string, v any) {
-	if raw := o.raw(name); raw != nil {
-		_ = json.Unmarshal(raw, v)
-	}
-}
-
-// skipSpace returns the position of the first byte from at on that is no space.
-func skipSpace(text []byte, at int) int {
-	for at < len(text) && (text[at] == ' ' || text[at] == '\n' || text[at] == '\r' || text[at] == '\t') {
-		at++
-	}
-	return at
-}
-
-// skipValue returns the end of the value that starts at a position of valid JSON.
-func skipValue(text []byte, at int) int {
-	for depth := 0; ; {
-		switch text[at] {
-		case '"':
-			at = skipString(text, at)
-		case '{', '[':
-			depth++
-			at++
-		case '}', ']':
-			depth--
-			at++
-		case ',', ':', ' ', '\n', '\r', '\t':
-			at++
-		default:
-			at += max(1, bytes.IndexAny(text[at:], ",]} \n\r\t"))
-			if depth == 0 {
-				return at
-			}
-		}
-		if depth == 0 {
-			return at
-		}
-	}
-}
-
-// skipString returns the end of the string that starts at a position of valid
-// JSON.
-func skipString(text []byte, at int) int {
-	for at++; ; at++ {
-		switch text[at] {
-		case '\\':
-			at++
-		case '"':
-			return at + 1
-		}
-	}
 }

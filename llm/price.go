@@ -2,15 +2,16 @@ package llm
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/bits"
-	"strings"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // Price is the price of one model in millionths of a dollar. A negative price
-// counts as 0.
+// counts as 0. MaxOutput, Context and Image are sizes of the model, which bound
+// what a call can cost.
 type Price struct {
 	From       time.Time // when the price began; zero if it always applied
 	Input      int64     // for a million tokens of the prompt
@@ -18,6 +19,10 @@ type Price struct {
 	CacheRead  int64     // for a million tokens of the prompt that came from the API's cache, in place of Input
 	CacheWrite int64     // for a million tokens of the prompt that the API wrote to its cache, in place of Input
 	Request    int64     // for each call
+
+	MaxOutput int64 // the most tokens of one answer of the model; 0 if not known
+	Context   int64 // the most tokens that the model reads and writes in one call; 0 if not known
+	Image     int64 // the most tokens of one image in a prompt; 0 if not known
 }
 
 // PriceFunc returns the price of a model at a time. It returns an
@@ -104,11 +109,4 @@ func (s *product) perMillion() int64 {
 
 // Dollars formats millionths of a dollar with two decimals, or up to six where
 // they are needed, such as $12.50 and $0.000125.
-func Dollars(millionths int64) string {
-	sign, n := "", uint64(millionths)
-	if millionths < 0 {
-		sign, n = "-", -n
-	}
-	cents := fmt.Sprintf("%06d", n%perMillion)
-	return fmt.Sprintf("%s$%d.%s%s", sign, n/perMillion, cents[:2], strings.TrimRight(cents[2:], "0"))
-}
+func Dollars(millionths int64) string { return figure.Dollars(millionths) }

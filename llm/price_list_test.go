@@ -80,6 +80,19 @@ func TestPrices(t *testing.T) {
 	}
 }
 
+// Prices may be dollars, and an entry may have the sizes of its model.
+func TestDollarsAndSizes(t *testing.T) {
+	list, err := ParsePrices("f", []byte("models:\n  m: {input: $3, output: \"$15.50\", cache_read: $0.000001, request: $0, max_output: 8192, context: 200000}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := list.Price("m", date("2026-01-01 00:00:00"))
+	want := Price{Input: 3_000_000, Output: 15_500_000, CacheRead: 1, CacheWrite: 3_000_000, MaxOutput: 8192, Context: 200_000}
+	if err != nil || !cmp.Equal(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
 func TestNoPrice(t *testing.T) {
 	list, err := ParsePrices("prices.yaml", []byte(`{"models": {"m": [{"from": "2026-06-01", "input": 1, "output": 1}]}}`))
 	if err != nil {
@@ -112,7 +125,7 @@ func TestWrongPrices(t *testing.T) {
 		"models: {}\nmodels: {}":         `f:2: "models" is listed twice; the first one is in line 1`,
 		m + "{input: 1, output: 1}\n  m: {input: 1, output: 1}": `f:3: "m" is listed twice; the first one is in line 2`,
 		m + "{input: 1, input: 2, output: 1}":                   `f:2: "input" is listed twice; the first one is in line 2`,
-		m + "{input: 1, output: 1, outputs: 2}":                 `f:2: there is no key "outputs" here; the keys are from, input, output, cache_read, cache_write and request`,
+		m + "{input: 1, output: 1, outputs: 2}":                 `f:2: there is no key "outputs" here; the keys are from, input, output, cache_read, cache_write, request, max_output, context and image`,
 		m + "{input: 1}":                                        `f:2: the price of "m" has no output; give one, or 0 for tokens that are free`,
 		m + "{}":                                                "f:2: the price of \"m\" has no input; give one, or 0 for tokens that are free\ninvalid f:2: the price of \"m\" has no output; give one, or 0 for tokens that are free",
 		m + "\n    input: 1\n    output: -1":                    `f:4: output of "m" must not be negative, but is -1`,
@@ -121,7 +134,21 @@ func TestWrongPrices(t *testing.T) {
 		m + "{input: 1_000, output: 1}":                         `f:2: input of "m" must be a whole number of millionths of a dollar in plain digits, such as 3000000 for $3, not 1_000`,
 		m + "{input: 010, output: 1}":                           `f:2: input of "m" must be a whole number of millionths of a dollar in plain digits, such as 3000000 for $3, not 010`,
 		m + "{input: \"1\", output: 1}":                         `f:2: input of "m" must be a whole number of millionths of a dollar, not the text "1"`,
-		m + "{input: $3, output: 1}":                            `f:2: input of "m" must be a whole number of millionths of a dollar, not the text "$3"`,
+		m + "{input: $3.0000001, output: 1}":                    `f:2: input of "m" must have at most six decimals, not $3.0000001`,
+		m + "{input: $-3, output: 1}":                           `f:2: input of "m" must not be negative, but is $-3`,
+		m + "{input: $, output: 1}":                             `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $`,
+		m + "{input: $3., output: 1}":                           `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $3.`,
+		m + "{input: $.5, output: 1}":                           `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $.5`,
+		m + "{input: $03, output: 1}":                           `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $03`,
+		m + "{input: $1e3, output: 1}":                          `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $1e3`,
+		m + "{input: $3.0.0, output: 1}":                        `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $3.0.0`,
+		m + "{input: $1000000001, output: 1}":                   `f:2: input of "m" must be at most $1000000000, not $1000000001`,
+		m + "{input: $9999999999999999999, output: 1}":          `f:2: input of "m" must be at most $1000000000, not $9999999999999999999`,
+		m + "{input: 1, output: 1, max_output: 0}":              `f:2: max_output of "m" must be at least 1; leave it out if it is not known`,
+		m + "{input: 1, output: 1, context: $3}":                `f:2: context of "m" must be a whole number of tokens, not the text "$3"`,
+		m + "{input: 1, output: 1, context: 8k}":                `f:2: context of "m" must be a whole number of tokens, not the text "8k"`,
+		m + "{input: 1, output: 1, max_output: 1.5}":            `f:2: max_output of "m" must be a whole number of tokens in plain digits, such as 8192, not 1.5`,
+		m + "{input: 1, output: 1, context: 1000000001}":        `f:2: context of "m" must be at most 1000000000, not 1000000001`,
 		m + "{input: , output: 1}":                              `f:2: input of "m" must be a whole number of millionths of a dollar, not nothing`,
 		m + "{input: [1], output: 1}":                           `f:2: input of "m" must be a whole number of millionths of a dollar, not a list`,
 		m + "{input: 1000000000000001, output: 1}":              `f:2: input of "m" must be at most 1000000000000000, not 1000000000000001`,
@@ -135,7 +162,7 @@ func TestWrongPrices(t *testing.T) {
 		"models:\n  m*x: {input: 1, output: 1}":                                                          `f:2: "m*x" must be the name of a model with at most 256 characters, or its beginning and one "*" at the end`,
 		"models:\n  ? [a]\n  : {input: 1, output: 1}":                                                    `f:2: a key of models must be a word, not a list`,
 		"models:\n  a: &a {input: 1, output: 1}\n  <<: *a":                                               `f:3: merge keys are not supported; repeat the prices`,
-		"models:\n  a: {x: 1}\n  b: {y: 1}":                                                              "f:2: there is no key \"x\" here; the keys are from, input, output, cache_read, cache_write and request\ninvalid f:3: there is no key \"y\" here; the keys are from, input, output, cache_read, cache_write and request",
+		"models:\n  a: {x: 1}\n  b: {y: 1}":                                                              "f:2: there is no key \"x\" here; the keys are from, input, output, cache_read, cache_write, request, max_output, context and image\ninvalid f:3: there is no key \"y\" here; the keys are from, input, output, cache_read, cache_write, request, max_output, context and image",
 	} {
 		_, err := ParsePrices("f", []byte(text))
 		if _, ok := errors.AsType[*limiter.InvalidError](err); !ok || err.Error() != "invalid "+want {

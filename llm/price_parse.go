@@ -21,22 +21,26 @@ import (
 const (
 	maxPrices   = 100_000
 	maxPrice    = 1_000_000_000_000_000 // a thousand million dollars
+	maxSize     = 1_000_000_000         // tokens of max_output and context
 	maxProblems = 100                   // reported
 )
 
 // ParsePrices reads prices from YAML or JSON:
 //
 //	models:
-//	  large: {input: 3000000, output: 15000000, cache_read: 300000, cache_write: 3750000}
+//	  large: {input: $3, output: $15, cache_read: $0.30, cache_write: $3.75, max_output: 8192, context: 200000}
 //	  small*:                                          # small, small-2, ...
-//	    - {input: 200000, output: 800000}              # at first
-//	    - {from: 2027-01-01, input: 100000, output: 400000}
+//	    - {input: $0.20, output: $0.80}                # at first
+//	    - {from: 2027-01-01, input: $0.10, output: $0.40}
 //	  "*": {input: 5000000, output: 20000000, request: 1000}
 //
-// Prices are whole millionths of a dollar: request for each call, the others for
-// a million tokens. The keys input and output are required. The default of
-// cache_read and cache_write is input, and of request 0. A name may end in "*".
-// The dates of a list ascend, and only the first entry may have none.
+// A price is a dollar sign and dollars with up to six decimals, or a whole number
+// of millionths of a dollar: $3 is 3000000. The key request is for each call, the
+// others are for a million tokens. The keys input and output are required. The
+// default of cache_read and cache_write is input, and of request 0. The keys
+// max_output and context are sizes of the model in tokens; by default they are not
+// known. A name may end in "*". The dates of a list ascend, and only the first
+// entry may have none.
 //
 // The file is the name for messages. The error joins an *limiter.InvalidError for
 // each problem, with its line.
@@ -188,17 +192,22 @@ func (p *priceParser) parsePrice(n *yaml.Node, name string) (price Price, ok boo
 	amounts := map[string]*int64{
 		"input": &price.Input, "output": &price.Output, "cache_read": &price.CacheRead, "cache_write": &price.CacheWrite, "request": &price.Request,
 	}
+	sizes := map[string]*int64{"max_output": &price.MaxOutput, "context": &price.Context, "image": &price.Image}
 	what := fmt.Sprintf("the price of %q", shorten(name))
 	p.eachEntry(n, what, func(key, value *yaml.Node) {
 		given = append(given, key.Value)
-		amount, known := amounts[key.Value]
+		amount, isPrice := amounts[key.Value]
+		size, isSize := sizes[key.Value]
+		of := key.Value + " of " + strconv.Quote(shorten(name))
 		switch {
 		case key.Value == "from":
 			price.From = p.parseDate(value, what)
-		case known:
-			*amount = p.parseAmount(value, key.Value+" of "+strconv.Quote(shorten(name)))
+		case isPrice:
+			*amount = p.parseAmount(value, of)
+		case isSize:
+			*size = p.parseSize(value, of)
 		default:
-			p.problem(key.Line, "there is no key %q here; the keys are from, input, output, cache_read, cache_write and request", shorten(key.Value))
+			p.problem(key.Line, "there is no key %q here; the keys are %s", shorten(key.Value), priceKeys)
 		}
 	})
 	if len(p.problems) > before {
@@ -217,6 +226,8 @@ func (p *priceParser) parsePrice(n *yaml.Node, name string) (price Price, ok boo
 	return price, len(p.problems) == before
 }
 
+const priceKeys = "from, input, output, cache_read, cache_write, request, max_output, context and image"
+
 // parseDate reads the date from which a price applies.
 func (p *priceParser) parseDate(n *yaml.Node, what string) time.Time {
 	line := n.Line
@@ -228,9 +239,47 @@ func (p *priceParser) parseDate(n *yaml.Node, what string) time.Time {
 	return at
 }
 
-// parseAmount reads a whole number of millionths in plain digits. YAML libraries
-// disagree on the value of other spellings, such as 0o10 and 1_000.
+// parseAmount reads a price: dollars behind their sign, or a whole number of
+// millionths.
 func (p *priceParser) parseAmount(n *yaml.Node, what string) int64 {
+	node := resolveAlias(n)
+	dollars, isDollars := strings.CutPrefix(node.Value, "$")
+	if node.Kind == yaml.ScalarNode && isDollars {
+		return p.parseDollars(n.Line, dollars, what)
+	}
+	return p.parseWhole(n, what, "a whole number of millionths of a dollar", ", such as 3000000 for $3", maxPrice)
+}
+
+// parseSize reads a number of tokens.
+func (p *priceParser) parseSize(n *yaml.Node, what string) int64 {
+	size := p.parseWhole(n, what, "a whole number of tokens", ", such as 8192", maxSize)
+	if node := resolveAlias(n); node.Value == "0" {
+		p.problem(n.Line, "%s must be at least 1; leave it out if it is not known", what)
+	}
+	return size
+}
+
+// parseDollars reads dollars with up to six decimals, such as 3 and 0.125.
+func (p *priceParser) parseDollars(line int, text, what string) int64 {
+	whole, decimals, hasPoint := strings.Cut(text, ".")
+	digits := whole + decimals
+	amount, err := strconv.ParseInt(whole+decimals+strings.Repeat("0", max(0, 6-len(decimals))), 10, 64)
+	switch {
+	case strings.HasPrefix(text, "-"):
+		p.problem(line, "%s must not be negative, but is $%s", what, shorten(text))
+	case whole == "" || hasPoint && decimals == "" || strings.Trim(digits, "0123456789") != "" || len(whole) > 1 && whole[0] == '0':
+		p.problem(line, "%s must be dollars in plain digits, such as $3 or $0.25, not $%s", what, shorten(text))
+	case len(decimals) > 6:
+		p.problem(line, "%s must have at most six decimals, not $%s", what, shorten(text))
+	case err != nil || amount > maxPrice:
+		p.problem(line, "%s must be at most $%d, not $%s", what, int64(maxPrice/perMillion), shorten(text))
+	}
+	return amount
+}
+
+// parseWhole reads a whole number of at most most in plain digits. YAML libraries
+// disagree on the value of other spellings, such as 0o10 and 1_000.
+func (p *priceParser) parseWhole(n *yaml.Node, what, want, example string, most int64) int64 {
 	line := n.Line
 	n = resolveAlias(n)
 	amount, err := strconv.ParseInt(n.Value, 10, 64)
@@ -238,13 +287,13 @@ func (p *priceParser) parseAmount(n *yaml.Node, what string) int64 {
 	digits := strings.TrimPrefix(n.Value, "-")
 	switch {
 	case !isNumber:
-		p.problem(line, "%s must be a whole number of millionths of a dollar, not %s", what, describeNode(n))
+		p.problem(line, "%s must be %s, not %s", what, want, describeNode(n))
 	case strings.Trim(digits, "0123456789") != "" || len(digits) > 1 && digits[0] == '0':
-		p.problem(line, "%s must be a whole number of millionths of a dollar in plain digits, such as 3000000 for $3, not %s", what, shorten(n.Value))
+		p.problem(line, "%s must be %s in plain digits%s, not %s", what, want, example, shorten(n.Value))
 	case strings.HasPrefix(n.Value, "-"):
 		p.problem(line, "%s must not be negative, but is %s", what, shorten(n.Value))
-	case err != nil || amount > maxPrice:
-		p.problem(line, "%s must be at most %d, not %s", what, int64(maxPrice), shorten(n.Value))
+	case err != nil || amount > most:
+		p.problem(line, "%s must be at most %d, not %s", what, most, shorten(n.Value))
 	}
 	return amount
 }

@@ -2,7 +2,6 @@ package llm
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 )
 
@@ -22,7 +21,7 @@ var (
 		Chat:        {"messages"},
 		Completions: {"prompt", "suffix"},
 		Responses:   {"input", "instructions"},
-		Embeddings:  {"input"},
+		Embeddings:  {"input", "prompt"}, // the latter is Ollama's
 		Messages:    {"system", "messages"},
 	}
 	schemaFields = []string{"tools", "functions", "response_format", "text"}
@@ -30,86 +29,101 @@ var (
 
 // prompt adds up the parts of a prompt.
 type prompt struct {
-	count  Counter
-	text   strings.Builder // for count
-	bytes  int64           // of text
-	tokens int64           // of parts that are not text
+	format    Format
+	count     Counter
+	text      []byte // for count
+	bytes     int64  // of text
+	tokens    int64  // of parts that are not text
+	reference string // the first field that refers to input outside of the body
+	inline    inline
 }
 
-// promptTokens counts the tokens of the prompt of a request.
-func promptTokens(f Format, model string, o object, count Counter) int64 {
-	p := prompt{count: count}
-	for _, name := range promptFields[f] {
+// readPrompt counts the tokens of the prompt, and looks for references.
+func (r *Request) readPrompt(o object, count Counter) {
+	p := prompt{format: r.Format, count: count}
+	for _, name := range referenceFields[r.Format] {
+		if o.raw(name) != nil {
+			p.refer(name)
+		}
+	}
+	if count != nil {
+		p.text = make([]byte, 0, len(o.text)) // no part gets longer
+	}
+	for _, name := range promptFields[r.Format] {
 		p.addValue(o.raw(name))
 	}
 	for _, name := range schemaFields {
 		p.addText(o.raw(name))
 	}
-	if count != nil {
-		return clampTokens(p.tokens + clampTokens(count(model, p.text.String())))
+	if hasHostedTool(r.Format, o.raw("tools")) {
+		p.refer("tools")
 	}
-	return clampTokens(p.tokens + (p.bytes+bytesPerToken-1)/bytesPerToken)
+	p.inline.end(r.Format)
+	r.Reference, r.inline = p.reference, p.inline
+	if count != nil {
+		r.Prompt = clampTokens(p.tokens + clampTokens(count(r.Model, string(p.text))))
+		return
+	}
+	r.Prompt = clampTokens(p.tokens + (p.bytes+bytesPerToken-1)/bytesPerToken)
 }
 
+// addText adds a structure as written.
 func (p *prompt) addText(text []byte) {
 	p.bytes += int64(len(text))
 	if p.count != nil && len(text) > 0 {
-		p.text.Write(text)
-		p.text.WriteByte('\n')
+		p.text = append(append(p.text, text...), '\n')
 	}
 }
 
 // addValue adds the strings of valid JSON, without the names of fields. A number
 // counts as one token, since a prompt may be a list of tokens.
 func (p *prompt) addValue(raw []byte) {
-	name := "" // of the field that a string belongs to
-	for at := 0; at < len(raw); {
-		switch c := raw[at]; {
-		case c == '"':
-			end := skipString(raw, at)
-			next := skipSpace(raw, end)
-			if next < len(raw) && raw[next] == ':' {
-				name = string(raw[at+1 : end-1])
-			} else {
-				p.addString(name, raw[at:end])
-			}
-			at = end
-		case c == '-' || c >= '0' && c <= '9':
+	var w walk
+	var item item
+	w.run(raw, func(what byte, quoted []byte) {
+		item.note(&w, what)
+		switch what {
+		case '"':
+			p.addString(&w, quoted)
+		case '0':
 			p.tokens++
-			at = skipValue(raw, at)
-		default:
-			at++
+		case '}':
+			if p.format == Responses && item.ends(&w) {
+				p.refer("id")
+			}
 		}
-	}
+	})
 }
 
-// addString adds a string with its quotes.
-func (p *prompt) addString(name string, quoted []byte) {
-	inner := quoted[1 : len(quoted)-1]
+// addString adds a string, given without its quotes.
+func (p *prompt) addString(w *walk, quoted []byte) {
+	if name := w.refers(p.format, quoted); name != "" {
+		p.refer(name)
+	}
+	p.inline.add(w, p.format, quoted)
 	switch {
-	case isBinary(name, inner):
-		p.tokens += min(binaryTokens, int64(len(inner)))
+	case isBinary(w.field, quoted):
+		p.tokens += min(binaryTokens, int64(len(quoted)))
 	case p.count == nil:
-		p.bytes += int64(len(inner))
+		p.bytes += int64(len(quoted))
 	default:
-		var text string
-		_ = json.Unmarshal(quoted, &text)
-		p.addText([]byte(text))
+		p.text, _ = unquote(p.text, quoted)
+		p.text = append(p.text, '\n')
 	}
 }
 
 // isBinary reports whether a string is an image, a sound or a file: base64 in a
 // field that the formats have for it, or a data URL with a media type. Any other
 // string is text, whatever it starts with.
-func isBinary(name string, text []byte) bool {
-	switch name {
-	case "data":
+func isBinary(f field, text []byte) bool {
+	switch f {
+	case fieldData:
 		return isBase64(text)
-	case "file_data", "url", "image_url":
+	case fieldFileData, fieldURL, fieldImageURL:
 		head, content, found := bytes.Cut(text, []byte(";base64,"))
 		media, isData := bytes.CutPrefix(head, []byte("data:"))
 		if !found {
-			return name == "file_data" && isBase64(text)
+			return f == fieldFileData && isBase64(text)
 		}
 		return isData && len(media) < maxMedia && bytes.Contains(media, []byte("/")) && isBase64(content)
 	}

@@ -1,13 +1,9 @@
 package llm
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/zeroae/zae-limiter-go"
 )
 
 // Request holds the properties of a call that decide about its cost.
@@ -23,6 +19,17 @@ type Request struct {
 	// StreamUsage reports whether a stream ends with its usage because the
 	// request asks for it. Only streams of Chat and Completions need to ask.
 	StreamUsage bool
+	// Background reports whether the API makes the answer after the call has
+	// returned. Only Responses has it.
+	Background bool
+	// Reference is the name of a field that refers to input outside of the body,
+	// such as "previous_response_id", or an "image_url" that is no data URL. It is
+	// "" if the body contains the whole prompt.
+	Reference string
+
+	size   int64  // bytes of the body
+	inline inline // images and files that the body contains
+	fields layout
 }
 
 // RequestOptions configures ParseRequest.
@@ -34,15 +41,14 @@ type RequestOptions struct {
 	Model string
 }
 
-const (
-	maxModel  = 256     // bytes of the name of a model
-	maxTokens = 1 << 40 // of one call; more is a mistake of a client or a server
-)
+const maxTokens = 1 << 40 // of one call; more is a mistake of a client or a server
 
 // ParseRequest reads the body of a request. The error is a *limiter.InvalidError:
 // the body is no JSON object, repeats a field, spells one in another case, names
 // no model or another one than the path does, or has a value of the wrong type,
-// which a lenient API could read in another way.
+// which a lenient API could read in another way. A body with more than 1024 fields
+// or two million elements is an error too. Without a Counter, the memory that
+// ParseRequest needs does not depend on the size of the body.
 func ParseRequest(f Format, body []byte, opts *RequestOptions) (*Request, error) {
 	o, err := parseObject(body)
 	if err != nil {
@@ -51,17 +57,14 @@ func ParseRequest(f Format, body []byte, opts *RequestOptions) (*Request, error)
 	if opts == nil {
 		opts = &RequestOptions{}
 	}
-	r := &Request{Format: f, Choices: 1}
-	if err := o.readModel(opts.Model, &r.Model); err != nil {
+	r := &Request{Format: f, Choices: 1, size: int64(len(body))}
+	if r.Model, err = o.model(opts.Model); err != nil {
 		return nil, err
-	}
-	if r.Model == "" || len(r.Model) > maxModel {
-		return nil, &limiter.InvalidError{Field: "model", Value: fmt.Sprintf("%.20s", r.Model), Reason: fmt.Sprintf("must be the name of a model, with at most %d characters", maxModel)}
 	}
 	if err := r.readFields(o); err != nil {
 		return nil, err
 	}
-	r.Prompt = promptTokens(f, r.Model, o, opts.Count)
+	r.readPrompt(o, opts.Count)
 	return r, nil
 }
 
@@ -73,21 +76,28 @@ func (r *Request) readFields(o object) (err error) {
 	if r.Stream, err = o.boolean("stream"); err != nil {
 		return err
 	}
-	if r.StreamUsage, err = o.streamUsage(r.Format); err != nil {
+	r.fields = layoutOf(o, r.Format)
+	if r.StreamUsage, err = r.readStreamOptions(o); err != nil {
 		return err
+	}
+	if r.Format == Responses {
+		if r.Background, err = o.boolean("background"); err != nil {
+			return err
+		}
 	}
 	if r.Choices, err = o.choices(r.Format); err != nil {
 		return err
 	}
-	most, err := o.maxOutput(r.Format)
-	r.MaxOutput = clampTokens(most * r.Choices)
+	most, err := r.readMaximum(o)
+	r.MaxOutput = multiplyTokens(most, r.Choices)
 	return err
 }
 
 // checkCase rejects a field that has the name of one that is read, in another
 // case: some APIs ignore case.
 func (o object) checkCase(f Format) error {
-	read := slices.Concat([]string{"model", "stream", "stream_options", "n", "best_of"}, maximumFields[f], promptFields[f], schemaFields)
+	read := slices.Concat([]string{"model", "stream", "stream_options", "n", "best_of", "background"},
+		maximumFields[f], promptFields[f], schemaFields, referenceFields[f])
 	for name := range o.fields {
 		for _, known := range read {
 			if name != known && strings.EqualFold(name, known) {
@@ -102,16 +112,25 @@ func (o object) checkCase(f Format) error {
 // if the request asks for it.
 func (f Format) asksForStreamUsage() bool { return f == Chat || f == Completions }
 
-// streamUsage reports whether the request asks for the usage of a stream.
-func (o object) streamUsage(f Format) (bool, error) {
+// readStreamOptions reports whether the request asks for the usage of a stream, and
+// notes how it could.
+func (r *Request) readStreamOptions(o object) (bool, error) {
 	raw := o.raw("stream_options")
-	if raw == nil || !f.asksForStreamUsage() {
+	if !r.Format.asksForStreamUsage() {
+		return false, nil
+	}
+	if raw == nil {
+		r.fields.usage = r.fields.set("stream_options", `{"include_usage":true}`)
 		return false, nil
 	}
 	options, err := parseObject(raw)
 	if err != nil {
 		return false, wrongType("stream_options", raw, "an object without repeated fields")
 	}
+	r.fields.usage = layoutOf(options, r.Format).set("include_usage", "true")
+	offset := o.fields["stream_options"].start
+	r.fields.usage.Start += offset
+	r.fields.usage.End += offset
 	return options.boolean("include_usage")
 }
 
@@ -126,43 +145,110 @@ func (o object) choices(f Format) (int64, error) {
 		most = max(most, n)
 	}
 	if f == Completions {
-		var list []json.RawMessage
-		o.decode("prompt", &list)
-		if len(list) > 0 && !bytes.ContainsAny(list[0][:1], "-0123456789") { // not a list of tokens
-			prompts = int64(len(list))
-		}
+		prompts = countPrompts(o.raw("prompt"))
 	}
-	return min(most, 1<<20) * min(prompts, 1<<20), nil
+	return multiplyTokens(most, prompts), nil
+}
+
+// countPrompts returns the number of prompts of a completion: the length of a list,
+// unless the list is one prompt of tokens.
+func countPrompts(raw []byte) int64 {
+	if len(raw) == 0 || raw[0] != '[' {
+		return 1
+	}
+	at := skipSpace(raw, 1)
+	if c := raw[at]; c == ']' || c == '-' || c >= '0' && c <= '9' {
+		return 1
+	}
+	for n := int64(1); ; n++ {
+		end, _ := skipValue(raw, at)
+		if at = skipSpace(raw, end); raw[at] == ']' {
+			return n
+		}
+		at = skipSpace(raw, at+1)
+	}
 }
 
 // choiceFields lists the fields that ask for several answers. The largest counts.
+// Some servers know best_of in chats too.
 var choiceFields = map[Format][]string{
-	Chat:        {"n"},
+	Chat:        {"n", "best_of"},
 	Completions: {"n", "best_of"},
 }
 
-// maximumFields lists the fields that bound an answer, the first of them first.
+const newChatMaximum, oldChatMaximum = "max_completion_tokens", "max_tokens"
+
+// maximumFields lists the fields that bound an answer. The first is the API's own.
+// Other servers of OpenAI's formats obey some of the others.
 var maximumFields = map[Format][]string{
-	Chat:        {"max_completion_tokens", "max_tokens"},
-	Completions: {"max_tokens"},
+	Chat:        {newChatMaximum, oldChatMaximum, "max_new_tokens", "n_predict", "num_predict"},
+	Completions: {"max_tokens", "max_new_tokens", "n_predict", "num_predict"},
 	Responses:   {"max_output_tokens"},
 	Messages:    {"max_tokens"},
 }
 
-// maxOutput returns the maximum that a request sets for one answer, at most
-// maxTokens / 2^20 so that it can be multiplied.
-func (o object) maxOutput(f Format) (most int64, err error) {
-	for _, name := range maximumFields[f] {
+// obeyedMaxima returns the fields that no API ignores where field is the one to
+// write, or "" for the API's own: it obeys them, or refuses the request. The first
+// is the one to write.
+func (f Format) obeyedMaxima(field string) []string {
+	switch {
+	case f == Chat && (field == "" || field == newChatMaximum):
+		return maximumFields[Chat][:2] // servers that know the new one know the old one
+	case field != "":
+		return []string{field}
+	}
+	return maximumFields[f][:min(1, len(maximumFields[f]))]
+}
+
+// sets reports whether the request sets one of some maxima.
+func (r *Request) sets(maxima []string) bool {
+	return slices.ContainsFunc(maxima, func(name string) bool { return slices.Contains(r.fields.maxima, name) })
+}
+
+// readMaximum returns the largest maximum that a request sets for one answer, at
+// most maxTokens. A value below 1 means that there is none, which some servers take
+// for an answer without end. So a request that sets one maximum and lifts another is
+// an error.
+func (r *Request) readMaximum(o object) (most int64, err error) {
+	lifted := ""
+	for _, name := range maximumFields[r.Format] {
+		if o.raw(name) == nil {
+			continue
+		}
 		n, err := o.whole(name)
 		if err != nil {
 			return 0, err
 		}
-		if most == 0 {
-			most = min(max(n, 0), maxTokens>>20)
+		if r.fields.maxima = append(r.fields.maxima, name); n < 1 {
+			lifted = name
 		}
+		most = max(most, min(n, maxTokens))
+	}
+	if lifted != "" && most > 0 {
+		return 0, wrongType(lifted, o.raw(lifted), "1 or more beside another maximum")
 	}
 	return most, nil
 }
 
 // clampTokens bounds a number of tokens.
 func clampTokens(n int64) int64 { return min(max(n, 0), maxTokens) }
+
+// multiplyTokens returns a*b, at most maxTokens. Both are at least 0.
+func multiplyTokens(a, b int64) int64 {
+	if b > 0 && a > maxTokens/b {
+		return maxTokens
+	}
+	return a * b
+}
+
+// MaximumField returns the name of the field that bounds an answer: the first
+// that the request has, or else the API's own. It is "" for embeddings.
+func (r *Request) MaximumField() string {
+	if r == nil || len(maximumFields[r.Format]) == 0 {
+		return ""
+	}
+	if len(r.fields.maxima) > 0 {
+		return r.fields.maxima[0]
+	}
+	return maximumFields[r.Format][0]
+}

@@ -1,12 +1,15 @@
 package llm
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -53,6 +56,7 @@ func TestParseRequest(t *testing.T) {
 			Chat, `{"model":"m","stream":true,"stream_options":{"include_usage":true}}`,
 			Request{Model: "m", Choices: 1, Stream: true, StreamUsage: true},
 		},
+		"background": {Responses, `{"model":"m","background":true}`, Request{Model: "m", Choices: 1, Background: true}},
 		"nulls": {
 			Chat, `{"model":"m","n":null,"max_tokens":null,"stream":null,"stream_options":null}`,
 			Request{Model: "m", Choices: 1},
@@ -64,8 +68,9 @@ func TestParseRequest(t *testing.T) {
 		},
 		"huge numbers": {
 			Chat, `{"model":"m","n":9223372036854775807,"max_tokens":9223372036854775807}`,
-			Request{Model: "m", MaxOutput: maxTokens, Choices: 1 << 20},
+			Request{Model: "m", MaxOutput: maxTokens, Choices: maxTokens},
 		},
+		"many answers":     {Chat, `{"model":"m","n":1e9,"max_tokens":10}`, Request{Model: "m", MaxOutput: 10_000_000_000, Choices: 1_000_000_000}},
 		"negative numbers": {Chat, `{"model":"m","n":-5,"max_tokens":-1}`, Request{Model: "m", Choices: 1}},
 		"prompts":          {Completions, `{"model":"m","prompt":["a","b"],"max_tokens":5,"n":2,"best_of":3}`, Request{Model: "m", Prompt: 1, MaxOutput: 30, Choices: 6}},
 		"prompt of tokens": {Completions, `{"model":"m","prompt":[1,22,333],"max_tokens":5}`, Request{Model: "m", Prompt: 3, MaxOutput: 5, Choices: 1}},
@@ -90,7 +95,7 @@ func TestParseRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			tc.want.Format = tc.format
-			if diff := cmp.Diff(tc.want, *got); diff != "" {
+			if diff := cmp.Diff(tc.want, *got, cmpopts.IgnoreUnexported(Request{})); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -122,6 +127,12 @@ func TestParseRequestRejects(t *testing.T) {
 		"Model":           `{"Model":"cheap","model":"m"}`,
 		"MAX_TOKENS":      `{"model":"m","MAX_TOKENS":5}`,
 		"long s":          `{"model":"m","ſtream":true}`,
+		"no UTF-8":        "{\"model\":\"m\",\"messages\":\"\xff\"}",
+		"half a pair":     `{"model":"m\ud800"}`,
+		"half in a name":  `{"model":"m","n\udc00":1}`,
+		"end in a name":   `{"model":"m","n\u0000":1}`,
+		"byte order mark": "\ufeff" + `{"model":"m"}`,
+		"two utf-16":      "{\x00\"\x00m\x00\"\x00:\x001\x00}\x00",
 		"stream 1":        `{"model":"m","stream":1}`,
 		"stream as text":  `{"model":"m","stream":"true"}`,
 		"options list":    `{"model":"m","stream_options":[]}`,
@@ -138,6 +149,65 @@ func TestParseRequestRejects(t *testing.T) {
 		_, err := ParseRequest(Chat, []byte(body), nil)
 		if _, ok := errors.AsType[*limiter.InvalidError](err); !ok {
 			t.Errorf("%s: error %v, want an InvalidError", name, err)
+		}
+	}
+}
+
+// TestReferences checks that input outside of the body is found, however its
+// fields are written, and that a prompt which only looks like it is not.
+func TestReferences(t *testing.T) {
+	for _, tc := range []struct {
+		format     Format
+		body, want string
+	}{
+		{Responses, `"previous_response_id":"resp_1"`, "previous_response_id"},
+		{Responses, `"previous_response_id":null`, ""},
+		{Responses, `"conversation":{"id":"c"}`, "conversation"},
+		{Responses, `"prompt":{"id":"p"}`, "prompt"},
+		{Responses, `"input":[{"type":"item_reference","id":"x"}]`, "item_reference"},
+		{Responses, `"input":[{"type":"item_ref\u0065rence","id":"x"}]`, "item_reference"},
+		{Responses, `"input":[{"id":"x"}]`, "id"},
+		{Responses, `"input":[{"id":"x","type":null}]`, "id"},
+		{Responses, `"input":[{"id":"x","type":"message","type":null}]`, "id"},
+		{Responses, `"input":[{"id":"x","type":"message","role":"user","content":"y"},{"role":"user","content":"z"}]`, ""},
+		{Responses, `"input":[{"role":"user","content":[{"type":"input_image","image_url":"https://x"}]}]`, "image_url"},
+		{Responses, `"input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}]`, ""},
+		{Responses, `"input":[{"role":"user","content":[{"type":"input_file","file_id":"f"}]}]`, "file_id"},
+		{Responses, `"input":[{"role":"user","content":[{"type":"input_file","file_url":"https://x"}]}]`, "file_url"},
+		{Responses, `"input":[{"type":"message","role":"assistant","content":[{"text":"x","annotations":[{"type":"url_citation","url":"https://x"}]}]}]`, ""},
+		{Responses, `"tools":[{"type":"function","name":"type"}]`, ""},
+		{Responses, `"tools":[{"type":"function"},{"type":"web_search"}]`, "tools"},
+		{Responses, `"tools":[{"type":"function","type":"file_search"}]`, "tools"},
+		{Responses, `"tools":[{"type":"function","parameters":{"type":"object"}}]`, ""},
+		{Chat, `"messages":[{"content":[{"type":"image_url","image_url":{"url":"https://x"}}]}]`, "image_url"},
+		{Chat, `"messages":[{"content":[{"IMAGE_URL":{"u\u0072l":"https://x"}}]}]`, "image_url"},
+		{Chat, `"messages":[{"content":[{"image_url":{"detail":{"x":["y"]},"url":"https://x"}}]}]`, "image_url"},
+		{Chat, `"messages":[{"content":[{"image_url":{"url":"https://x","url":"data:image/png;base64,AAAA"}}]}]`, "image_url"},
+		{Chat, `"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,AAAA","detail":"low"}}]}]`, ""},
+		{Chat, `"messages":[{"content":[{"type":"file","file":{"file_id":"f"}}]}]`, "file_id"},
+		{Chat, `"messages":[{"audio":{"id":"a"}}]`, "audio"},
+		{Chat, `"messages":[{"content":[{"video_url":{"url":"https://x"}}]}]`, "url"},
+		{Chat, `"messages":[{"content":"see https://x","name":"url"}]`, ""},
+		{Chat, `"messages":[{"content":[{"type":"file","file":{"url":"https://x"}}]}]`, "url"},
+		{Chat, `"messages":[{"attachments":{"file_ids":["f"]}}]`, "file_id"},
+		{Chat, `"web_search_options":{}`, "web_search_options"},
+		{Messages, `"messages":[{"content":[{"type":"image","source":{"type":"url","url":"https://x"}}]}]`, "url"},
+		{Messages, `"messages":[{"content":[{"type":"image","\u017fource":{"type":"url","url":"https://x"}}]}]`, "url"},
+		{Messages, `"messages":[{"content":[{"type":"document","source":{"type":"file","file_id":"f"}}]}]`, "file_id"},
+		{Messages, `"messages":[{"content":[{"type":"tool_use","input":{"source":{"url":"https://x"},"file_id":"f"}}]}]`, ""},
+		{Messages, `"messages":[{"content":[{"type":"tool_use","input":{}},{"source":{"url":"https://x"}}]}]`, "url"},
+		{Messages, `"tools":[{"name":"f","input_schema":{"type":"object"}},{"type":"bash_20250124"}]`, ""},
+		{Messages, `"tools":[{"type":"web_search_20250305"}]`, "tools"},
+		{Messages, `"container":"c"`, "container"},
+		{Messages, `"mcp_servers":[{}]`, "mcp_servers"},
+		{Embeddings, `"input":["x"]`, ""},
+	} {
+		req, err := ParseRequest(tc.format, []byte(`{"model":"m",`+tc.body+`}`), nil)
+		if err != nil {
+			t.Fatal(tc.body, err)
+		}
+		if req.Reference != tc.want {
+			t.Errorf("%s of %s refers with %q, want %q", tc.format, tc.body, req.Reference, tc.want)
 		}
 	}
 }
@@ -162,6 +232,7 @@ func TestOnlyFilesCountAsOne(t *testing.T) {
 		`{"file_data":"data:application/pdf;base64,` + base64 + `"}`: binaryTokens,
 		`{"file_data":"` + base64 + `"}`:                             binaryTokens,
 		`{"data":"` + base64 + `","format":""}`:                      binaryTokens,
+		`[{"data":"AAAA"},"` + base64 + `"]`:                         size / 4,
 	} {
 		req, err := ParseRequest(Chat, []byte(`{"model":"m","messages":[`+content+`]}`), nil)
 		if err != nil {
@@ -209,9 +280,105 @@ func TestWithStreamUsageKeepsTheRest(t *testing.T) {
 	}
 }
 
+// compareFields compares a request with what encoding/json reads in its body.
+func compareFields(t *testing.T, req *Request, body []byte) {
+	t.Helper()
+	var plain struct {
+		Stream, Background bool
+		Options            struct {
+			Usage bool `json:"include_usage"`
+		} `json:"stream_options"`
+		N         json.Number
+		Maximum   json.Number `json:"max_output_tokens"`
+		Previous  any         `json:"previous_response_id"`
+		Reference any         `json:"conversation"`
+		Prompt    any
+	}
+	if err := json.Unmarshal(body, &plain); err != nil {
+		return // a field that this format does not read has another type
+	}
+	if req.Stream != plain.Stream || req.Format == Chat && req.StreamUsage != plain.Options.Usage {
+		t.Fatalf("%+v of %s, encoding/json reads %+v", req, body, plain)
+	}
+	if req.Format != Responses {
+		return
+	}
+	referred := plain.Previous != nil || plain.Reference != nil || plain.Prompt != nil
+	if req.Background != plain.Background || referred && req.Reference == "" {
+		t.Fatalf("%+v of %s, encoding/json reads %+v", req, body, plain)
+	}
+	if n, err := plain.Maximum.Int64(); err == nil && req.MaxOutput != min(max(n, 0), maxTokens) {
+		t.Fatalf("maximum %d of %s, encoding/json reads %d", req.MaxOutput, body, n)
+	}
+}
+
+// compareStrings compares the text of a prompt with the strings that encoding/json
+// reads in it.
+func compareStrings(t *testing.T, format Format, body []byte) {
+	t.Helper()
+	var got string
+	_, err := ParseRequest(format, body, &RequestOptions{Count: func(_, text string) int64 { got = text; return 1 }})
+	var plain map[string]json.RawMessage
+	if err := errors.Join(err, json.Unmarshal(body, &plain)); err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	binary := false
+	for _, name := range promptFields[format] {
+		for _, text := range stringsOf(t, plain[name], &binary) {
+			want.WriteString(text + "\n")
+		}
+	}
+	for _, name := range schemaFields {
+		if raw := plain[name]; raw != nil && string(raw) != "null" {
+			want.WriteString(string(raw) + "\n")
+		}
+	}
+	if !binary && got != want.String() {
+		t.Fatalf("the text of %s is %q, encoding/json reads %q", body, got, want.String())
+	}
+}
+
+// stringsOf returns the strings in a value, without the names of fields. It reports
+// whether a name is there for which a string may be a file.
+func stringsOf(t *testing.T, raw json.RawMessage, binary *bool) []string {
+	t.Helper()
+	if raw == nil {
+		return nil
+	}
+	var all []string
+	var open []json.Delim
+	decoder, names := json.NewDecoder(bytes.NewReader(raw)), false // the next string may be a name
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		delim, nests := token.(json.Delim)
+		switch text, is := token.(string); {
+		case is && names:
+			*binary = *binary || fieldOf([]byte(strings.ToLower(text))) != fieldOther
+			names = false
+			continue
+		case is:
+			all = append(all, text)
+		case nests && (delim == '{' || delim == '['):
+			open = append(open, delim)
+		case nests:
+			open = open[:len(open)-1]
+		}
+		names = len(open) > 0 && open[len(open)-1] == '{'
+	}
+}
+
 func FuzzParseRequest(f *testing.F) {
 	f.Add([]byte(`{"model":"m","messages":[{"content":"hi\n"}],"stream":true,"stream_options":{"a":1}}`))
 	f.Add([]byte(`{"model":"m","n":1e3,"prompt":[-1,2.5e-7,"x"]}`))
+	f.Add([]byte(`{"model":"m","input":[{"id":"x"},{"a":["\ud83d\ude00\u0000\/",{},[]],"b":null}],"background":true,"tools":[{"type":"x"}]}`))
+	f.Add([]byte(`{"model":"m","max_output_tokens":12,"conversation":{"id":"c"},"instructions":"\ud800x"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, format := range []Format{Chat, Completions, Responses, Embeddings, Messages} {
 			req, err := ParseRequest(format, body, nil)
@@ -222,6 +389,8 @@ func FuzzParseRequest(f *testing.F) {
 			if err := json.Unmarshal(body, &plain); err != nil || plain["model"] != req.Model {
 				t.Fatalf("model %q of %s, encoding/json reads %v, %v", req.Model, body, plain["model"], err)
 			}
+			compareFields(t, req, body)
+			compareStrings(t, format, body)
 			if req.Prompt < 0 || req.MaxOutput < 0 || req.Choices < 1 {
 				t.Fatalf("%+v of %s", req, body)
 			}
@@ -231,7 +400,7 @@ func FuzzParseRequest(f *testing.F) {
 				t.Fatalf("%s became %s: %v", body, changed, err)
 			}
 			again.StreamUsage = req.StreamUsage
-			if diff := cmp.Diff(req, again); diff != "" {
+			if diff := cmp.Diff(req, again, cmpopts.IgnoreUnexported(Request{})); diff != "" {
 				t.Fatalf("%s became %s: %s", body, changed, diff)
 			}
 		}

@@ -93,7 +93,7 @@ func TestShadowLimitsChangeTheirAmountAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := limiter.Tokens("itpm", 5).And("otpm", 100).And("spend", 5+15+500*15).And("tpm", 2005)
+	want := limiter.Tokens("itpm", 5).And("otpm", 100).And("spend", 5+5*4+4096*15).And("tpm", 2005)
 	if got := lease.Consumed(); !got.Equal(want) {
 		t.Errorf("took %v, want %v", got, want)
 	}

@@ -160,7 +160,7 @@ var oddValues = []any{
 	map[string]any{"count": json.Number("5"), "zipf": json.Number("1.2")},
 	map[string]any{"acquire": "api", "consume": map[string]any{"rpm": json.Number("1")}},
 	map[string]any{"tasks": map[string]any{"t": map[string]any{"available": "api"}}},
-	"0s", "5s", "1m30s", "5s..10s", "10s..5s", "-1s", "1d", "1s..", "200..2000", "5..1", "1..x", "01..2", "1000000000000..1", "100/min", "100/min:150",
+	"0s", "5s", "1m30s", "5s..10s", "10s..5s", "-1s", "1d", "1s..", "200..2000", "5..1", "1..x", "01..2", "1000000000000..1", "100/min", "100/min:150", "10k/min:1.5M", "10K", "0.5M", "$5/day", "2G",
 	"100:150", "100/week", "5/min:within", "two\nlines", "_x", "1st", strings.Repeat("y", 201),
 }
 

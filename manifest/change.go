@@ -3,6 +3,7 @@ package manifest
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -32,7 +33,11 @@ type Change struct {
 // Fields returns the values that differ: a field named state if the level is
 // damaged or unlisted, then the mode, then the limits by name.
 func (c Change) Fields() []Field {
-	var fields []Field
+	return slices.Concat(c.states(), diffMode(c.Before, c.After), diffLimits(c.Before, c.After))
+}
+
+// states returns a field for each state of the level that has to change.
+func (c Change) states() (fields []Field) {
 	for _, state := range []struct {
 		is            bool
 		before, after string
@@ -44,7 +49,29 @@ func (c Change) Fields() []Field {
 			fields = append(fields, Field{"state", state.before, state.after})
 		}
 	}
-	return append(fields, diffFields(c.Before, c.After)...)
+	return fields
+}
+
+// Summary returns what differs in a line for each limit: a field named state if the
+// level is damaged or unlisted, then the mode, then the limits by name, whose
+// values are as ParseLimit reads them after the name, such as 100/min:150 and
+// $50.00@month.
+func (c Change) Summary() []Field {
+	fields := append(c.states(), diffMode(c.Before, c.After)...)
+	for _, name := range limitNames(c.Before, c.After) {
+		fields = appendDiff(fields, name, limitText(c.Before.Limits, name), limitText(c.After.Limits, name))
+	}
+	return fields
+}
+
+// limitText returns the named limit without its name, or "" if there is none.
+func limitText(limits []limiter.Limit, name string) string {
+	i := slices.IndexFunc(limits, func(l limiter.Limit) bool { return l.Name == name })
+	if i < 0 {
+		return ""
+	}
+	text := strings.TrimPrefix(limits[i].String(), name+" ")
+	return strings.NewReplacer(" burst ", ":", " shadow", ":shadow").Replace(text)
 }
 
 // requiredAction returns the action that leads from Before to After, or "" if
@@ -80,32 +107,42 @@ func equalConfigs(a, b limiter.Config) bool {
 
 // Field describes one value of a level that changes.
 type Field struct {
-	Name          string // such as rpm.capacity or on_unavailable
+	Name          string // such as rpm.capacity or on_unavailable; in a summary, the name of a limit
 	Before, After string // "" if absent
 }
 
-// diffFields returns the values that differ: the mode, then the limits by name.
-func diffFields(before, after limiter.Config) []Field {
-	var fields []Field
+// appendDiff appends a field if its values differ.
+func appendDiff(fields []Field, name, before, after string) []Field {
+	if before == after {
+		return fields
+	}
+	return append(fields, Field{name, before, after})
+}
+
+// diffMode returns the mode if it differs.
+func diffMode(before, after limiter.Config) []Field {
+	return appendDiff(nil, fileDialect().onUnavailable, string(before.OnUnavailable), string(after.OnUnavailable))
+}
+
+// diffLimits returns the values of limits that differ.
+func diffLimits(before, after limiter.Config) (fields []Field) {
 	d := fileDialect()
-	add := func(name, before, after string) {
-		if before != after {
-			fields = append(fields, Field{name, before, after})
+	for _, name := range limitNames(before, after) {
+		old, next := limitValues(before.Limits, name), limitValues(after.Limits, name)
+		for i, field := range []string{d.capacity, d.refillAmount, d.refillPeriod, d.window, d.zone, d.shadow} {
+			fields = appendDiff(fields, name+"."+field, old[i], next[i])
 		}
 	}
-	add(d.onUnavailable, string(before.OnUnavailable), string(after.OnUnavailable))
-	var names []string
+	return fields
+}
+
+// limitNames returns the names of the limits of both levels, sorted.
+func limitNames(before, after limiter.Config) (names []string) {
 	for _, l := range slices.Concat(before.Limits, after.Limits) {
 		names = append(names, l.Name)
 	}
 	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		old, next := limitValues(before.Limits, name), limitValues(after.Limits, name)
-		for i, field := range []string{d.capacity, d.refillAmount, d.refillPeriod, d.window, d.zone, d.shadow} {
-			add(name+"."+field, old[i], next[i])
-		}
-	}
-	return fields
+	return slices.Compact(names)
 }
 
 // limitValues returns the values of the named limit as text. They are empty if

@@ -79,7 +79,7 @@ func TestTemplateNeedsAStack(t *testing.T) {
 
 func TestPropertiesAreStrict(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"Resources": {"a": {"Limits": {"rpm": {"Capacity": "ten"}}}}}`:               `Resources.a.Limits.rpm.Capacity: must be a whole number, not the text "ten"`,
+		`{"Resources": {"a": {"Limits": {"rpm": {"Capacity": "ten"}}}}}`:               `Resources.a.Limits.rpm.Capacity: it is "ten", but it must be a whole number`,
 		`{"Resources": {"a": {"Limits": {"rpm": {"Capacity": "1.5"}}}}}`:               `must be a whole number, not the text "1.5"`,
 		`{"Resources": {"a": {"Limits": {"rpm": {"Capacity": "0"}}}}}`:                 `must be at least 1, not 0`,
 		`{"Resources": {"a": {"Limits": {"rpm": {"Capacity": "1", "Burst": "2"}}}}}`:   `there is no key "Burst" here; the keys are Capacity, RefillAmount, RefillPeriod`,

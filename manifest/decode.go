@@ -176,7 +176,7 @@ func (d *decoder) decodeRate(key, n *yaml.Node, path string) limiter.Limit {
 var burstOnly = regexp.MustCompile(`^[0-9]+:`)
 
 const shortForms = "a limit is RATE, RATE/PERIOD, RATE/PERIOD:BURST or RATE/PERIOD:within[=BURST], such as 100/min:150, " +
-	"or CAPACITY@WINDOW[:ZONE], such as 1000000@month, with :shadow at the end for a shadow limit, or a mapping"
+	"or CAPACITY@WINDOW[:ZONE], such as 1M@month or for money $50@month, with :shadow at the end for a shadow limit, or a mapping"
 
 // decodeShortLimit reads a limit as the command line spells it after the name.
 func (d *decoder) decodeShortLimit(key, n *yaml.Node, path string) limiter.Limit {
@@ -209,7 +209,7 @@ type longLimit struct {
 // window it is a quota, which has neither a burst nor a refill.
 func (d *decoder) decodeLongLimit(key, n *yaml.Node, path string) limiter.Limit {
 	before := len(d.problems)
-	l := d.readLongLimit(n, path)
+	l := d.readLongLimit(key.Value, n, path)
 	if !slices.Contains(l.given, d.capacity) && len(d.problems) == before {
 		d.problem(key, path, "%s is missing: how many tokens can be taken at once", d.capacity)
 	}
@@ -229,23 +229,23 @@ func (d *decoder) decodeLongLimit(key, n *yaml.Node, path string) limiter.Limit 
 	return limit
 }
 
-// readLongLimit reads the keys of a mapping.
-func (d *decoder) readLongLimit(n *yaml.Node, path string) longLimit {
+// readLongLimit reads the keys of the mapping of a limit.
+func (d *decoder) readLongLimit(name string, n *yaml.Node, path string) longLimit {
 	var l longLimit
-	number := func(target *int64, maxValue int64) func(*yaml.Node, string) {
-		return func(n *yaml.Node, path string) { *target = d.decodeNumber(n, path, maxValue) }
+	tokens := func(target *int64) func(*yaml.Node, string) {
+		return func(n *yaml.Node, path string) { *target = d.decodeTokens(name, n, path) }
 	}
 	text := func(target *string) func(*yaml.Node, string) {
 		return func(n *yaml.Node, path string) { *target, _ = d.decodeText(n, path) }
 	}
 	fields := map[string]func(*yaml.Node, string){
-		d.capacity: number(&l.capacity, bucket.MaxTokens), d.refillAmount: number(&l.refill, bucket.MaxTokens),
-		d.refillPeriod: number(&l.period, int64(math.MaxInt64/time.Second)),
+		d.capacity: tokens(&l.capacity), d.refillAmount: tokens(&l.refill),
+		d.refillPeriod: func(n *yaml.Node, path string) { l.period = d.decodeNumber(n, path, int64(math.MaxInt64/time.Second)) },
 		d.window:       text(&l.window), d.zone: text(&l.zone),
 		d.shadow: func(n *yaml.Node, path string) { l.shadow = d.decodeBool(n, path) },
 	}
 	if d.burst != "" {
-		fields[d.burst] = number(&l.burst, bucket.MaxTokens)
+		fields[d.burst] = tokens(&l.burst)
 	}
 	l.given = d.decodeFields(n, path, fields)
 	return l

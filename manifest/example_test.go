@@ -32,7 +32,7 @@ resources:
 	}
 	for _, c := range plan.Changes {
 		fmt.Println(c.Action, manifest.Level(c.Scope), manifest.Target(c.Scope))
-		for _, f := range c.Fields() {
+		for _, f := range c.Summary() {
 			fmt.Printf("  %s: %s\n", f.Name, f.After)
 		}
 	}
@@ -44,12 +44,8 @@ resources:
 
 	// Output:
 	// create resource gpt-4
-	//   rpm.capacity: 100
-	//   rpm.refill_amount: 100
-	//   rpm.refill_period: 60
-	//   tpm.capacity: 15000
-	//   tpm.refill_amount: 10000
-	//   tpm.refill_period: 60
+	//   rpm: 100/min
+	//   tpm: 10000/min:15000
 	// 1 created, 0 failed
 }
 

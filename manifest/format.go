@@ -8,13 +8,19 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // YAML returns the manifest as YAML, which Parse reads. Equal manifests have
-// equal YAML.
-func (m *Manifest) YAML() ([]byte, error) { return m.encode(fileDialect()).yaml() }
+// equal YAML. Limits of money have their short form, in dollars.
+func (m *Manifest) YAML() ([]byte, error) {
+	d := fileDialect()
+	d.dollars = true
+	return m.encode(d).yaml()
+}
 
-// JSON returns the manifest as indented JSON, which Parse reads.
+// JSON returns the manifest as indented JSON, which Parse reads. It is for
+// programs: every limit is an object of numbers, money in millionths of a dollar.
 func (m *Manifest) JSON() ([]byte, error) { return m.encode(fileDialect()).indentedJSON() }
 
 // Hash returns "sha256:" and the hash of the declared levels in a canonical
@@ -40,6 +46,7 @@ type dialect struct {
 	window, zone, shadow                        string
 
 	short       bool     // a limit may have the short form of the command line, such as 100/min:150
+	dollars     bool     // a limit of money is written in the short form, such as $50@month
 	textNumbers bool     // numbers and booleans may be text: CloudFormation writes 10000000 as 1.0E7
 	ignored     []string // keys that are not part of a manifest
 }
@@ -69,7 +76,8 @@ func stackDialect() dialect {
 }
 
 // encode returns the manifest in a dialect. Every limit has all its fields, except
-// that only a shadow limit has shadow, and only a zone other than UTC is there.
+// that only a shadow limit has shadow, and only a zone other than UTC is there. In
+// a dialect with dollars, a limit of money is a text.
 func (m *Manifest) encode(d dialect) object {
 	var o object
 	if m.Namespace != "" {
@@ -99,9 +107,32 @@ func (d dialect) path(s limiter.Scope) []string {
 func (d dialect) encodeLimits(limits []limiter.Limit) object {
 	o := object{}
 	for _, l := range limits {
+		if d.dollars && l.IsMoney() {
+			o = append(o, pair{l.Name, inDollars(l)})
+			continue
+		}
 		o = append(o, pair{l.Name, d.encodeLimit(l)})
 	}
 	return o
+}
+
+// inDollars returns a limit of money in its short form, such as $50@month.
+func inDollars(l limiter.Limit) string {
+	dollars := func(n int64) string { return "$" + figure.Decimal(n) }
+	text := dollars(l.Refill) + "/" + figure.Period(l.Period)
+	switch {
+	case l.IsQuota():
+		text = dollars(l.Capacity) + "@" + l.Window.String()
+	case l.Capacity != l.Refill:
+		text += ":" + dollars(l.Capacity)
+	}
+	if l.Zone != "" {
+		text += ":" + l.Zone
+	}
+	if l.IsShadow {
+		text += ":shadow"
+	}
+	return text
 }
 
 func (d dialect) encodeLimit(l limiter.Limit) object {

@@ -71,6 +71,8 @@ func TestFileOfBeforeThereWereManifests(t *testing.T) {
 		const later = "DROP VIEW buckets; ALTER TABLE buckets_v5 RENAME TO buckets; DROP VIEW namespaces; ALTER TABLE namespaces_v5 RENAME TO namespaces; " +
 			"DROP TABLE switches; DROP TABLE top_ups; ALTER TABLE usage DROP COLUMN would_refuse; " +
 			"ALTER TABLE buckets DROP COLUMN starts; ALTER TABLE buckets DROP COLUMN spared; ALTER TABLE buckets DROP COLUMN pulled; " +
+			"ALTER TABLE buckets DROP COLUMN peaks; ALTER TABLE buckets DROP COLUMN keep; " +
+			"ALTER TABLE buckets DROP COLUMN left_limits; ALTER TABLE buckets DROP COLUMN left_levels; " +
 			"ALTER TABLE namespaces DROP COLUMN switched; "
 		path := createOldFile(t, later+undo)
 		read, err := sqlite.Open(bg, path, &sqlite.Options{ReadOnly: true})

@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // Tags of YAML nodes.
@@ -123,6 +126,25 @@ func (d *decoder) decodeNumber(n *yaml.Node, path string, maxValue int64) int64 
 		d.problem(n, path, "must be at least 1, not %s", n.Value)
 	case err != nil || i > maxValue:
 		d.problem(n, path, "must be at most %d, not %s", maxValue, n.Value)
+	}
+	return i
+}
+
+// decodeTokens reads a number of tokens of a limit: plain digits, or text such as
+// 10k, 1.5M and, for money, $50.
+func (d *decoder) decodeTokens(limit string, n *yaml.Node, path string) int64 {
+	n = resolveAlias(n)
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != tagText || strings.Trim(n.Value, "0123456789+-.eE") == "" {
+		return d.decodeNumber(n, path, bucket.MaxTokens)
+	}
+	i, why := figure.Parse(limit, n.Value)
+	switch {
+	case why != "":
+		d.problem(n, path, "it is %q, but it %s", clip(n.Value), why)
+	case i < 1:
+		d.problem(n, path, "must be at least 1, not %s", clip(n.Value))
+	case i > bucket.MaxTokens:
+		d.problem(n, path, "must be at most %d, not %s", int64(bucket.MaxTokens), clip(n.Value))
 	}
 	return i
 }

@@ -107,10 +107,11 @@ func (o object) node() *yaml.Node {
 
 // textNode returns a node that YAML 1.1 reads as a string too. CloudFormation
 // reads YAML 1.1, where no is a boolean, 12:30:45 a number and 2026-03-14 a
-// date. Only a few words that begin with a letter are not strings there.
+// date. Only a few words that begin with a letter are not strings there, and no text
+// that begins with a dollar sign is anything else.
 func textNode(text string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: tagText, Value: text}
-	isWord := text != "" && strings.ContainsRune("abcdefghijklmnopqrstuvwxyz_", unicode.ToLower(rune(text[0])))
+	isWord := text != "" && strings.ContainsRune("abcdefghijklmnopqrstuvwxyz_$", unicode.ToLower(rune(text[0])))
 	if !isWord || slices.Contains([]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}, strings.ToLower(text)) {
 		n.Style = yaml.DoubleQuotedStyle
 	}

@@ -331,3 +331,41 @@ func TestProblemsEnd(t *testing.T) {
 		t.Errorf("%d problems", len(bad.Problems))
 	}
 }
+
+// TestMoneyIsWrittenInDollars reads back what YAML writes. JSON and the hash have
+// millionths, as stores and programs do.
+func TestMoneyIsWrittenInDollars(t *testing.T) {
+	money := []limiter.Limit{
+		limiter.Quota("spend", 50_000_000, limiter.EveryMonth),
+		limiter.Quota("spend-a", 1, limiter.EveryDay).In("Europe/Berlin").Shadow(),
+		limiter.PerDay("spend-b", 500_000).WithBurst(1_250_000),
+		limiter.PerDay("spend-c", 9_223_372_036_854_775),
+		limiter.Custom("spend-d", 12_500_000, 12_500_000, 90*time.Second).Shadow(),
+	}
+	m := &manifest.Manifest{Namespace: "default", Levels: []limiter.Config{{Limits: append(money, limiter.PerMinute("tpm", 5))}}}
+	text, err := m.YAML()
+	check(t, err)
+	const want = `namespace: default
+system:
+  limits:
+    spend: $50@month
+    spend-a: $0.000001@day:Europe/Berlin:shadow
+    spend-b: $0.5/day:$1.25
+    spend-c: $9223372036.854775/day
+    spend-d: $12.5/90sec:shadow
+    tpm:
+      capacity: 5
+      refill_amount: 5
+      refill_period: 60
+`
+	equal(t, "YAML", string(text), want)
+	equal(t, "read back", parse(t, string(text)), m)
+	check(t, compiledSchema(t).Validate(decodeAsEditor(t, text)))
+
+	text, err = m.JSON()
+	check(t, err)
+	equal(t, "read back from JSON", parse(t, string(text)), m)
+	if strings.Contains(string(text), "$") {
+		t.Errorf("JSON %s", text)
+	}
+}

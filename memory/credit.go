@@ -44,7 +44,7 @@ func (n *namespace) credit(now int64, c limiter.Credit) error {
 		if c.Starts != nil {
 			c.Amounts = e.InWindow(&c, local)
 		}
-		return e.Credit(local, c.Account, &c.Amounts, c.Spared, s.book)
+		return e.Credit(local, &c.Amounts, c.Spared, c.Account.Limits, s.book)
 	}
 	s.mu.Unlock()
 	if takes, some := rules.Takes(&c.Amounts); some {
@@ -73,5 +73,5 @@ func (n *namespace) takeFromReplacement(now int64, of *limiter.Account, takes *l
 		current.generation = 0
 		s.put(current)
 	}
-	return current.Credit(local, of, takes, spared, s.book)
+	return current.Credit(local, takes, spared, of.Limits, s.book)
 }

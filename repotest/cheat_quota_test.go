@@ -103,27 +103,42 @@ const histories = 30
 // TestComparisonFindsQuotasThatCheat checks that Compare finds two stores that fill
 // quotas at the same wrong times.
 func TestComparisonFindsQuotasThatCheat(t *testing.T) {
-	for name, cheat := range quotaCheats {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			finds(t, "more than the limits allow", func(tb testing.TB, seed uint64) {
-				tb.Helper()
-				repotest.Compare(tb, seed, 2000, newQuotaCheater(cheat), newQuotaCheater(cheat))
-			})
-		})
-	}
+	comparisonFinds(t, quotaCheats)
 }
 
 // TestEnduranceFindsQuotasThatCheat checks that Endure finds them.
 func TestEnduranceFindsQuotasThatCheat(t *testing.T) {
-	for name, cheat := range quotaCheats {
+	enduranceFinds(t, 100, quotaCheats) // the first history crosses a change of clocks
+}
+
+// comparisonFinds checks that Compare finds two stores that cheat alike.
+func comparisonFinds(t *testing.T, cheats map[string]quotaCheat) {
+	t.Helper()
+	findsCheats(t, cheats, func(tb testing.TB, seed uint64, cheat quotaCheat) {
+		tb.Helper()
+		repotest.Compare(tb, seed, 2000, newQuotaCheater(cheat), newQuotaCheater(cheat))
+	})
+}
+
+// enduranceFinds checks that Endure finds a store that cheats, in histories from
+// first on.
+func enduranceFinds(t *testing.T, first uint64, cheats map[string]quotaCheat) {
+	t.Helper()
+	findsCheats(t, cheats, func(tb testing.TB, seed uint64, cheat quotaCheat) {
+		tb.Helper()
+		c := newQuotaCheater(cheat)
+		repotest.Endure(tb, first+seed, 4000, 0, c, c, struct{ limiter.Repository }{c})
+	})
+}
+
+func findsCheats(t *testing.T, cheats map[string]quotaCheat, run func(tb testing.TB, seed uint64, cheat quotaCheat)) {
+	t.Helper()
+	for name, cheat := range cheats {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			finds(t, "more than the limits allow", func(tb testing.TB, seed uint64) {
 				tb.Helper()
-				c := newQuotaCheater(cheat)
-				other := struct{ limiter.Repository }{c}
-				repotest.Endure(tb, seed+14, 4000, 0, c, c, other) // the first history crosses a change of clocks
+				run(tb, seed, cheat)
 			})
 		})
 	}

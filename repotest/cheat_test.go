@@ -66,16 +66,6 @@ func (m *miser) Consume(ctx context.Context, now time.Time, charge limiter.Charg
 	return out, err
 }
 
-// TestEndureMemory checks that a correct repository passes.
-func TestEndureMemory(t *testing.T) {
-	for seed := range uint64(5) {
-		repo := memory.New(nil)
-		repotest.Endure(t, seed, 2000, 0, repo, repo)
-		repo = memory.New(nil)
-		repotest.Endure(t, seed, 2000, 0, repo, views(t, repo, 3)...)
-	}
-}
-
 // views returns views of a store, whose clocks Endure sets differently.
 func views(tb testing.TB, repo limiter.Repository, n int) (all []limiter.Repository) {
 	tb.Helper()

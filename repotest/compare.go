@@ -18,9 +18,11 @@ import (
 
 // Compare drives two empty repositories with the same random history. It stops
 // the test at the first answer in which they differ, and at the first
-// admission that breaks the guarantee of a limit: in any window, the tokens
+// balance that breaks the guarantee of a limit. In any window, the tokens
 // admitted less the tokens given back are at most the capacity plus the refill
-// of the window.
+// of the window, and no token is lost. An oracle counts them from the calls and
+// their results, by arithmetic of its own, over changes of limits and the expiry of
+// buckets.
 //
 // At times a limiter on each repository explains a request before it acquires
 // it. Both answers must agree in every status. Other limiters hold leases
@@ -30,7 +32,8 @@ import (
 // The history has two clients whose clocks are up to two seconds ahead or
 // behind. It consumes and credits, with and without overrides, changes limits
 // and entities, deletes them, uses several namespaces, reads everything, and
-// pauses for up to days. Processes restart cold: if a repository has a method
+// pauses for up to weeks. Capacities, windows, paces and levels go back and forth while
+// leases are open. Processes restart cold: if a repository has a method
 // Forget, Compare calls it to drop the caches. Calls fail (see [Faulty])
 // before they arrive or after they were executed. The history depends on seed
 // alone.
@@ -45,7 +48,7 @@ func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Reposito
 		pages:       hasPages(first) && hasPages(second),
 		countsUsage: !slices.Contains(except, usageNoun), overrides: !slices.Contains(except, overrideNoun), charged: map[entityKey]bool{},
 		TB: tb, seed: seed, ops: ops, rng: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(),
-		era: eras[seed%uint64(len(eras))], promise: newPromise(), topUps: map[topUpKey]time.Time{},
+		era: eras[seed%uint64(len(eras))], oracle: newOracle(), topUps: map[topUpKey]time.Time{},
 	}
 	h.now = h.era.begin
 	for _, repo := range []limiter.Repository{first, second} {
@@ -90,7 +93,7 @@ type history struct {
 	held       []*heldLease
 	leaseNow   time.Time     // clock of the limiters with held leases
 	last       limiter.Scope // scope of the bucket charged last
-	promise    *promise
+	oracle     *oracle
 	twins      twins
 	topUps     map[topUpKey]time.Time // when each was made last
 	deletions  int                    // of entities
@@ -118,9 +121,10 @@ type lease struct {
 	in       *pair
 	accounts [2]*limiter.Account
 	amounts  limiter.Amounts
-	spared   []string       // limits that the charge spared
-	watched  *bucketHistory // history of the bucket when it was charged
-	gone     bool           // its entity was deleted, so its credits have no effect
+	spared   []string // limits that the charge spared
+	record   *record  // of the bucket when it was charged
+	expiry   int      // of the record then
+	gone     bool     // its entity was deleted, so its credits have no effect
 }
 
 // step makes one random operation.
@@ -169,6 +173,8 @@ var operations = []struct {
 	{4, (*history).changeSwitch},
 	{4, (*history).fill},
 	{14, (*history).useTwins},
+	{7, (*history).swing},
+	{4, (*history).adjust},
 }
 
 // forgetter is a repository that can drop its caches, like a process that has
@@ -215,8 +221,17 @@ type result struct {
 type observation struct {
 	peek, consume result
 	credits       []limiter.Credit
+	calls         []observedCall // charges and credits in their order
 	filled        bool
 	fillErr       error
+	deleteErr     error // of DeleteEntity
+}
+
+// observedCall is a charge or a call of credits that a repository has executed.
+type observedCall struct {
+	charge limiter.Charge
+	result
+	credits []limiter.Credit // nil for a charge
 }
 
 // faulty returns one side of the comparison, which fails with the fault of the
@@ -236,6 +251,7 @@ type recorder struct {
 func (w *recorder) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	out, err := w.Repository.Consume(ctx, now, charge)
 	w.observed.consume = result{out, err}
+	w.observed.calls = append(w.observed.calls, observedCall{charge: charge, result: result{out, err}})
 	return out, err
 }
 
@@ -249,6 +265,7 @@ func (w *recorder) Peek(ctx context.Context, now time.Time, charge limiter.Charg
 // Credit records the credits and applies them.
 func (w *recorder) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
 	w.observed.credits = credits
+	w.observed.calls = append(w.observed.calls, observedCall{credits: credits})
 	return w.Repository.Credit(ctx, now, credits...)
 }
 
@@ -259,6 +276,12 @@ func (w *recorder) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev l
 	return done, err
 }
 
+// DeleteEntity calls the repository and records the error.
+func (w *recorder) DeleteEntity(ctx context.Context, id string, ev limiter.AuditEvent) error {
+	w.observed.deleteErr = w.Repository.DeleteEntity(ctx, id, ev)
+	return w.observed.deleteErr
+}
+
 // Namespace returns a view that records in the same place.
 func (w *recorder) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
 	view, err := w.Repository.Namespace(ctx, name)
@@ -266,17 +289,6 @@ func (w *recorder) Namespace(ctx context.Context, name string) (limiter.Reposito
 		return nil, err
 	}
 	return &recorder{view, w.observed}, nil
-}
-
-// cascadeParent returns the entity that an entity cascades to, or "".
-func (h *history) cascadeParent(entity string) string {
-	defer func(fault Fault) { h.fault = fault }(h.fault)
-	h.fault = None
-	e, err := h.where.repos[0].Entity(h.ctx, entity)
-	if err != nil || !e.Cascade {
-		return ""
-	}
-	return e.Parent
 }
 
 // note adds an operation to the report.

@@ -31,7 +31,6 @@ func (h *history) scope() limiter.Scope {
 func (h *history) change(what string, call func(repo limiter.Repository) error) error {
 	h.note("%s", what)
 	_, err := both(h, what, func(_ int, repo limiter.Repository) (struct{}, error) { return struct{}{}, call(repo) })
-	h.promise.expectRepair(h.where)
 	return err
 }
 
@@ -55,12 +54,12 @@ func (h *history) putConfig(now time.Time, cfg limiter.Config) {
 	ev := h.event(now, "limits_set", "config")
 	what := fmt.Sprintf("%s SetConfig %v", stamp(ev.At), cfg)
 	_ = h.change(what, func(repo limiter.Repository) error { return repo.SetConfig(h.ctx, cfg, ev) })
-	h.synced(ev.At, cfg.Scope)
+	h.synced(ev.At, cfg.Scope, true)
 }
 
 // synced records that the bucket of an entity and resource has taken over
 // limits, which it does at once.
-func (h *history) synced(at time.Time, s limiter.Scope) {
+func (h *history) synced(at time.Time, s limiter.Scope, sure bool) {
 	if h.fault == Before || s.Level() != "entity" {
 		return
 	}
@@ -69,7 +68,7 @@ func (h *history) synced(at time.Time, s limiter.Scope) {
 	if err != nil || len(buckets) == 0 {
 		return
 	}
-	h.promise.synced(h, at, buckets[0].Account)
+	h.oracle.synced(h, at, buckets[0], sure)
 }
 
 func (h *history) deleteConfig() { h.deleteConfigAt(h.clock(), h.scope()) }
@@ -77,8 +76,9 @@ func (h *history) deleteConfig() { h.deleteConfigAt(h.clock(), h.scope()) }
 func (h *history) deleteConfigAt(now time.Time, scope limiter.Scope) {
 	ev := h.event(now, "limits_deleted", "config")
 	what := fmt.Sprintf("%s DeleteConfig %v", stamp(ev.At), scope)
-	if h.change(what, func(repo limiter.Repository) error { return repo.DeleteConfig(h.ctx, scope, ev) }) == nil || h.fault == After {
-		h.synced(ev.At, scope)
+	err := h.change(what, func(repo limiter.Repository) error { return repo.DeleteConfig(h.ctx, scope, ev) })
+	if err == nil || h.fault == After { // there may have been nothing to delete
+		h.synced(ev.At, scope, err == nil)
 	}
 }
 
@@ -102,10 +102,10 @@ func (h *history) deleteEntity() {
 	}
 	what := fmt.Sprintf("%s DeleteEntity %s", stamp(now), ev.Entity)
 	_ = h.change(what, func(repo limiter.Repository) error { return repo.DeleteEntity(h.ctx, ev.Entity, ev) })
-	if h.fault == Before {
+	if h.fault == Before || h.observed[0].deleteErr != nil { // there was nothing to delete
 		return
 	}
-	h.promise.forget(h.where, ev.Entity)
+	h.oracle.forget(h.where, ev.Entity)
 	h.deletions++ // a store may remember the IDs of its top-ups or not
 	h.lastTopUp = limiter.Fill{}
 	delete(h.charged, entityKey{h.where, ev.Entity})

@@ -141,11 +141,20 @@ func (h *history) consumed(now time.Time, charge limiter.Charge, err error) (par
 	}
 	first, second := h.observed[0].consume, h.observed[1].consume
 	done := checkObserved(h, "what Consume did", charge, first, second)
-	h.promise.outcome(h, now, charge, done, first.err)
+	parts = h.entered(now, charge, done, first, second)
+	if err != nil {
+		return nil
+	}
+	return parts
+}
+
+// entered enters what a charge did, and returns the payments of the accounts.
+func (h *history) entered(now time.Time, charge limiter.Charge, done answer, first, second result) (parts []*lease) {
+	h.oracle.outcome(h, now, charge, done, first.err)
 	for _, b := range []balance{done.Self, done.Parent} {
 		h.charged[entityKey{h.where, b.Entity}] = true
 	}
-	if err == nil && done.Admitted {
+	if first.err == nil && done.Admitted {
 		parts = h.part(parts, charge.Amounts, first.out.Self, second.out.Self)
 		parts = h.part(parts, charge.Amounts, first.out.Parent, second.out.Parent)
 	}
@@ -165,10 +174,11 @@ func (h *history) part(parts []*lease, amounts limiter.Amounts, first, second li
 	if first.Account == nil {
 		return parts
 	}
-	return append(parts, &lease{
-		in: h.where, accounts: [2]*limiter.Account{first.Account, second.Account}, amounts: amounts, spared: sparedOf(first),
-		watched: h.promise.accounts[keyOf(h.where, first.Account)],
-	})
+	l := &lease{in: h.where, accounts: [2]*limiter.Account{first.Account, second.Account}, amounts: amounts, spared: sparedOf(first)}
+	if l.record = h.oracle.records[keyOf(h.where, first.Account)]; l.record != nil {
+		l.expiry = l.record.expiry
+	}
+	return append(parts, l)
 }
 
 // sparedOf returns the names of the limits that a charge spared.
@@ -212,7 +222,7 @@ func (h *history) credit() {
 		return struct{}{}, repo.Credit(h.ctx, now, limiter.Credit{Account: l.accounts[side], Amounts: amounts, Spared: l.spared})
 	})
 	if !l.gone && (err == nil || h.fault == After) {
-		h.promise.credit(l, now, amounts, l.spared)
+		h.oracle.credit(h, l, now, amounts, l.spared)
 	}
 }
 

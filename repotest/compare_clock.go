@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/calendar"
 )
 
 // era is a time at which a history begins.
@@ -29,42 +28,32 @@ var eras = []era{
 	{time.Date(2026, time.March, 27, 12, 0, 0, 0, time.UTC), 60 * day},
 }
 
-// window is the window of a generated quota.
-type window struct {
-	unit calendar.Unit
-	zone string
-}
-
 // someWindows lists windows, the short ones several times: a history crosses those
 // more often.
 var someWindows = []window{
-	{calendar.Hour, ""},
-	{calendar.Hour, ""},
-	{calendar.Hour, ""},
-	{calendar.Day, ""},
-	{calendar.Day, "Europe/Berlin"},
-	{calendar.Day, "America/Santiago"},
-	{calendar.Day, "America/Havana"},
-	{calendar.Day, "Pacific/Apia"},
-	{calendar.Week, ""},
-	{calendar.Week, "Asia/Kolkata"},
-	{calendar.Month, ""},
-	{calendar.Month, "Europe/Berlin"},
-	{calendar.Year, ""},
+	{limiter.EveryHour, ""},
+	{limiter.EveryHour, ""},
+	{limiter.EveryHour, ""},
+	{limiter.EveryDay, ""},
+	{limiter.EveryDay, "Europe/Berlin"},
+	{limiter.EveryDay, "America/Santiago"},
+	{limiter.EveryDay, "America/Havana"},
+	{limiter.EveryDay, "Pacific/Apia"},
+	{limiter.EveryWeek, ""},
+	{limiter.EveryWeek, "Asia/Kolkata"},
+	{limiter.EveryMonth, ""},
+	{limiter.EveryMonth, "Europe/Berlin"},
+	{limiter.EveryYear, ""},
 }
 
-// next returns the first boundary after t.
-func (w window) next(t time.Time) time.Time {
-	found, err := calendar.Load(w.unit, w.zone)
-	if err != nil {
-		return t // a machine without zones
-	}
-	return time.UnixMilli(found.End(t.UnixMilli()))
+// next returns the first boundary of a window after t.
+func (a *almanac) next(w window, t time.Time) time.Time {
+	return time.UnixMilli(a.end(w, t.UnixMilli()))
 }
 
 // nearBoundary returns the next boundary of a window, a little earlier or later.
-func nearBoundary(w window, t time.Time, off time.Duration) time.Time {
-	near := w.next(t).Add(off)
+func (a *almanac) nearBoundary(w window, t time.Time, off time.Duration) time.Time {
+	near := a.next(w, t).Add(off)
 	if near.Before(t) {
 		return t
 	}
@@ -77,7 +66,7 @@ func (h *history) advance() {
 	next := h.now
 	switch {
 	case h.chance(30):
-		next = nearBoundary(pick(h.rng, someWindows), h.now, time.Duration(h.rng.Int64N(int64(3*maxSkew)))-3*maxSkew/2)
+		next = h.oracle.nearBoundary(pick(h.rng, someWindows), h.now, time.Duration(h.rng.Int64N(int64(3*maxSkew)))-3*maxSkew/2)
 	case h.chance(300):
 		next = h.now.Add(time.Duration(h.rng.Int64N(int64(50 * time.Hour))))
 	case h.chance(40):
@@ -112,7 +101,7 @@ func (h *history) rush() {
 		if h.rushAtChange(charge, l) {
 			return
 		}
-		if boundary := (window{calendar.Unit(l.Window), l.Zone}).next(h.now); !h.tooLate(boundary) {
+		if boundary := h.oracle.next(windowOf(l), h.now); !h.tooLate(boundary) {
 			h.now = boundary
 			h.rushAt(charge, l)
 			return

@@ -100,6 +100,6 @@ func (h *history) filled(now time.Time, f limiter.Fill) {
 	buckets, err := toSlice(h.where.repos[0].Buckets(h.ctx, now, limiter.Scope{Entity: f.Entity, Resource: f.Resource}))
 	h.fault = fault
 	if err == nil && len(buckets) == 1 {
-		h.promise.fill(h, now, f, buckets[0])
+		h.oracle.fill(h, now, f, buckets[0])
 	}
 }

@@ -36,8 +36,9 @@ func paymentOf(a *limiter.Account, limit string, spared []string) payment {
 }
 
 // hold acquires a lease and keeps it while parents, limits and buckets change.
-func (h *history) hold() {
-	now, charge := h.clock(), h.charge()
+func (h *history) hold() { h.holdCharge(h.clock(), h.charge()) }
+
+func (h *history) holdCharge(now time.Time, charge limiter.Charge) {
 	h.leaseNow = now
 	h.note("%s Acquire and hold %s", stamp(now), noted(charge))
 	l := &heldLease{in: h.where, limits: charge.Limits, paid: map[payment]int64{}}
@@ -56,10 +57,13 @@ func (h *history) useLease() {
 	if len(h.held) == 0 {
 		return
 	}
-	i := h.rng.IntN(len(h.held))
+	h.useLeaseAt(h.rng.IntN(len(h.held)))
+}
+
+func (h *history) useLeaseAt(i int) {
 	l := h.held[i]
 	h.where, h.leaseNow = l.in, h.clock()
-	switch h.rng.IntN(8) {
+	switch h.rng.IntN(9) {
 	case 0, 1, 2:
 		h.consumeMore(l)
 	case 3, 4:
@@ -70,6 +74,8 @@ func (h *history) useLease() {
 		h.settleLease(l, "Commit", (*limiter.Lease).Commit)
 		h.held = slices.Delete(h.held, i, i+1)
 	case 7:
+		h.useOf(l)
+	case 8:
 		h.settleLease(l, "Rollback", (*limiter.Lease).Rollback)
 		h.held = slices.Delete(h.held, i, i+1)
 	}
@@ -96,6 +102,16 @@ func (h *history) adjustLease(l *heldLease) {
 	h.note("%s Lease.Adjust %s", stamp(h.leaseNow), amounts)
 	_, _ = both(h, "Lease.Adjust", func(side int, _ limiter.Repository) (limiter.Amounts, error) {
 		err := l.both[side].Adjust(amounts)
+		return l.both[side].Consumed(), err
+	})
+}
+
+// useOf sets what a lease has used in the end.
+func (h *history) useOf(l *heldLease) {
+	limit, n := pick(h.rng, someLimits), h.rng.Int64N(70)
+	h.note("%s Lease.Used %s %d", stamp(h.leaseNow), limit, n)
+	_, _ = both(h, "Lease.Used", func(side int, _ limiter.Repository) (limiter.Amounts, error) {
+		err := l.both[side].Used(limit, n)
 		return l.both[side].Consumed(), err
 	})
 }
@@ -130,7 +146,7 @@ func (h *history) credited(l *heldLease, c limiter.Credit) {
 		h.fail("a settlement credits an account of %s and %s that no charge of the lease returned", c.Account.Entity, c.Account.Resource)
 	}
 	if part := l.parts[i]; !part.gone {
-		h.promise.credit(part, h.leaseNow, c.Amounts, c.Spared)
+		h.oracle.credit(h, part, h.leaseNow, c.Amounts, c.Spared)
 	}
 }
 

@@ -45,7 +45,7 @@ func (h *history) rate(name string) limiter.Limit {
 
 func (h *history) quota(name string) limiter.Limit {
 	w := pick(h.rng, someWindows)
-	return limiter.Quota(name, 1+h.rng.Int64N(60), limiter.Calendar(w.unit)).In(w.zone)
+	return limiter.Quota(name, 1+h.rng.Int64N(60), w.every).In(w.zone)
 }
 
 // vary returns a limit that differs from l in one respect, or in all.

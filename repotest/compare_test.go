@@ -31,6 +31,21 @@ func TestCompareLong(t *testing.T) {
 	t.Logf("%d operations, seeds %d to %d", *compareOps, *compareSeed, seed-1)
 }
 
+// TestEndure checks memory alone, and views of it whose clocks differ. make compare runs
+// it with more operations.
+func TestEndure(t *testing.T) {
+	seed := *compareSeed
+	for left := *compareOps; left > 0; left -= perHistory {
+		ops := min(left, perHistory)
+		repo := memory.New(nil)
+		repotest.Endure(t, seed, ops, 0, repo, repo)
+		repo = memory.New(nil)
+		repotest.Endure(t, seed, ops, 0, repo, views(t, repo, 3)...)
+		seed++
+	}
+	t.Logf("%d operations, seeds %d to %d", *compareOps, *compareSeed, seed-1)
+}
+
 func compareStores(t *testing.T, seed uint64, ops int) {
 	t.Helper()
 	file, err := sqlite.Open(context.Background(), filepath.Join(t.TempDir(), "limits.db"), nil)

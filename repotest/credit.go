@@ -15,7 +15,8 @@ func creditChecks() []check {
 		{"each credit is applied by itself", creditsAddUp},
 		{"a credit for a bucket that is gone does not stop the others", creditsIndependent},
 		{"a clock that is behind moves nothing back", creditClockBehind},
-		{"a limit that is gone is skipped", creditSkipsGoneLimit},
+		{"a limit that has left is credited until it is full", creditLeftLimit},
+		{"what was spared of a limit that the bucket lacks keeps no bucket", creditSparedLeft},
 		{"an account outlives a change of limits", creditAfterRepair},
 		{"entity and parent are credited each by itself", creditParent},
 		{"an empty credit does nothing", creditNothing},
@@ -94,15 +95,35 @@ func creditClockBehind(f *fixture) {
 	f.holds(63*time.Second, "key-1", 7_000)
 }
 
-func creditSkipsGoneLimit(f *fixture) {
+func creditLeftLimit(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
 	account := f.take(0, ask("key-1", rpm(10).And("tpm", 1000))).Self.Account
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(0)), 50_000)
 	f.credit(0, account, tpm(-9000).And("rpm", 3))
 	f.holds(0, "key-1", 53_000)
+	f.credit(time.Second, account, tpm(500)) // 100 refilled
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
-	f.take(0, ask("key-1", rpm(0)), 53_000, 6_000_000)
+	f.take(time.Second, ask("key-1", rpm(0)), 54_000, -3_400_000)
+	f.setDefaults(perMinute60)
+	f.take(time.Second, ask("key-1", rpm(0)), 54_000)
+	f.credit(time.Second, account, tpm(9400)) // fills it, so that it is forgotten
+	f.credit(time.Second, account, tpm(-9000))
+	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 7000))
+	f.refuse(time.Second, ask("key-1", tpm(0)), 54_000, -3_000_000)
+}
+
+// creditSparedLeft has a bucket that expires after seven minutes without a write.
+func creditSparedLeft(f *fixture) {
+	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
+	account := f.take(0, ask("key-1", rpm(1))).Self.Account
+	f.setDefaults(perMinute60)
+	f.take(time.Second, ask("key-1", rpm(0)), 60_000)
+
+	spared := limiter.Credit{Account: account, Amounts: tpm(-5), Spared: []string{"tpm"}}
+	f.ok("Credit", f.repo.Credit(f.ctx, at(6*time.Minute), spared))
+	f.listed(7*time.Minute, "key-1", 60_000)
+	f.unlisted(8*time.Minute, "key-1")
 }
 
 func creditAfterRepair(f *fixture) {

@@ -36,8 +36,10 @@ import (
 // clock, so that timers can follow it.
 //
 // The limits are rates and quotas, and shadow limits at times. A stored window of a
-// quota admits at most its capacity and what may have been given back to it, without
-// an allowance. A shadow limit is spared only if it holds too little.
+// quota admits at most the largest capacity in force in it and what may have been
+// given back to it, without an allowance. A shadow limit is spared only if it holds
+// too little. Limits go back to what they were before. The first guarantee holds while
+// they change, and over the expiry of buckets.
 //
 // The history adds, drops and changes limits, gives entities a parent, resets and
 // tops up buckets, and switches a level off and on. It makes these changes through
@@ -58,7 +60,7 @@ func Endure(tb testing.TB, seed uint64, ops int, slack float64, admin limiter.Re
 	e := &endurance{
 		TB: tb, seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), ctx: context.Background(), slack: slack,
 		admin: admin, clients: clients, now: time.Date(2026, time.January, 31, 23, 58, 0, 0, time.UTC),
-		books: map[accountLimit]*book{}, after: map[string]int64{}, drops: map[string]int{},
+		books: map[accountLimit]*book{}, after: map[string]int64{}, drops: map[string]int{}, oracle: newOracle(), history: map[string][]validity{},
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -124,6 +126,8 @@ type endurance struct {
 	lastTopUp  limiter.Fill
 	topUpUntil time.Time // a repetition of the last top-up is one until then
 	crowd      crowd
+	oracle     *oracle
+	history    map[string][]validity // by limit
 }
 
 // heldCharge is a charge that its client can give back.
@@ -147,7 +151,7 @@ func (e *endurance) prepare() {
 	}
 	e.late = []string{"bob", "carol"}
 	for _, name := range someLimits {
-		e.limits = append(e.limits, e.limit(name))
+		e.add(e.limit(name))
 	}
 	e.store()
 }
@@ -168,7 +172,7 @@ func (e *endurance) limit(name string) limiter.Limit {
 	l := limiter.Custom(name, 5+e.rng.Int64N(60), 1+e.rng.Int64N(60), period)
 	if e.chance(3) {
 		w := pick(e.rng, someWindows)
-		l = limiter.Quota(name, 20+e.rng.Int64N(200), limiter.Calendar(w.unit)).In(w.zone)
+		l = limiter.Quota(name, 20+e.rng.Int64N(200), w.every).In(w.zone)
 	}
 	l.IsShadow = e.chance(5)
 	return l
@@ -181,24 +185,39 @@ func (e *endurance) configure() {
 	e.Helper()
 	name := pick(e.rng, someLimits)
 	i := slices.IndexFunc(e.limits, func(l limiter.Limit) bool { return l.Name == name })
-	switch {
-	case i < 0:
-		e.limits = append(e.limits, e.limit(name))
-	case e.chance(2) && name != someLimits[0]:
+	leaves := i >= 0 && name != someLimits[0] && e.chance(2)
+	if i >= 0 {
+		e.end(name, leaves)
 		e.limits = slices.Delete(slices.Clone(e.limits), i, i+1)
-		e.drops[name]++
-		e.after[name] = e.now.Add(maxCacheAge).UnixMilli()
-	default:
-		e.limits = slices.Clone(e.limits)
-		e.limits[i] = e.limit(name)
-		e.after[name] = e.now.Add(maxCacheAge).UnixMilli()
 	}
-	for k, b := range e.books {
-		if k.limit == name {
-			b.restart()
-		}
+	if leaves {
+		e.drops[name]++
+	} else {
+		e.add(e.nextLimit(name))
 	}
 	e.store()
+}
+
+// nextLimit returns a limit that a name may have next: often one that it had before, or
+// that with another capacity.
+func (e *endurance) nextLimit(name string) limiter.Limit {
+	had := e.history[name]
+	if len(had) == 0 || e.chance(3) {
+		return e.limit(name)
+	}
+	l := pick(e.rng, had[max(0, len(had)-3):]).limit
+	if e.chance(2) {
+		l.Capacity = max(1, l.Capacity*pick(e.rng, []int64{2, 3, 6, 8})/4)
+	}
+	return l
+}
+
+// add adds a limit, in the order of names.
+func (e *endurance) add(l limiter.Limit) {
+	e.returns(l)
+	e.begin(l)
+	at, _ := slices.BinarySearchFunc(e.limits, l.Name, func(l limiter.Limit, name string) int { return strings.Compare(l.Name, name) })
+	e.limits = slices.Insert(slices.Clone(e.limits), at, l)
 }
 
 // maxCacheAge is how long a client may use limits that have changed.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
 // fill resets a limit of a bucket or tops it up, and repeats a top-up at times.
@@ -52,19 +51,21 @@ func (e *endurance) expectFill(f limiter.Fill, l limiter.Limit) {
 	}
 	b := e.book(e.now.UnixMilli(), &limiter.Account{Entity: f.Entity, Resource: f.Resource}, l.Name)
 	b.credited = max(b.credited, b.largest)
-	switch {
-	case l.IsQuota():
-		b.giveWindow(l, e.now.UnixMilli(), n)
-		if f.ID == "" { // a window that a clock ahead has begun begins again
-			b.windows.given[rateOf(l).Window.End(e.now.UnixMilli())] += n
+	e.giveWindow(b, l.Name, e.now.UnixMilli(), func(l limiter.Limit) int64 {
+		if f.ID == "" {
+			return l.Capacity
 		}
+		return n
+	}, f.ID == "") // a reset begins a window again that a clock ahead has begun
+	switch {
 	case f.ID == "" || e.calling:
-		b.ledger = nil
-	case b.ledger != nil:
-		b.ledger.Give(b.largest, n*bucket.Milli)
+		b.meter.known = false
+	case b.meter.known:
+		b.meter.advance(b.largest, e.ratesOf(b, l.Name))
+		b.meter.room += n * milli
 	}
 	if e.calling { // only the store knows the order
-		e.later = append(e.later, func() { b.ledger, b.floorKnown = nil, false })
+		e.later = append(e.later, func() { b.meter.known, b.floorKnown = false, false })
 	}
 }
 

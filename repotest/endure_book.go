@@ -4,66 +4,60 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
 type accountLimit struct{ entity, resource, limit string }
 
 // book holds what is known about one limit of a bucket.
 type book struct {
-	ledger  *bucket.Ledger // nil until the next admission
-	rate    bucket.Rate    // of the ledger, without what is held
-	least   int64          // lower bound of the net consumption, in whole tokens
-	largest int64          // the latest time passed to a call for it
+	meter   meter
+	least   int64 // lower bound of the net consumption, in whole tokens
+	largest int64 // the latest time passed to a call for it
+	settled int64 // at this time the bucket surely had the limit in force
 
-	// The bucket holds at least floor thousandths at floorAt, if floorKnown.
-	floor, floorAt int64
-	floorKnown     bool
-	credited       int64 // the latest time of a possible give-back
-	recent         []giveBack
-	windows        *windowBook // nil until a quota is charged
+	floor      tally // the use is at most that of the floor, if floorKnown
+	floorKnown bool
+	credited   int64 // the latest time of a possible give-back
+	recent     []giveBack
+	windows    map[windowStart]*windowSum
 }
 
 // giveBack is a number of whole tokens that may have been given back.
 type giveBack struct{ at, tokens int64 }
 
-// restart begins a new history. A limit that joins its bucket is full.
-func (b *book) restart() { b.ledger, b.floorKnown, b.windows = nil, false, nil }
-
 // give books tokens that may be given back. A store may hold them for hold
 // milliseconds before it spends them.
-func (b *book) give(n, hold int64) {
+func (b *book) give(n, hold int64, rates []limiter.Limit) {
 	b.credited = max(b.credited, b.largest)
 	b.least -= n
 	if hold > 0 {
 		b.recent = append(b.recent, giveBack{b.largest, n})
 	}
-	if b.ledger != nil { // a new ledger begins full anyway
-		b.open(hold)
-		b.ledger.Give(b.largest, n*bucket.Milli)
+	if b.meter.known { // a new one begins full anyway
+		b.open(hold, rates)
+		b.meter.room += n * milli
 	}
 }
 
 // open begins a window at the latest time. A store that holds tokens may spend in
 // it what was given back up to hold before.
-func (b *book) open(hold int64) {
+func (b *book) open(hold int64, rates []limiter.Limit) {
 	b.recent = slices.DeleteFunc(b.recent, func(g giveBack) bool { return g.at < b.largest-hold })
-	if hold == 0 {
-		return
-	}
-	rate := b.rate
+	b.meter.advance(b.largest, rates)
+	b.meter.extra = 0
 	for _, g := range b.recent {
-		rate.Capacity += g.tokens * bucket.Milli
+		b.meter.extra += g.tokens * milli
 	}
-	b.ledger.Change(b.largest, rate, false)
+	b.meter.advance(b.largest, rates)
 }
 
 // take books tokens that were surely taken, which no limit bounds. If they put the
 // bucket into debt, it admits nothing, but a client may spend what it holds.
-func (b *book) take(n int64, held bool) {
+func (b *book) take(n int64, held bool, rates []limiter.Limit) {
 	b.least += n
-	if b.ledger != nil && !held {
-		b.ledger.Take(b.largest, n*bucket.Milli)
+	if b.meter.known && !held {
+		b.meter.advance(b.largest, rates)
+		b.meter.room -= n * milli
 	}
 }
 
@@ -86,29 +80,49 @@ func (e *endurance) find(name string) (limiter.Limit, bool) {
 	return e.limits[i], true
 }
 
-// checkAdmission checks that a charge fits the limits.
+// checkAdmission checks that a charge fits the limits, also while they change.
 func (e *endurance) checkAdmission(now int64, b limiter.Bucket, amounts limiter.Amounts) {
 	e.Helper()
 	for limit, n := range amounts.All() {
 		bk, i := e.book(now, b.Account, limit), indexOf(b.Account.Limits, limit)
 		bk.least += n
-		l, inForce := e.find(limit)
-		if e.spares(b, i, n) || !inForce || bk.largest < e.after[limit] {
+		if i < 0 || e.spares(b, i, n) {
 			continue
 		}
-		e.checkShadow(b, i)
+		l := b.Account.Limits[i]
+		current, inForce := e.find(limit)
+		settled := inForce && current == l && bk.largest >= e.after[limit]
+		if settled {
+			e.checkShadow(b, i)
+		}
 		if l.IsQuota() {
 			e.checkWindow(bk, l, b, i, n)
-			continue
+		} else {
+			e.checkRate(bk, l, b, n, settled)
 		}
-		if bk.ledger == nil {
-			bk.ledger, bk.rate = bucket.NewLedger(rateOf(l)), rateOf(l)
+		if settled {
+			bk.settled = bk.largest
 		}
-		bk.open(e.holds())
-		allowed := int64(e.slack*float64(l.Capacity*bucket.Milli)) + bucket.Accrued(0, skew.Milliseconds(), rateOf(l)) + 1
-		if excess := bk.ledger.Admit(bk.largest, n*bucket.Milli); excess > allowed {
-			e.fail("%s of %s and %s: a window that ends here admits %d thousandths more than the limits allow", l, b.Account.Entity, b.Account.Resource, excess)
-		}
+	}
+}
+
+// checkRate checks that no window that ends with a charge admits more than the
+// capacity and the refill, by the limits that may have been in force.
+func (e *endurance) checkRate(bk *book, l limiter.Limit, b limiter.Bucket, n int64, settled bool) {
+	e.Helper()
+	rates := e.rates(bk, l)
+	bk.open(e.holds(), rates)
+	m := &bk.meter
+	if !m.known {
+		m.room, m.at, m.known = most(rates, capacityOf)+m.extra, bk.largest, true
+	}
+	if settled { // the bucket has this limit now
+		m.room = min(m.room, capacityOf(l)+m.extra)
+	}
+	slack := int64(e.slack * float64(most(rates, capacityOf)))
+	slack += most(rates, func(l limiter.Limit) int64 { return earned(l, skew.Milliseconds()) }) + 1
+	if m.room -= n * milli; -m.room > slack {
+		e.fail("%s of %s and %s: a window that ends here admits %d thousandths more than the limits allow", l, b.Account.Entity, b.Account.Resource, -m.room)
 	}
 }
 
@@ -123,24 +137,27 @@ func (e *endurance) checkBalances(now int64, b limiter.Bucket, amounts limiter.A
 			continue
 		}
 		if admitted {
-			seen := now
-			if l.IsQuota() && b.Detail != nil { // the tokens may belong to a later window
-				seen = max(now, b.Detail.Starts[i])
+			floor := tally{limit: l, most: max(0, capacityOf(l)-b.Tokens[i]), at: now, peakLeast: capacityOf(l), peakMost: capacityOf(l)}
+			if l.IsQuota() && b.Detail != nil {
+				floor.start = b.Detail.Starts[i]
 			}
-			bk.setFloor(seen, b.Tokens[i], e.overlapped)
+			bk.setFloor(floor, e.overlapped)
 			continue
 		}
 		n, named := amounts.Lookup(l.Name)
-		if !named || b.Tokens[i] >= n*bucket.Milli {
+		if !named || b.Tokens[i] >= n*milli {
 			continue // another limit refused
 		}
 		if e.lossy || e.calling || !bk.floorKnown || now < bk.credited+maxRefusalAge {
 			continue // tokens may have been taken since, or a cached refusal may apply
 		}
-		if w := rateOf(l).Window; w != nil && now < w.Start(bk.floorAt)+maxRefusalAge {
+		if l.IsQuota() && now < bk.floor.start+maxRefusalAge {
 			continue // as after tokens that were given back
 		}
-		floor := bucket.Advance(bk.floor, bk.floorAt, now, rateOf(l)) - bucket.Accrued(0, skew.Milliseconds(), rateOf(l)) - 1
+		floor, _ := e.oracle.later(bk.floor, now).room()
+		if !l.IsQuota() {
+			floor -= earned(l, skew.Milliseconds()) + 1
+		}
 		if b.Tokens[i] < floor {
 			e.fail("%s of %s and %s: a refusal shows %d thousandths, but the bucket holds at least %d", l, b.Account.Entity, b.Account.Resource, b.Tokens[i], floor)
 		}
@@ -153,14 +170,17 @@ const maxRefusalAge = 1000 + 2*int64(skew/1e6)
 
 // setFloor takes the balance after an admission as a lower bound. If the call
 // overlapped another, the smaller balance is safe.
-func (b *book) setFloor(now, tokens int64, overlapped bool) {
+func (b *book) setFloor(floor tally, overlapped bool) {
 	if overlapped && !b.floorKnown {
 		return // the other call may have made it unknown
 	}
-	if overlapped {
-		tokens = min(tokens, b.floor)
+	if b.floorKnown && b.floor.limit == floor.limit {
+		if overlapped {
+			floor.most = max(floor.most, b.floor.most)
+		}
+		floor.at, floor.start = max(floor.at, b.floor.at), max(floor.start, b.floor.start)
 	}
-	b.floor, b.floorAt, b.floorKnown = tokens, max(now, b.floorAt), true
+	b.floor, b.floorKnown = floor, true
 }
 
 // forgetBalances drops the lower bounds of a bucket.

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/calendar"
 )
 
 // busyHistory is what differs in a history of clients that hold tokens.
@@ -58,7 +57,7 @@ func (b *busyHistory) advance() time.Duration {
 			b.hot = limiter.Scope{Entity: pick(b.rng, []string{"alice", "key-1", "key-2", "team"}), Resource: pick(b.rng, someResources)}
 			pause := time.Duration(b.rng.Int64N(int64(100 * hold)))
 			if b.metered() && b.chance(3) { // to a boundary, which the phase crosses
-				pause = nearBoundary(window{calendar.Hour, ""}, b.now, -time.Duration(b.rng.Int64N(int64(20*hold)))).Sub(b.now)
+				pause = b.oracle.nearBoundary(window{limiter.EveryHour, ""}, b.now, -time.Duration(b.rng.Int64N(int64(20*hold)))).Sub(b.now)
 			}
 			return pause
 		}

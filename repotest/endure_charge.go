@@ -105,10 +105,8 @@ func (e *endurance) expectCredit(now time.Time, p payer, limit string, n int64) 
 		b.least -= n
 		return
 	}
-	b.give(n, e.holds())
-	if l, ok := e.find(limit); ok && l.IsQuota() {
-		b.giveWindow(l, now.UnixMilli(), n)
-	}
+	b.give(n, e.holds(), e.ratesOf(b, limit))
+	e.giveWindow(b, limit, now.UnixMilli(), func(limiter.Limit) int64 { return n }, false)
 }
 
 // bookCredit books a credit of a lease that was surely applied.
@@ -124,9 +122,9 @@ func (e *endurance) bookCredit(now time.Time, l heldCharge, p payer, amounts lim
 		b.floorKnown = b.floorKnown && n >= 0 // until the next admission
 		switch {
 		case n > 0 && (e.calling || e.overlapped):
-			e.later = append(e.later, func() { b.ledger = nil }) // only the store knows the order
+			e.later = append(e.later, func() { b.meter.known = false }) // only the store knows the order
 		case e.drops[limit] == l.drops[limit]: // else the bucket may have lacked the limit
-			e.later = append(e.later, func() { b.take(max(-n, 0), e.busy != nil) })
+			e.later = append(e.later, func() { b.take(max(-n, 0), e.busy != nil, e.ratesOf(b, limit)) })
 		}
 	}
 }

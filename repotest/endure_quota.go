@@ -1,50 +1,106 @@
 package repotest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/calendar"
 )
 
-// windowBook adds up what a quota admitted by the window that the tokens belong to,
-// in whole tokens. It needs no order of events: what may be given back is known
-// before the call that gives it back.
-type windowBook struct{ used, given map[int64]int64 }
+// windowStart identifies a window of a quota.
+type windowStart struct {
+	window
+	start int64
+}
 
-// windows returns the book of a quota's windows.
-func (b *book) windowsOf() *windowBook {
+// windowSum adds up what a quota admitted in a window, in whole tokens. It needs no
+// order of events: what may be given back is known before the call that gives it back.
+type windowSum struct {
+	used  int64
+	given int64 // at most, by credits, fills and other windows that the limit had in between
+}
+
+func (b *book) sum(w windowStart) *windowSum {
 	if b.windows == nil {
-		b.windows = &windowBook{used: map[int64]int64{}, given: map[int64]int64{}}
+		b.windows = map[windowStart]*windowSum{}
 	}
-	return b.windows
+	if b.windows[w] == nil {
+		b.windows[w] = &windowSum{}
+	}
+	return b.windows[w]
 }
 
 // giveWindow books tokens that may come back to the window of a time, or to the next
-// one, which a client whose clock is ahead may have begun.
-func (b *book) giveWindow(l limiter.Limit, now, n int64) {
-	w := rateOf(l).Window
-	b.windowsOf().given[w.Start(now)] += n
-	if end := w.End(now); end <= now+skew.Milliseconds() {
-		b.windows.given[end] += n
+// one, which a client whose clock is ahead may have begun. It does so for each quota
+// that a bucket may have for a name.
+func (e *endurance) giveWindow(b *book, name string, now int64, tokens func(limiter.Limit) int64, next bool) {
+	all := e.history[name]
+	for i, v := range all {
+		if !v.limit.IsQuota() || v.until < now && i < len(all)-1 {
+			continue
+		}
+		at := e.oracle.spanAt(windowOf(v.limit), now)
+		b.sum(windowStart{windowOf(v.limit), at.start}).given += tokens(v.limit)
+		if next || at.end <= now+skew.Milliseconds() {
+			b.sum(windowStart{windowOf(v.limit), at.end}).given += tokens(v.limit)
+		}
 	}
 }
 
+// returns books what a limit may bring along when it comes back to windows that it had
+// before: at most what it held in between.
+func (e *endurance) returns(l limiter.Limit) {
+	between := int64(0) // the largest capacity since then
+	for _, v := range slices.Backward(e.history[l.Name]) {
+		if windowOf(v.limit) == windowOf(l) {
+			break
+		}
+		between = max(between, v.limit.Capacity)
+	}
+	if between == 0 || !l.IsQuota() {
+		return
+	}
+	brought := min(l.Capacity, between)
+	for k, b := range e.books {
+		if k.limit != l.Name {
+			continue
+		}
+		now := e.now.UnixMilli()
+		at := e.oracle.spanAt(windowOf(l), now)
+		for _, start := range []int64{at.start, at.end} {
+			if sum := b.windows[windowStart{windowOf(l), start}]; sum != nil {
+				sum.given += brought
+			}
+		}
+	}
+}
+
+// peak returns the largest capacity that a quota of some windows had in one of them.
+func (e *endurance) peak(name string, w windowStart) (capacity int64) {
+	end := e.oracle.end(w.window, w.start)
+	for _, v := range e.history[name] {
+		if windowOf(v.limit) == w.window && v.until >= w.start && v.from < end {
+			capacity = max(capacity, v.limit.Capacity)
+		}
+	}
+	return capacity
+}
+
 // checkWindow checks that the stored window of a charge admits no more than the
-// capacity and what was given back.
+// largest capacity in it and what was given back.
 func (e *endurance) checkWindow(bk *book, l limiter.Limit, b limiter.Bucket, i int, n int64) {
 	e.Helper()
-	if b.Detail == nil || b.Detail.Starts == nil || i < 0 {
+	if b.Detail == nil || b.Detail.Starts == nil {
 		e.fail("%s of %s and %s: the outcome names no window", l, b.Account.Entity, b.Account.Resource)
 	}
-	begin, w := b.Detail.Starts[i], bk.windowsOf()
-	if begin != rateOf(l).Window.Start(begin) {
-		e.fail("%s of %s and %s: %d is not the start of a window", l, b.Account.Entity, b.Account.Resource, begin)
+	w := windowStart{windowOf(l), b.Detail.Starts[i]}
+	if w.start != e.oracle.start(w.window, w.start) {
+		e.fail("%s of %s and %s: %d is not the start of a window", l, b.Account.Entity, b.Account.Resource, w.start)
 	}
-	w.used[begin] += n
-	if over := w.used[begin] - l.Capacity - w.given[begin]; over > 0 {
-		e.fail("%s of %s and %s: the window of %d admits %d tokens more than the limits allow", l, b.Account.Entity, b.Account.Resource, begin, over)
+	sum := bk.sum(w)
+	sum.used += n
+	if over := sum.used - e.peak(l.Name, w) - sum.given; over > 0 {
+		e.fail("%s of %s and %s: the window of %d admits %d tokens more than the limits allow", l, b.Account.Entity, b.Account.Resource, w.start, over)
 	}
 }
 
@@ -55,7 +111,7 @@ func (e *endurance) spares(b limiter.Bucket, i int, n int64) bool {
 	if i < 0 || b.Detail == nil || b.Detail.Spared == nil || !b.Detail.Spared[i] {
 		return false
 	}
-	if l := b.Account.Limits[i]; !l.IsShadow || b.Tokens[i] >= n*bucket.Milli {
+	if l := b.Account.Limits[i]; !l.IsShadow || b.Tokens[i] >= n*milli {
 		e.fail("%s of %s and %s: a charge of %d is spared, but the bucket holds %d thousandths", l, b.Account.Entity, b.Account.Resource, n, b.Tokens[i])
 	}
 	return true
@@ -94,12 +150,12 @@ func (e *endurance) rush() time.Duration {
 	w := pick(e.rng, someWindows)
 	for _, l := range e.limits {
 		if l.IsQuota() && (e.crowd.steps == 0 || e.chance(2)) {
-			w = window{calendar.Unit(l.Window), l.Zone}
+			w = windowOf(l)
 			e.crowd = crowd{limiter.Scope{Entity: pick(e.rng, someEntities), Resource: pick(e.rng, someResources)}, l, 10 + e.rng.IntN(20)}
 		}
 	}
 	near := time.Duration(e.rng.Int64N(int64(4*skew))) - 3*skew
-	return nearBoundary(w, e.now, near).Sub(e.now)
+	return e.oracle.nearBoundary(w, e.now, near).Sub(e.now)
 }
 
 // aim points most charges at the quota of a crowd.

@@ -81,10 +81,13 @@ func overrideJoins(f *fixture) {
 	f.take(0, overrideCharge("key-1", tpm(1000), extra), 5_000_000)
 	f.refuse(0, overrideCharge("key-1", tpm(5001), extra), 5_000_000)
 	f.take(time.Second, overrideCharge("key-1", tpm(5100), extra), 0)
-	// The stored limits repair the bucket: the limit is removed, and full when
-	// it returns.
+	// The stored limits repair the bucket: the limit leaves, and has what it had
+	// when it returns, refilled.
 	f.take(time.Second, ask("key-1", rpm(1)), 59_000)
-	f.take(time.Second, overrideCharge("key-1", tpm(6000), extra), 0)
+	f.refuse(2*time.Second, overrideCharge("key-1", tpm(101), extra), 100_000)
+	f.take(2*time.Second, overrideCharge("key-1", tpm(100), extra), 0)
+	f.take(2*time.Second, ask("key-1", rpm(1)), 59_000)
+	f.take(62*time.Second, overrideCharge("key-1", tpm(5000), limiter.PerMinute("tpm", 9000)), 4_000_000)
 }
 
 func overrideLacks(f *fixture) {

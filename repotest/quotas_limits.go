@@ -9,13 +9,18 @@ import (
 func quotaChangeChecks() []check {
 	return []check{
 		{"a raised capacity gives the difference at once", quotaRaised},
-		{"a lowered capacity takes the difference, not into debt", quotaLowered},
+		{"a lowered capacity takes the difference, below zero too", quotaLowered},
 		{"a capacity that goes down and up mints nothing", quotaFlips},
 		{"a reset ends what was spent above a lowered capacity", quotaFlipsReset},
-		{"what was taken under a higher capacity is given back to what was spent", quotaFlipsGivenBack},
+		{"what was taken under a higher capacity is given back to what was used", quotaFlipsGivenBack},
 		{"a give-back under the same capacity is spent again", quotaFlipsRolledBack},
-		{"capacities that change with windows mint nothing", quotaFlipsWindows},
-		{"a bucket remembers what was spent until the window ends", quotaFlipsIdle},
+		{"windows that change in turn mint nothing", quotaFlipsWindows},
+		{"a bucket remembers what was used until the window ends", quotaFlipsIdle},
+		{"a boundary carries what was used above the largest capacity", quotaPeak},
+		{"a refusal of a lowered quota waits for one boundary", quotaPeakWait},
+		{"a lease that is charged after its quota was lowered has used what it used", quotaLoweredLease},
+		{"a lease that is rolled back after its quota was lowered has used nothing", quotaLoweredRollback},
+		{"an adjustment gives back what was used above a lowered quota", quotaLoweredAdjust},
 		{"a capacity changed after a boundary steps by the old one", quotaResizedLater},
 		{"limits of an entity and resource change at once", quotaResizedAtOnce},
 		{"another window keeps the tokens and steps nothing", quotaOtherWindow},
@@ -24,7 +29,7 @@ func quotaChangeChecks() []check {
 		{"a rate that becomes a quota keeps its tokens", quotaFromRate},
 		{"a quota that becomes a rate keeps its tokens", quotaToRate},
 		{"a quota that joins is full and in the current window", quotaJoins},
-		{"a quota deleted and set again starts full", quotaReadded},
+		{"a quota deleted and set again has what it had", quotaReadded},
 		{"a change of another limit steps at the caller's time", quotaNeighbour},
 	}
 }
@@ -48,8 +53,9 @@ func quotaLowered(f *fixture) {
 	f.credit(0, f.take(0, ask("key-3", tpd(100)), 0).Self.Account, tpd(-7))
 	f.setDefaults(daily(40))
 	f.take(0, ask("key-1", tpd(0)), 30_000)
-	f.take(0, ask("key-2", tpd(0)), 0)
-	f.refuse(0, ask("key-3", tpd(0)), -7_000)
+	f.refuse(0, ask("key-2", tpd(0)), -40_000)
+	f.refuse(0, ask("key-3", tpd(0)), -67_000)
+	f.listed(0, "key-2", -40_000)
 	f.setDefaults(daily(100))
 	f.take(0, ask("key-1", tpd(0)), 90_000)
 	f.take(0, ask("key-2", tpd(0)), 20_000)
@@ -63,16 +69,16 @@ func quotaFlips(f *fixture) {
 	f.take(0, ask("key-1", tpd(90)), 10_000)
 	for range 3 {
 		f.setDefaults(daily(50))
-		f.take(0, ask("key-1", tpd(0)), 0)
+		f.refuse(0, ask("key-1", tpd(0)), -40_000)
 		f.setDefaults(daily(70))
-		f.take(0, ask("key-1", tpd(0)), 0)
+		f.refuse(0, ask("key-1", tpd(0)), -20_000)
 		f.setDefaults(daily(100))
 		f.take(0, ask("key-1", tpd(0)), 10_000)
 	}
 	f.setDefaults(daily(50))
-	f.take(0, ask("key-1", tpd(0)), 0)
+	f.refuse(0, ask("key-1", tpd(0)), -40_000)
 	f.take(midnight, ask("key-1", tpd(50)), 0)
-	f.setDefaults(daily(100)) // the excess ended with its window
+	f.setDefaults(daily(100))
 	f.take(midnight, ask("key-1", tpd(50)), 0)
 }
 
@@ -81,7 +87,7 @@ func quotaFlipsReset(f *fixture) {
 	f.setDefaults(daily(100))
 	f.take(0, ask("key-1", tpd(90)), 10_000)
 	f.setDefaults(daily(50))
-	f.take(0, ask("key-1", tpd(0)), 0)
+	f.refuse(0, ask("key-1", tpd(0)), -40_000)
 	f.reset(0, "key-1")
 	f.take(0, ask("key-1", tpd(50)), 0)
 	f.setDefaults(daily(100))
@@ -97,15 +103,15 @@ func quotaFlipsGivenBack(f *fixture) {
 	f.credit(0, debt, tpd(-5))
 	f.setDefaults(daily(50))
 	for _, key := range []string{"key-1", "key-2"} {
-		f.refuse(0, ask(key, tpd(1)), 0)
+		f.refuse(0, ask(key, tpd(1)), -50_000)
 	}
-	f.refuse(0, ask("key-3", tpd(1)), -5_000)
+	f.refuse(0, ask("key-3", tpd(1)), -55_000)
 	f.credit(0, some, tpd(40))
-	f.refuse(0, ask("key-1", tpd(1)), 0) // 60 of 50 are spent
+	f.refuse(0, ask("key-1", tpd(1)), -10_000) // 60 of 50 are used
 	f.credit(0, most, tpd(60))
 	f.refuse(0, ask("key-2", tpd(11)), 10_000) // 40 of 50
 	f.credit(0, debt, tpd(10))
-	f.take(0, ask("key-3", tpd(0)), 0)
+	f.refuse(0, ask("key-3", tpd(0)), -45_000)
 	f.setDefaults(daily(100))
 	f.take(0, ask("key-1", tpd(0)), 40_000)
 	f.take(0, ask("key-2", tpd(0)), 60_000)
@@ -116,41 +122,119 @@ func quotaFlipsRolledBack(f *fixture) {
 	f.setDefaults(daily(100))
 	f.take(0, ask("key-1", tpd(100)), 0)
 	f.setDefaults(daily(50))
-	f.refuse(0, ask("key-1", tpd(1)), 0)
-	f.topUp(0, tpd(20), "gift", true)
+	f.refuse(0, ask("key-1", tpd(1)), -50_000)
+	f.topUp(0, tpd(70), "gift", true)
 	account := f.take(0, ask("key-1", tpd(20)), 0).Self.Account
 	f.credit(0, account, tpd(20))
 	f.take(0, ask("key-1", tpd(20)), 0)
+	f.credit(0, account, tpd(90)) // no more than was used
+	f.take(0, ask("key-1", tpd(0)), 50_000)
 }
 
+// quotaFlipsWindows has two programs that disagree on the windows and the capacity.
 func quotaFlipsWindows(f *fixture) {
 	f.setDefaults(daily(100))
 	f.take(0, ask("key-1", tpd(80)), 20_000)
 	f.take(0, ask("key-2", tpd(20)), 80_000)
-	for _, l := range []limiter.Limit{limiter.Quota("tpd", 50, limiter.EveryMonth), limiter.Quota("tpd", 100, limiter.EveryMonth), daily(50), daily(100)} {
-		f.setDefaults(l)
+	for range 3 {
+		f.setDefaults(monthly(50))
 		f.take(0, ask("key-1", tpd(0)), 20_000)
-		f.take(0, ask("key-2", tpd(0)))
+		f.take(0, ask("key-2", tpd(0)), 50_000)
+		f.setDefaults(daily(100))
+		f.take(0, ask("key-1", tpd(0)), 20_000)
+		f.take(0, ask("key-2", tpd(0)), 50_000)
 	}
-	f.holds(0, "key-2", 80_000)
+	f.credit(0, f.take(0, ask("key-1", tpd(0)), 20_000).Self.Account, tpd(-50))
+	f.setDefaults(monthly(200))
+	f.refuse(0, ask("key-1", tpd(0)), -30_000)
+	f.holds(nextMonth, "key-1", 170_000)
 }
 
-// quotaFlipsIdle has a bucket that is full again under a lower capacity. One that
-// expires would forget what was spent.
+// quotaFlipsIdle has a bucket that nothing charges for days.
 func quotaFlipsIdle(f *fixture) {
-	month := func(n int64) limiter.Limit { return limiter.Quota("tpd", n, limiter.EveryMonth) }
-	f.setDefaults(month(100))
-	some := f.take(0, ask("key-1", tpd(60)), 40_000).Self.Account
-	f.take(0, ask("key-1", tpd(40)), 0)
-	f.setDefaults(month(70))
-	f.refuse(0, ask("key-1", tpd(1)), 0)
-	f.credit(0, some, tpd(60))
-	f.setDefaults(month(30))
-	f.take(0, ask("key-1", tpd(0)), 0)
-	f.topUp(0, tpd(30), "gift", true)
-	f.take(3*day, ask("key-1", tpd(30)), 0)
-	f.setDefaults(month(100))
-	f.take(3*day, ask("key-1", tpd(60)), 0)
+	f.setDefaults(monthly(100))
+	f.take(0, ask("key-1", tpd(60)), 40_000)
+	f.setDefaults(monthly(30))
+	f.refuse(0, ask("key-1", tpd(1)), -30_000)
+	f.refuse(10*day, ask("key-1", tpd(0)), -30_000)
+	f.setDefaults(monthly(100))
+	f.take(10*day, ask("key-1", tpd(40)), 0)
+}
+
+// quotaPeak has debt beside what a higher capacity allowed.
+func quotaPeak(f *fixture) {
+	f.setDefaults(daily(100), slow)
+	for _, key := range []string{"key-1", "key-2"} {
+		f.credit(0, f.take(0, ask(key, tpd(100))).Self.Account, tpd(-30))
+	}
+	f.take(0, ask("key-3", tpd(100)))
+	f.setDefaults(daily(40), slow)
+	f.refuse(0, ask("key-1", tpd(0)), -90_000, 10_000)
+	f.refuse(0, ask("key-3", tpd(0)), -60_000, 10_000)
+	f.setDefaults(daily(60), slow)
+	f.refuse(0, ask("key-2", tpd(0)), -70_000, 10_000)
+	f.take(midnight, ask("key-1", tpd(0)), 30_000, 10_000)
+	f.take(midnight, ask("key-2", tpd(0)), 30_000, 10_000)
+	f.take(midnight, ask("key-3", tpd(60)), 0, 10_000)
+	f.credit(midnight, f.take(midnight, ask("key-3", tpd(0))).Self.Account, tpd(-50)) // the peak ended with its window
+	f.holds(midnight+day, "key-3", 10_000, 10_000)
+	f.refuse(0, ask("key-1", tpd(31)), 30_000, 10_000)
+}
+
+// quotaPeakWait asks when a quota that was lowered below its use covers a call.
+func quotaPeakWait(f *fixture) {
+	f.setDefaults(daily(100))
+	f.take(0, ask("key-1", tpd(100)), 0)
+	f.setDefaults(daily(20))
+	d := f.refusal(0, request(tpd(20)))
+	f.equal("RetryAfter", d.RetryAfter(), midnight)
+	f.equal("FullAfter", d.Primary().FullAfter, midnight)
+	b := first(f, "Buckets", f.buckets(0, limiter.Scope{Entity: "key-1"}))
+	f.equal("detail", b.Detail, &limiter.Detail{At: start(0), Starts: []int64{start(midnight - day)}, Peaks: []int64{100_000}})
+	f.take(midnight, ask("key-1", tpd(20)), 0)
+	f.equal("detail", f.refuse(midnight, ask("key-1", tpd(1)), 0).Self.Detail, &limiter.Detail{At: start(midnight), Starts: []int64{start(midnight)}})
+}
+
+// lowered returns a limiter and its lease of 100 tokens of a quota, which was lowered
+// to 50 since.
+func (f *fixture) lowered() (*limiter.RateLimiter, *limiter.Lease) {
+	f.Helper()
+	f.setDefaults(perMinute60, daily(100))
+	lim := f.limiter(0)
+	lease, err := lim.Acquire(f.ctx, request(rpm(1).And("tpd", 100)))
+	f.ok("Acquire", err)
+	f.setDefaults(perMinute60, daily(50))
+	return lim, lease
+}
+
+// quotaLoweredLease charges a lease in between, which shows it the lower quota.
+func quotaLoweredLease(f *fixture) {
+	_, lease := f.lowered()
+	f.ok("Consume", lease.Consume(f.ctx, rpm(1)))
+	f.ok("Used", lease.Used("tpd", 60))
+	f.ok("Commit", lease.Commit(f.ctx))
+	f.holds(0, "key-1", 58_000, -10_000) // 60 of 50
+	f.refuse(0, ask("key-1", tpd(1)), 58_000, -10_000)
+	f.setDefaults(perMinute60, daily(100))
+	f.take(0, ask("key-1", tpd(40)), 58_000, 0)
+}
+
+func quotaLoweredRollback(f *fixture) {
+	_, lease := f.lowered()
+	f.ok("Consume", lease.Consume(f.ctx, rpm(1)))
+	f.ok("Rollback", lease.Rollback(f.ctx))
+	f.holds(0, "key-1", 60_000, 50_000)
+	f.setDefaults(perMinute60, daily(100))
+	f.take(0, ask("key-1", tpd(100)), 60_000, 0)
+}
+
+func quotaLoweredAdjust(f *fixture) {
+	lim, _ := f.lowered()
+	_, err := lim.Adjust(f.ctx, request(tpd(-40)))
+	f.ok("Adjust", err)
+	f.refuse(0, ask("key-1", tpd(1)), 59_000, -10_000)
+	f.setDefaults(perMinute60, daily(100))
+	f.take(0, ask("key-1", tpd(40)), 59_000, 0)
 }
 
 func quotaResizedLater(f *fixture) {
@@ -164,18 +248,12 @@ func quotaResizedLater(f *fixture) {
 }
 
 func quotaResizedAtOnce(f *fixture) {
-	own := limiter.Scope{Entity: "key-1", Resource: model}
-	f.setLimits(own, daily(50))
+	f.setOwn(0, "key-1", daily(50))
 	f.take(0, ask("key-1", tpd(50)), 0)
-	set := func(d time.Duration, limits ...limiter.Limit) {
-		ev := f.event("limits_set", "key-1")
-		ev.At = at(d)
-		f.ok("SetConfig", f.repo.SetConfig(f.ctx, limiter.Config{Scope: own, Limits: limits}, ev))
-	}
-	set(midnight-ms(1), daily(80))
+	f.setOwn(midnight-ms(1), "key-1", daily(80))
 	f.refuse(midnight-ms(1), ask("key-1", tpd(31)), 30_000)
 	f.holds(midnight, "key-1", 80_000)
-	set(midnight, daily(60)) // 30 and 80 is 80, less 20
+	f.setOwn(midnight, "key-1", daily(60)) // 30 and 80 is 80, less 20
 	f.take(midnight, ask("key-1", tpd(0)), 60_000)
 	// The change has begun the window, also for a clock that is behind.
 	f.take(midnight-ms(1), ask("key-1", tpd(60)), 0)
@@ -256,11 +334,15 @@ func quotaJoins(f *fixture) {
 
 func quotaReadded(f *fixture) {
 	f.setDefaults(perMinute60, daily(100))
-	f.credit(0, f.take(0, ask("key-1", tpd(100)), 60_000, 0).Self.Account, tpd(-500))
+	f.credit(0, f.take(0, ask("key-1", tpd(100)), 60_000, 0).Self.Account, tpd(-50))
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(10)), 50_000)
 	f.setDefaults(perMinute60, daily(100))
-	f.take(0, ask("key-1", tpd(1)), 50_000, 99_000)
+	f.refuse(0, ask("key-1", tpd(0)), 50_000, -50_000)
+	f.setDefaults(perMinute60)
+	f.take(midnight, ask("key-1", rpm(10)), 50_000)
+	f.setDefaults(perMinute60, daily(120))
+	f.take(midnight, ask("key-1", tpd(1)), 50_000, 69_000) // 50 of the new window, and 20 more
 }
 
 // quotaNeighbour changes a rate while the bucket's own time is behind a boundary

@@ -17,12 +17,11 @@ func quotaOverride(f *fixture) {
 	f.setDefaults(daily(100), slow)
 	f.take(0, ask("key-1", tpd(20)), 80_000, 10_000)
 	out := f.refuse(0, overrideCharge("key-1", tpd(11), daily(30)), 10_000) // 20 of 30 are spent
-	f.equal("window", out.Self.Detail, &limiter.Detail{At: start(0), Starts: []int64{start(midnight - day)}})
+	f.equal("window", out.Self.Detail, &limiter.Detail{At: start(0), Starts: []int64{start(midnight - day)}, Peaks: []int64{100_000}})
 	f.take(0, overrideCharge("key-1", tpd(10), daily(30)), 0)
 	f.holds(0, "key-1", 70_000, 10_000)
 	f.take(0, ask("key-1", tpd(20)), 50_000, 10_000)
-	f.take(0, overrideCharge("key-1", tpd(0), daily(30)), 0)
-	f.refuse(0, overrideCharge("key-1", tpd(1), daily(30)), 0)
+	f.refuse(0, overrideCharge("key-1", tpd(0), daily(30)), -20_000)
 	f.refuse(0, overrideCharge("key-1", tpd(51), daily(200)), 50_000)
 	f.take(midnight, overrideCharge("key-1", tpd(30), daily(30)), 0)
 	f.refuse(midnight, overrideCharge("key-1", tpd(1), daily(30)), 0)
@@ -98,8 +97,8 @@ func quotaPlanResized(f *fixture) {
 	f.ownLimits(0, monthly(100))
 	f.refuse(0, overrideCharge("key-1", tpd(1), monthly(50)), 0)
 	f.ownLimits(0, monthly(100))
-	f.take(0, overrideCharge("key-1", tpd(0), monthly(40)), 0) // 10 more than 40 are spent
-	f.ownLimits(0, monthly(40))
+	f.refuse(0, overrideCharge("key-1", tpd(0), monthly(40)), -10_000) // 10 more than 40 are used
+	f.ownLimits(0, monthly(100))
 	f.take(0, overrideCharge("key-1", tpd(50), monthly(100)), 0)
 	f.refuse(nextMonth-ms(1), overrideCharge("key-1", tpd(1), monthly(100)), 0)
 	f.take(nextMonth, overrideCharge("key-1", tpd(50), monthly(50)), 0)
@@ -120,7 +119,7 @@ func quotaPlanAsStored(f *fixture) {
 		f.ok("Consume", err)
 		f.equal("admitted", carried.Admitted, stored.Admitted)
 		f.equal("balance", carried.Self.Tokens, stored.Self.Tokens)
-		f.equal("window", carried.Self.Detail, stored.Self.Detail)
+		f.equal("window", carried.Self.Detail.Starts, stored.Self.Detail.Starts)
 	}
 }
 
@@ -168,26 +167,24 @@ func quotaPlanTurns(f *fixture) {
 }
 
 // quotaPlanExpiry has a bucket that is full at the end of the window that an override
-// has begun. What was spent above its capacity ends with the window.
+// has begun. It stays until the window of the quota before ends.
 func quotaPlanExpiry(f *fixture) {
 	f.take(0, overrideCharge("key-1", tpd(100), monthly(100)), 0)
 	f.refuse(0, overrideCharge("key-1", tpd(1), daily(10)), 0)
-	f.listed(day-ms(1), "key-1", 10_000)
-	f.unlisted(day, "key-1")
+	f.listed(nextMonth-ms(1), "key-1", 10_000)
+	f.unlisted(nextMonth, "key-1")
 }
 
-// quotaExcessGone comes back to a window whose excess was paid in another one that
-// contains it.
-func quotaExcessGone(f *fixture) {
-	change := func(quota limiter.Limit, left int64) {
-		f.Helper()
-		f.take(0, overrideCharge("key-1", tpd(0), quota), left)
-	}
+// quotaPlanBack comes back to a window after another one that contains it.
+func quotaPlanBack(f *fixture) {
 	f.take(0, overrideCharge("key-1", tpd(100), daily(100)), 0)
-	change(daily(50), 0)    // 50 were spent above it
-	change(monthly(100), 0) // which the higher capacity pays
-	change(daily(100), 0)
-	change(daily(150), 50_000)
+	f.refuse(0, overrideCharge("key-1", tpd(0), daily(50)), -50_000)
+	for _, c := range []struct {
+		quota limiter.Limit
+		left  int64
+	}{{monthly(100), 0}, {daily(100), 0}, {daily(150), 50_000}, {monthly(100), 50_000}} {
+		f.take(0, overrideCharge("key-1", tpd(0), c.quota), c.left)
+	}
 }
 
 // quotaPlanRates follows a quota, and refills the rates beside it as overrides do.

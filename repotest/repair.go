@@ -11,7 +11,8 @@ func repairChecks() []check {
 		{"a raised capacity does not fill", repairRaised},
 		{"a lowered capacity clamps", repairLowered},
 		{"a new limit starts full", repairNewLimit},
-		{"a removed limit goes", repairRemovedLimit},
+		{"a removed limit is not judged, and has what it had if it returns", repairRemovedLimit},
+		{"a limit that is lowered to what it has, removed and set again gains nothing", repairLoweredThenRemoved},
 		{"time before a change refills by the old rate", repairOldRate},
 		{"a charge that is refused stores the repair", repairStoredWhenRefused},
 		{"a peek does not store the repair", repairNotStoredByPeek},
@@ -66,7 +67,19 @@ func repairRemovedLimit(f *fixture) {
 	_, err := f.repo.Consume(f.ctx, epoch, ask("key-1", tpm(1)))
 	f.invalid("Consume of a removed limit", err)
 	f.setDefaults(both...)
-	f.take(0, ask("key-1", rpm(0)), 40_000, 6_000_000)
+	f.take(0, ask("key-1", rpm(0)), 40_000, 0)
+}
+
+func repairLoweredThenRemoved(f *fixture) {
+	f.setDefaults(perMinute60)
+	f.take(0, ask("key-1", rpm(50)), 10_000)
+	f.setDefaults(limiter.PerMinute("rpm", 10))
+	f.take(0, ask("key-1", rpm(0)), 10_000)
+	f.setDefaults(limiter.PerMinute("tpm", 6000))
+	f.take(0, ask("key-1", tpm(6000)), 0)
+	f.setDefaults(perMinute60)
+	f.take(0, ask("key-1", rpm(0)), 10_000)
+	f.holds(50*time.Second, "key-1", 60_000)
 }
 
 func repairOldRate(f *fixture) {
@@ -163,7 +176,7 @@ func repairMovedLimit(f *fixture) {
 	f.setDefaults(b, c)
 	f.take(0, ask("key-1", limiter.Tokens("c", 0)), 18_000, 27_000)
 	f.setDefaults(c, limiter.PerMinute("d", 40), a)
-	f.take(0, ask("key-1", limiter.Tokens("c", 0)), 10_000, 27_000, 40_000)
+	f.take(0, ask("key-1", limiter.Tokens("c", 0)), 9_000, 27_000, 40_000)
 }
 
 // repairMillisecond covers the bucket of an entity and resource, which takes

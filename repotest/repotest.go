@@ -88,7 +88,8 @@ func nouns() []noun {
 		{"credit", creditChecks()},
 		{"repair", repairChecks()},
 		{"expiry", expiryChecks()},
-		{"quotas", slices.Concat(quotaChecks(), quotaChangeChecks())},
+		{"quotas", slices.Concat(quotaChecks(), quotaChangeChecks(), quotaCarriedChecks())},
+		{"replaced", replacedChecks()},
 		{"shadow", slices.Concat(shadowChecks(), shadowUseChecks())},
 		{"switch", switchChecks()},
 		{"fill", fillChecks()},
@@ -105,5 +106,6 @@ func nouns() []noun {
 		{"lifecycle", lifecycleChecks()},
 		{"sequences", sequenceChecks()},
 		{"concurrency", concurrencyChecks()},
+		{"cancel", cancelChecks()},
 	}
 }

@@ -192,8 +192,10 @@ func usageOutlivesLimit(f *fixture) {
 	account := f.take(0, ask("key-1", rpm(1).And("tpm", 100))).Self.Account
 	f.setDefaults(limiter.PerMinute("a", 5), perMinute60)
 	f.take(0, ask("key-1", rpm(1).And("a", 2)))
-	f.credit(0, account, tpm(50)) // skipped: the limit is gone
 	f.used("key-1", 2, counters{"a": 2, "rpm": 2, "tpm": 100})
+	f.credit(0, account, tpm(50)) // to the limit that has left
+	f.credit(0, account, tpm(10).And("rpm", 1))
+	f.used("key-1", 4, counters{"a": 2, "rpm": 1, "tpm": 40})
 }
 
 func usageOverride(f *fixture) {

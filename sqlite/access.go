@@ -1,7 +1,10 @@
 package sqlite
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -23,6 +26,35 @@ func canCreateIn(folder string) bool { return allowed(folder, accessWrite|access
 // write bit is read-only for root, too.
 func canWrite(path string, info fs.FileInfo) bool {
 	return info.Mode().Perm()&0o222 != 0 && allowed(path, accessRead|accessWrite)
+}
+
+// create creates the file with its permissions if it is missing and Open may create
+// it. SQLite would create one that all users can read. The empty file gets its name
+// when it is closed: closing a descriptor drops all locks that this process holds on
+// the file, and another call may open it as soon as it has the name.
+func (f *file) create() error {
+	if _, err := os.Stat(f.path); !f.opts.mayCreate() || !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	empty, err := os.CreateTemp(filepath.Dir(f.path), ".zae-limiter-*")
+	if err == nil {
+		err = errors.Join(empty.Chmod(f.opts.Mode), empty.Close())
+	}
+	if err == nil {
+		err = os.Link(empty.Name(), f.path)
+	}
+	if empty != nil {
+		_ = os.Remove(empty.Name())
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) { // not every file system has links
+		if empty, err = os.OpenFile(f.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, f.opts.Mode); err == nil {
+			err = errors.Join(empty.Chmod(f.opts.Mode), empty.Close())
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) { // otherwise another process was faster, or it is a link
+		return fmt.Errorf("sqlite: cannot create file %s: %w", f.path, err)
+	}
+	return nil
 }
 
 // deniedPath returns the path that this user may not write: the file, its folder,

@@ -9,12 +9,50 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// Consume takes every amount of a charge, or none.
+// Consume takes every amount of a charge, or none. It gives everything back if ctx
+// ends before the charge is stored.
 func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	charge.Limits, charge.Defaults = slices.Clone(charge.Limits), slices.Clone(charge.Defaults)
-	return writeValue(ctx, r.file, now, func(tx *tx) (limiter.Outcome, error) {
-		return r.charge(tx, now.UnixMilli(), &charge, true)
+	var out limiter.Outcome
+	q := newQueuedWrite(now.UnixMilli(), func(tx *tx) (err error) {
+		out, err = r.charge(tx, now.UnixMilli(), &charge, true)
+		return err
 	})
+	q.undo = func(tx *tx) error { return r.uncharge(tx, now.UnixMilli(), &charge.Amounts, &out) }
+	if err := r.send(ctx, q); err != nil {
+		return limiter.Outcome{}, err // not out: the writer may still use it
+	}
+	return out, nil
+}
+
+// uncharge gives back what an admitted charge took.
+func (r *Repository) uncharge(tx *tx, now int64, amounts *limiter.Amounts, out *limiter.Outcome) error {
+	if !out.Admitted {
+		return nil
+	}
+	for _, b := range []*limiter.Bucket{&out.Self, &out.Parent} {
+		if b.Account == nil {
+			continue
+		}
+		back := limiter.Credit{Account: b.Account, Undo: true}
+		if b.Detail != nil {
+			back.Starts = b.Detail.Starts
+		}
+		for i, l := range b.Account.Limits { // the bucket may have other limits by now, which paid nothing
+			n, named := amounts.Lookup(l.Name)
+			if !named {
+				continue
+			}
+			back.Amounts = back.Amounts.And(l.Name, n)
+			if b.Detail != nil && b.Detail.Spared != nil && b.Detail.Spared[i] {
+				back.Spared = append(back.Spared, l.Name)
+			}
+		}
+		if err := r.credit(tx, now, back); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Peek returns the outcome that Consume would have, and writes nothing.

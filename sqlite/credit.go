@@ -43,7 +43,7 @@ func (r *Repository) credit(tx *tx, now int64, c limiter.Credit) error {
 		if !found.Gone(local) {
 			found.PullBack(back)
 			amounts := found.InWindow(&c, local)
-			if err := found.Credit(local, c.Account, &amounts, c.Spared, tx.book(r.key)); err != nil {
+			if err := found.Credit(local, &amounts, c.Spared, c.Account.Limits, tx.book(r.key)); err != nil {
 				return err
 			}
 			return tx.save(r.key, found, false)
@@ -101,7 +101,7 @@ func (r *Repository) takeFromReplacement(tx *tx, now int64, account *limiter.Acc
 		}
 		current = &record{Bucket: rules.New(now, &next, rules.Idle(next.Limits, next.Source, r.ttl))}
 	}
-	if err := current.Credit(local, account, takes, spared, tx.book(r.key)); err != nil {
+	if err := current.Credit(local, takes, spared, account.Limits, tx.book(r.key)); err != nil {
 		return err
 	}
 	return tx.save(r.key, current, current.id == 0)

@@ -29,11 +29,11 @@ func block(t *testing.T, r *Repository) (release func()) {
 	t.Helper()
 	began, end := make(chan struct{}), make(chan struct{})
 	go func() {
-		_ = r.writer.do(context.Background(), 0, func(*tx) error {
+		_ = r.writer.do(context.Background(), newQueuedWrite(0, func(*tx) error {
 			close(began)
 			<-end
 			return nil
-		})
+		}))
 	}()
 	<-began
 	return func() { close(end) }

@@ -59,6 +59,9 @@ func TestFileOfAnotherUserIsRefused(t *testing.T) {
 	if said := runAs(t, owner, "visit", path); !isOpened(said) {
 		t.Fatal(said)
 	}
+	if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // readable on purpose
+		t.Fatal(err)
+	}
 	for _, version := range []string{"5", "99"} {
 		script(t.Context(), t, path, "PRAGMA user_version = "+version)
 		if said := runAs(t, stranger, "visit", path); !isRefused(said) || !strings.Contains(said, "open it read-only") {
@@ -71,7 +74,7 @@ func TestFileOfAnotherUserIsRefused(t *testing.T) {
 	if err := openError(t, path, nil); !isType[*limiter.VersionError](err) {
 		t.Error(err)
 	}
-	script(t.Context(), t, path, "PRAGMA user_version = 5")
+	script(t.Context(), t, path, "PRAGMA user_version = 6")
 	if said := runAs(t, owner, "visit", path); !isOpened(said) {
 		t.Errorf("the owner got %s", said)
 	}
@@ -106,8 +109,10 @@ func TestReaderOfAnotherUserLeavesTheLogAlone(t *testing.T) {
 		t.Run("without "+missing, func(t *testing.T) {
 			path := filepath.Join(publicFolder(t, 0o777), "limits.db")
 			runAs(t, owner, "die", path)
-			if _, err := os.Stat(path + "-wal"); err != nil {
-				t.Fatal(err)
+			for _, end := range []string{"", "-wal", "-shm"} {
+				if err := os.Chmod(path+end, 0o644); err != nil { //nolint:gosec // readable on purpose
+					t.Fatal(err)
+				}
 			}
 			if missing != "" {
 				if err := os.Remove(path + missing); err != nil {

@@ -18,9 +18,11 @@ type queuedWrite struct {
 	began time.Time
 	now   int64 // of the caller, in milliseconds
 	work  func(*tx) error
-	alone bool         // gets its own transaction, since a shared one failed
-	state atomic.Int32 // waiting, running or abandoned
-	err   error        // set before done is closed
+	undo  func(*tx) error // reverts the work if the caller abandoned it; nil if it stays
+	alone bool            // gets its own transaction, since a shared one failed
+	ran   bool            // the work ran in the last transaction
+	state atomic.Int32    // waiting, running, abandoned or finished
+	err   error           // set before done is closed
 	done  chan struct{}
 }
 
@@ -28,6 +30,7 @@ const (
 	waiting int32 = iota
 	running
 	abandoned
+	finished
 )
 
 // start reports whether the work may run: false if the caller has abandoned it.
@@ -36,27 +39,43 @@ func (q *queuedWrite) start() bool { return q.state.CompareAndSwap(waiting, runn
 // requeue returns the write to the queue after its transaction failed. It runs
 // alone the next time.
 func (q *queuedWrite) requeue() {
-	q.alone = true
+	q.alone, q.ran = true, false
 	q.state.CompareAndSwap(running, waiting)
 }
 
-// abandon reports whether the work has not started. It never starts afterwards.
-func (q *queuedWrite) abandon() bool { return q.state.Swap(abandoned) == waiting }
+// abandon abandons the write, unless it is finished, and returns the state that it
+// had. Work that was waiting never starts afterwards.
+func (q *queuedWrite) abandon() int32 {
+	for {
+		state := q.state.Load() // the writer may requeue it meanwhile
+		if state == finished || q.state.CompareAndSwap(state, abandoned) {
+			return state
+		}
+	}
+}
 
 // finish completes a batch. If err is not nil, every write of it fails with err.
-func finish(batch []*queuedWrite, err error) {
+// finish returns the writes that revert what callers left behind.
+func finish(batch []*queuedWrite, err error) (undo []*queuedWrite) {
 	for _, q := range batch {
 		if err != nil {
 			q.err = err
 		}
+		if left := q.state.Swap(finished) == abandoned; left && q.ran && q.err == nil && q.undo != nil {
+			undo = append(undo, newQueuedWrite(q.now, q.undo))
+		}
 		close(q.done)
 	}
+	return undo
 }
 
-// do queues work and waits for its commit. If ctx ends first, the work never
-// runs, or the error says that its outcome is unknown.
-func (w *writer) do(ctx context.Context, now int64, work func(*tx) error) error {
-	q := &queuedWrite{began: time.Now(), now: now, work: work, done: make(chan struct{})}
+func newQueuedWrite(now int64, work func(*tx) error) *queuedWrite {
+	return &queuedWrite{began: time.Now(), now: now, work: work, done: make(chan struct{})}
+}
+
+// do queues a write and waits for its commit. If ctx ends first, the work never
+// runs, or it is reverted, or the error says that its outcome is unknown.
+func (w *writer) do(ctx context.Context, q *queuedWrite) error {
 	select {
 	case <-w.closing:
 		return limiter.ErrClosed
@@ -69,24 +88,30 @@ func (w *writer) do(ctx context.Context, now int64, work func(*tx) error) error 
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	var otherwise error
 	select {
 	case <-q.done:
 		return q.err
 	case <-w.ended:
-		otherwise = limiter.ErrClosed
-	case <-ctx.Done():
-		if q.abandon() {
-			return ctx.Err()
+		select {
+		case <-q.done: // by the last batch
+			return q.err
+		default:
+			return limiter.ErrClosed
 		}
-		otherwise = fmt.Errorf("sqlite: %s did not answer in time; whether the call was stored is unknown: %w", w.file.path, ctx.Err())
+	case <-ctx.Done():
 	}
-	select {
-	case <-q.done: // the result came at the same moment
+	switch q.abandon() {
+	case waiting:
+		return ctx.Err()
+	case finished: // the result came at the same moment
+		<-q.done
 		return q.err
-	default:
-		return otherwise
 	}
+	fate := "whether the call was stored is unknown"
+	if q.undo != nil {
+		fate = "what the call stores is reverted"
+	}
+	return fmt.Errorf("sqlite: %s did not answer in time; %s: %w", w.file.path, fate, ctx.Err())
 }
 
 // wait waits for a queued write. It returns false when the writer is closed and
@@ -139,7 +164,7 @@ func (w *writer) reject(err error, match func(*queuedWrite) bool) {
 		if !match(q) {
 			return false
 		}
-		finish([]*queuedWrite{q}, err)
+		finish([]*queuedWrite{q}, err) // nothing ran
 		return true
 	})
 }

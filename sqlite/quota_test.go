@@ -116,6 +116,40 @@ func TestUnknownZoneIsNoDamage(t *testing.T) {
 	}
 }
 
+// TestWhatWasSpentAboveACapacityIsRead reads a bucket of version 5, which stored what
+// was spent above a capacity that was lowered after the starts of windows.
+func TestWhatWasSpentAboveACapacityIsRead(t *testing.T) {
+	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
+	charge := chargeOf(limiter.Tokens("tokens", 50))
+	charge.Defaults = []limiter.Limit{limiter.PerMinute("rpm", 5), limiter.Quota("tokens", 50, limiter.EveryDay)}
+	if _, err := r.Consume(t.Context(), newYear, charge); err != nil {
+		t.Fatal(err)
+	}
+	err := r.write(t.Context(), time.Time{}, func(tx *tx) error {
+		return tx.script(`UPDATE buckets_v5 SET starts = replace(starts, ']', ',0,40000]')`)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	charge.Amounts = limiter.Tokens("tokens", 0)
+	for _, c := range []struct {
+		capacity, left int64
+		after          time.Duration
+	}{{50, -40_000, 0}, {50, 50_000, 24 * time.Hour}, {100, 10_000, 0}} {
+		charge.Defaults[1].Capacity = c.capacity
+		out, err := r.Peek(t.Context(), newYear.Add(c.after), charge)
+		if err != nil || out.Self.Tokens[1] != c.left {
+			t.Errorf("%+v: %v left, %v", c, out.Self.Tokens, err)
+		}
+	}
+	if _, err := r.Consume(t.Context(), newYear, charge); err != nil {
+		t.Fatal(err)
+	}
+	if after := storedBucket(t, r); after.Tokens[1] != 10_000 || len(after.Starts) != 2 || after.Peaks != nil {
+		t.Errorf("stored %+v", after.Bucket)
+	}
+}
+
 // storedBucket returns the only bucket in the file.
 func storedBucket(t *testing.T, r *Repository) (found *record) {
 	t.Helper()

@@ -151,11 +151,18 @@ CREATE VIEW namespaces AS SELECT * FROM namespaces_v5 WHERE false;
 CREATE VIEW buckets AS SELECT id, ns, entity, resource, facts, parent, '[]' AS limits, level,
 	'the file was upgraded; end this program and start the new version' AS tokens,
 	at, idle, expires, hour, used, events, pulled FROM buckets_v5;
+`, `
+-- A process of version 5 that has the file open may go on: it leaves the columns.
+ALTER TABLE buckets_v5 ADD COLUMN peaks TEXT;         -- JSON list of thousandths: for each limit the largest capacity of its window, 0 for the present one, then for each the use that is hidden; NULL if all are 0
+ALTER TABLE buckets_v5 ADD COLUMN left_limits TEXT;   -- JSON list of limits that have left and are remembered; NULL for none
+ALTER TABLE buckets_v5 ADD COLUMN left_levels TEXT;   -- JSON list of five numbers for each: thousandths, their time, start, peak and hidden use of a window
+ALTER TABLE buckets_v5 ADD COLUMN keep INTEGER NOT NULL DEFAULT 0; -- the bucket does not expire before; 0 for none
 `}
 
-// The first schema versions with the column pulled, and with quotas, shadow limits
-// and switches. An older file that is opened read-only lacks them.
-const pulledSince, quotasSince = 4, 5
+// The first schema versions with the column pulled, with quotas, shadow limits and
+// switches, and with the peaks of quotas and limits that have left. An older file that
+// is opened read-only lacks them.
+const pulledSince, quotasSince, peaksSince = 4, 5, 6
 
 // olderNames translates a query for a file from before the tables were renamed.
 func olderNames(query string) string {

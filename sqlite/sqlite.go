@@ -10,8 +10,9 @@
 // process, since every charge reads the file. Only in an outage a process relies on
 // the switches that it read last.
 //
-// A call returns when its context ends. If its commit had started, the error says
-// that the outcome is unknown: the charge is not admitted, but may be stored.
+// A call returns when its context ends. A charge that is stored afterwards is given
+// back by the next commit, also while the store is closed. A change of limits stays,
+// and its error says that the outcome is unknown.
 //
 // The write-ahead log (the file's name with -wal) is copied into the file every
 // 4 MB, or every quarter of the free disk space if that is less, and truncated at
@@ -34,6 +35,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -55,6 +57,7 @@ import (
 const (
 	DefaultBusyTimeout = 5 * time.Second
 	DefaultRetention   = 90 * 24 * time.Hour
+	DefaultMode        = fs.FileMode(0o600)
 )
 
 // Options configures [Open]. A zero field means its default.
@@ -81,6 +84,12 @@ type Options struct {
 	// limiter.ErrConflict. If this user cannot write to the file and no process
 	// has it open, later writes of other processes may not be visible.
 	ReadOnly bool
+	// Mode is the permissions of a file that Open creates; default 0600, since other
+	// users of a shared folder must not read or change limits. Programs of several
+	// users need a common group and 0660. SQLite gives the permissions of the file
+	// to its log, the files that end with -wal and -shm. An existing file keeps its
+	// own. Windows ignores Mode.
+	Mode fs.FileMode
 	// Purged, if not nil, is called while PurgeNamespace runs, with the number of
 	// items removed so far. Calls are never concurrent. The purge waits for each.
 	Purged func(items int)
@@ -93,6 +102,9 @@ func (o *Options) mayCreate() bool { return !o.Existing && !o.ReadOnly }
 func (o *Options) complete() error {
 	if o.Namespace == "" {
 		o.Namespace = "default"
+	}
+	if o.Mode = cmp.Or(o.Mode, DefaultMode); o.Mode&^fs.ModePerm != 0 || o.Mode&0o600 != 0o600 {
+		return &limiter.InvalidError{Field: "mode", Value: fmt.Sprintf("%#o", uint32(o.Mode)), Reason: "must be permissions with which the owner can read and write, such as 0600 or 0660"}
 	}
 	for _, d := range []struct {
 		field    string
@@ -219,6 +231,9 @@ func (f *file) dsn(params ...string) string {
 
 func (f *file) open(ctx context.Context) error {
 	if !f.opts.ReadOnly {
+		if err := f.create(); err != nil {
+			return err
+		}
 		w, err := newWriter(ctx, f)
 		if err != nil {
 			return err
@@ -299,6 +314,11 @@ func (f *file) close() error {
 // it. If work returns an error, it must have written nothing, or have called
 // tx.fail.
 func (f *file) write(ctx context.Context, now time.Time, work func(*tx) error) error {
+	return f.send(ctx, newQueuedWrite(now.UnixMilli(), work))
+}
+
+// send queues a write and waits for it.
+func (f *file) send(ctx context.Context, q *queuedWrite) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -308,7 +328,7 @@ func (f *file) write(ctx context.Context, now time.Time, work func(*tx) error) e
 	if f.writer == nil {
 		return fmt.Errorf("sqlite: %s was opened read-only: %w", f.path, limiter.ErrConflict)
 	}
-	return f.explain(ctx, f.writer.do(ctx, now.UnixMilli(), work))
+	return f.explain(ctx, f.writer.do(ctx, q))
 }
 
 // writeValue calls f.write for work that returns a value. The value is zero after

@@ -125,7 +125,7 @@ func (w *writer) commit() {
 		return
 	}
 	w.count(batch, err)
-	finish(batch, err)
+	w.waiting = append(finish(batch, err), w.waiting...)
 	w.maintain(batch, now)
 }
 
@@ -167,6 +167,7 @@ func (w *writer) run(batch []*queuedWrite) error {
 			continue
 		}
 		q.err = q.work(t)
+		q.ran = true
 		if t.failed != nil {
 			break
 		}

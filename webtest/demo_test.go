@@ -43,6 +43,7 @@ func TestDemo(t *testing.T) {
 	b.choose("API key", "key-charlie")
 	b.press("Send")
 	b.await("a streamed answer with its tokens", `() => / = \d+ tokens/.test(all("[data-state=admitted]")[0]?.innerText ?? "")`)
+	b.await("its bucket", `() => all(".tried [data-entity=key-charlie][data-resource=gpt-4]").length === 1`)
 	b.press("Resume")
 	b.await("running traffic", `() => Boolean(control("button", "Pause"))`)
 	b.resize(360, 740)

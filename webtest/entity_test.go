@@ -116,7 +116,7 @@ func TestResource(t *testing.T) {
 	b.await("the resources", `() => heading() === "Resources"`)
 	b.click("the resource", `() => all("main a").find((e) => e.textContent === "gpt-4")`)
 	b.await("the resource", `() => heading() === "gpt-4"`)
-	b.await("its total", `() => /870\s*\/\s*1.2K/.test(document.querySelector("main").innerText.replace(/\s+/g, " "))`)
+	b.await("its total", `() => /870\s*\/\s*1.2k/.test(document.querySelector("main").innerText.replace(/\s+/g, " "))`)
 	b.await("the ten that use most", `() => all("[data-resource]").map((e) => e.dataset.entity).join("") === "lkjihgfedc"`)
 	b.await("the defaults", `() => document.querySelector("main").innerText.includes("rpm 1 / 1000 d, capacity 100")`)
 }

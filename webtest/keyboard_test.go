@@ -64,11 +64,19 @@ func TestKeyboard(t *testing.T) {
 	}
 	want := []string{
 		"Skip to the content", "zae-limiter", "Overview", "Resources", "Explain", "What if",
-		"Search by ID or name", "By name", "Tightest first", "Collapse all",
+		"Search by ID or name", "Tightest first", "By name",
 	}
 	if diff := cmp.Diff(want, names[:len(names)-1]); diff != "" {
 		t.Fatalf("the order of Tab (-want +got)\n%s", diff)
 	}
+
+	b.do("back to the order by name", chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(chromedp.ModifierShift)))
+	b.keys(kb.Enter)
+	b.await("the tree", `() => Boolean(control("button", "Collapse all"))`)
+	if f := b.tabTo(); f.Name != "Collapse all" {
+		t.Errorf("after the order, Tab goes to %+v", f)
+	}
+	b.tabTo()
 
 	// In the tree, arrows move and fold.
 	at := func(row string) {

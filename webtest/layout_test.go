@@ -8,7 +8,7 @@ import (
 // views lists the fragments of all views of the page, on the sample.
 var views = []struct{ name, fragment string }{
 	{"overview", "#/"},
-	{"tightest", "#/?order=tightest"},
+	{"tree", "#/?order=name"},
 	{"entity", "#/entity?id=key-acme-batch"},
 	{"parent", "#/entity?id=org-acme"},
 	{"resources", "#/resource"},
@@ -19,7 +19,7 @@ var views = []struct{ name, fragment string }{
 }
 
 // settled reports whether a view has loaded what it asked for.
-const settled = `() => heading() !== "" && all(".loading").length === 0 && pill() === "Live" && all(".rows, .card, .tiles, form, .note").length > 0`
+const settled = `() => heading() !== "" && all(".loading").length === 0 && pill() === "Live" && all(".rows, .card, form, .note").length > 0`
 
 func TestWidths(t *testing.T) {
 	t.Parallel()

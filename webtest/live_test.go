@@ -23,8 +23,8 @@ func TestLiveChange(t *testing.T) {
 	if !eval[bool](b, `() => fetch("api/overview?order=name").then(() => false, () => true)`) {
 		t.Fatal("the list can still be loaded")
 	}
-	quick := 0
-	for left := 89; left > 84; left-- {
+	quick := false // a busy machine may be late, but not always
+	for left := 89; left > 84 || left > 50 && !quick; left-- {
 		acquire := command(t.Context(), t, "acquire", "--store", s.URL(), "key-1", "gpt-4", "rpm=1")
 		if out, err := acquire.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -33,11 +33,9 @@ func TestLiveChange(t *testing.T) {
 		b.await("the acquire on the page", `(text) => limit("key-1", "gpt-4", "rpm").amount === text`, fmt.Sprintf("%d / 100", left))
 		took := time.Since(begun)
 		t.Logf("shown after %v", took)
-		if took < time.Second {
-			quick++
-		}
+		quick = quick || took < time.Second
 	}
-	if quick == 0 { // a busy machine may be late, but not always
+	if !quick {
 		t.Error("no change was on the page within a second")
 	}
 }
@@ -45,12 +43,23 @@ func TestLiveChange(t *testing.T) {
 // TestRowsComeAndGo creates and deletes buckets while the page is open.
 func TestRowsComeAndGo(t *testing.T) {
 	t.Parallel()
+	for _, order := range []string{"tightest", "name"} {
+		t.Run(order, func(t *testing.T) {
+			t.Parallel()
+			rowsComeAndGo(t, "#/?order="+order)
+		})
+	}
+}
+
+func rowsComeAndGo(t *testing.T, view string) {
+	t.Helper()
 	s := newStore(t)
 	s.limits("", "", fixed("rpm", 100))
 	s.use("old", "gpt-4", requestsOnly(10))
 	s.use("kept", "gpt-4", requestsOnly(10))
 	b := newTab(t)
 	b.visit(dashboard(t, s))
+	b.view(view)
 	b.await("the rows", `() => Boolean(row("old", "gpt-4") && row("kept", "gpt-4"))`)
 	s.use("new", "gpt-4", requestsOnly(10))
 	b.await("the new row", `() => Boolean(row("new", "gpt-4"))`)

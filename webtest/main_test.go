@@ -20,7 +20,7 @@ import (
 )
 
 // startTimeout bounds the build of the program and the start of the browser.
-const startTimeout = 5 * time.Minute
+const startTimeout = 20 * time.Minute
 
 // rig holds what all tests share: the program, the browser, and the script of
 // axe-core. Each test opens a session of the browser and starts a process of its

@@ -94,7 +94,7 @@ func TestNames(t *testing.T) {
 		texts          []string
 	}{
 		{"overview", "#/", append(hostile, longID, strings.Repeat("r", 64), strings.Repeat("l", 64))},
-		{"tightest", "#/?order=tightest", append(hostile, longID)},
+		{"tree", "#/?order=name", append(hostile, longID, strings.Repeat("r", 64), strings.Repeat("l", 64))},
 		{"resource", "#/resource?name=gpt-4", append(hostile, longID)},
 		{"children", "#/entity?id=" + longID, append(hostile, longID)},
 		{"explain", "#/explain?entity=" + longID + "&resource=" + strings.Repeat("r", 64) + "&consume=" + strings.Repeat("l", 64) + "%3A5", []string{longID, strings.Repeat("l", 64)}},
@@ -143,8 +143,8 @@ func TestForeignIDs(t *testing.T) {
 		b.shows(name)
 	}
 	b.inert()
-	b.press("Tightest")
-	b.await("the tightest", `(n) => all("[data-resource]").length === n`, len(hostile))
+	b.press("By name")
+	b.await("the tree", `(n) => all("[data-resource]").length === n && all("[aria-expanded]").length === n`, len(hostile))
 	b.inert()
 	for _, name := range hostile {
 		b.view("#/entity?" + query("id", name))

@@ -41,7 +41,7 @@ func TestBars(t *testing.T) {
 		{"used-079", "yellow", "79 %", 79},
 		{"used-080", "red", "80 %", 80},
 		{"used-100", "red", "100 %", 100},
-		{"used-130", "debt", "100 %", 100},
+		{"used-130", "debt", "130 %", 100},
 	} {
 		b.await("the bar of "+want.entity, `(e, share) => limit(e, "gpt-4", "rpm")?.share === share`, want.entity, want.share)
 		got := eval[gauge](b, `(e) => limit(e, "gpt-4", "rpm")`, want.entity)
@@ -82,7 +82,7 @@ func TestLargeNumbers(t *testing.T) {
 			got["spoken"] = g.Spoken
 		}
 	}
-	want := map[string]string{"tpm": "1.23M / 2M", "rpm": "9.99K / 10K", "spoken": "38 % used, low use, 1,234,567 of 2,000,000 available"}
+	want := map[string]string{"tpm": "1.23M / 2M", "rpm": "9.99k / 10k", "spoken": "38 % missing, most is left, 1,234,567 of 2,000,000 available"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -100,6 +100,7 @@ func TestTree(t *testing.T) {
 	s.use("solo", "gpt-4", limiter.Tokens("rpm", 1))
 	b := newTab(t)
 	b.visit(dashboard(t, s))
+	b.view("#/?order=name")
 	b.await("the last row", `() => Boolean(row("solo", "gpt-4"))`)
 	lines := eval[[]string](b, `() => all("[role=treegrid] [data-key]").map((e) => e.getAttribute("aria-level") + " " + (e.dataset.resource ?? e.querySelector("a").textContent))`)
 	want := []string{"1 Acme Corporation", "2 Team of Acme", "3 claude", "3 gpt-4", "3 First key", "4 claude", "4 gpt-4", "1 solo", "2 gpt-4"}
@@ -122,6 +123,14 @@ func TestSearchAsYouType(t *testing.T) {
 	}
 	b := newTab(t)
 	b.visit(dashboard(t, s))
+	for _, order := range []string{"Tightest first", "By name"} {
+		b.press(order)
+		b.searchAsYouType()
+	}
+}
+
+func (b *tab) searchAsYouType() {
+	b.t.Helper()
 	shown := `(...ids) => { const found = all("[data-resource]").map((e) => e.dataset.entity); return found.join() === ids.join() }`
 	b.await("all rows", shown, "key-1", "key-2", "other")
 	b.fill("Search", "KEY")
@@ -143,10 +152,16 @@ func TestTightestFirst(t *testing.T) {
 	}
 	b := newTab(t)
 	b.visit(dashboard(t, s))
-	b.press("Tightest")
-	b.await("the tightest first", `() => all("[data-resource]").map((e) => e.dataset.entity).join() === "c,b,d,a"`)
+	const shown = `(ids, at) => all("[data-resource]").map((e) => e.dataset.entity).join() === ids && (location.hash || "#/") === at`
+	b.await("the tightest first", shown, "c,b,d,a", "#/")
 	b.await("the number of scanned buckets", `() => /4 scanned|of 4\b/.test(all("[role=status]").map((e) => e.textContent).join(" "))`)
 	b.keep("overview-tightest")
+	b.press("By name")
+	b.await("the order by name", shown, "a,b,c,d", "#/?order=name")
+	b.press("Tightest")
+	b.await("the tightest first", shown, "c,b,d,a", "#/")
+	s.use("a", "gpt-4", requestsOnly(900))
+	b.await("a new order", shown, "a,c,b,d", "#/")
 }
 
 // TestCircle shows entities whose parents form a circle, as a faulty writer could
@@ -162,6 +177,7 @@ func TestCircle(t *testing.T) {
 	s.exec(`UPDATE entities SET parent = CASE id WHEN 'a' THEN 'b' WHEN 'b' THEN 'a' ELSE 'c' END`)
 	b := newTab(t)
 	b.visit(dashboard(t, s))
+	b.view("#/?order=name")
 	for _, id := range []string{"a", "b", "c"} {
 		b.await("the row of "+id, `(id) => Boolean(row(id, "gpt-4"))`, id)
 	}

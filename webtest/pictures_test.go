@@ -67,6 +67,7 @@ func TestDemoPicture(t *testing.T) {
 	b.press("Send")
 	b.await("an answer", `() => Boolean(control("button:enabled", "Send")) && all("[data-state=admitted]").length === 1`)
 	b.await("busy rows", `() => Boolean(row("key-alice", "gpt-4")) && all("[data-level=yellow], [data-level=red]").length > 0`)
+	b.await("the tightest first", `() => all(".rows .bucket")[0]?.querySelector("[data-level=yellow], [data-level=red]") != null`)
 	b.picture("dashboard-demo", 900)
 }
 

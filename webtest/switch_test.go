@@ -90,7 +90,7 @@ func TestQuotasAndShadowLimits(t *testing.T) {
 	}
 	b := newTab(t)
 	b.visit(dashboard(t, s, "--write"))
-	b.await("the quota", `() => limit("key-1", "gpt-4", "tokens")?.amount === "700 / 1K" && row("key-1", "gpt-4").innerText.includes("1K / year")`)
+	b.await("the quota", `() => limit("key-1", "gpt-4", "tokens")?.amount === "700 / 1k" && row("key-1", "gpt-4").innerText.includes("1k / year")`)
 	b.await("the end of its window", `() => /window ends \d{4}-/.test(limit("key-1", "gpt-4", "tokens").spoken)`)
 	b.await("the shadow limit", `() => limit("key-1", "gpt-4", "rpm").spoken.includes("shadow limit") && row("key-1", "gpt-4").innerText.includes("◌ rpm")`)
 	b.view("#/entity?id=key-1")
@@ -101,7 +101,7 @@ func TestQuotasAndShadowLimits(t *testing.T) {
 	b.axe("the form with a quota")
 	b.enter("the capacity of tokens", `() => all("input[name=capacity]")[1]`, "2000")
 	b.press("Preview")
-	b.note("tokens 2K / year Europe/Berlin")
+	b.note("tokens 2k / year Europe/Berlin")
 	b.press("Set limits as")
 	b.note("Set limits: done.")
 	got, err := s.lim.Limits(t.Context(), "key-1", "gpt-4")

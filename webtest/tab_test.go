@@ -20,8 +20,8 @@ import (
 
 const (
 	// patience bounds the wait for a condition on a page. Only a failing test
-	// waits that long.
-	patience = 30 * time.Second
+	// waits that long, and a busy machine may need some of it.
+	patience = 2 * time.Minute
 	// pollEvery separates two looks at a page.
 	pollEvery = 20 * time.Millisecond
 	// endMark is the last line on the console of every tab.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -144,6 +145,16 @@ func untilRefused(t *testing.T, addr, key string) (admitted int, refusal answer)
 	return 0, answer{}
 }
 
+// seconds returns how long a refused client has to wait.
+func seconds(t *testing.T, refusal answer) int {
+	t.Helper()
+	n, err := strconv.Atoi(refusal.retryAfter)
+	if err != nil {
+		t.Fatalf("%v: %+v", err, refusal)
+	}
+	return n
+}
+
 // TestAsANewUser follows the README.
 func TestAsANewUser(t *testing.T) {
 	program, store := build(t), "sqlite:"+filepath.Join(t.TempDir(), "limits.db")
@@ -152,7 +163,7 @@ func TestAsANewUser(t *testing.T) {
 	}
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Api-Key") == "downloads" {
-			_, _ = io.WriteString(w, strings.Repeat("x", 1500))
+			_, _ = io.WriteString(w, strings.Repeat("x", 6000))
 		}
 	}))
 	defer upstream.Close()
@@ -176,6 +187,14 @@ func TestAsANewUser(t *testing.T) {
 	admitted, refusal = untilRefused(t, envoy.Addr("front"), "downloads")
 	if admitted < 1 || admitted >= 20 || !strings.Contains(refusal.body, `"violated-policies":["bytes"]`) {
 		t.Errorf("%d downloads, then %+v", admitted, refusal)
+	}
+	// A refusal costs nothing. If its body were charged, each poll would have to wait longer than the one before.
+	first := seconds(t, refusal)
+	for range 10 {
+		_, refusal = untilRefused(t, envoy.Addr("front"), "downloads")
+	}
+	if last := seconds(t, refusal); last > first {
+		t.Errorf("refused ten times more, a client has to wait %d s in place of %d s", last, first)
 	}
 	for name, key := range map[string]string{"not UTF-8": "k\xff\xfey", "long": strings.Repeat("k", 50_000)} { // Envoy would admit all if the call failed
 		if admitted, refusal = untilRefused(t, envoy.Addr("front"), key); admitted < 20 || !strings.Contains(refusal.body, `"violated-policies":["rpm"]`) {

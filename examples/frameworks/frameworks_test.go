@@ -155,7 +155,7 @@ func refused(t *testing.T, server *httptest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "21" || resp.Header.Get("Content-Type") != "application/problem+json" {
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "20" || resp.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("%s, %v, %s", resp.Status, resp.Header, text)
 	}
 }

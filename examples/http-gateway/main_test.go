@@ -101,7 +101,7 @@ func TestAsANewUser(t *testing.T) {
 	if resp := get(t, url, "key-2"); resp.StatusCode != http.StatusOK {
 		t.Errorf("another key: %s", resp.Status)
 	}
-	if resp := get(t, url, ""); resp.StatusCode != http.StatusBadRequest {
+	if resp := get(t, url, ""); resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("no key: %s", resp.Status)
 	}
 }

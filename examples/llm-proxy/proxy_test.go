@@ -59,11 +59,19 @@ type rig struct {
 // set before.
 func start(t *testing.T, limits ...string) *rig {
 	t.Helper()
+	return startWith(t, nil, limits...)
+}
+
+// startWith runs the proxy with more flags.
+func startWith(t *testing.T, flags []string, limits ...string) *rig {
+	t.Helper()
 	r := &rig{upstream: newUpstream(t), store: filepath.Join(t.TempDir(), "limits.db")}
 	r.run(t, append([]string{"system", "set-defaults"}, limits...)...)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	command := exec.CommandContext(ctx, program, "proxy", "--upstream", r.URL, "--listen", "127.0.0.1:0", "--store", "sqlite:"+r.store, "--mapping", "keys.yaml",
-		"--charge", "requests=rpm", "--charge", "total=tpm", "--charge", "input=itpm", "--charge", "output=otpm", "--charge", "cached=ctpm")
+	command := exec.CommandContext(ctx, program, append([]string{
+		"proxy", "--upstream", r.URL, "--listen", "127.0.0.1:0", "--store", "sqlite:" + r.store, "--mapping", "keys.yaml",
+		"--charge", "requests=rpm", "--charge", "total=tpm", "--charge", "input=itpm", "--charge", "output=otpm", "--charge", "cached=ctpm",
+	}, flags...)...)
 	talk, err := command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -101,12 +109,16 @@ func (r *rig) run(t *testing.T, args ...string) {
 	}
 }
 
-func (r *rig) openai() openai.Client {
-	return openai.NewClient(openaioption.WithBaseURL(r.url+"/v1"), openaioption.WithAPIKey("test-alice"), openaioption.WithMaxRetries(0))
+func (r *rig) openai() openai.Client { return r.openaiWith("test-alice") }
+
+func (r *rig) openaiWith(key string) openai.Client {
+	return openai.NewClient(openaioption.WithBaseURL(r.url+"/v1"), openaioption.WithAPIKey(key), openaioption.WithMaxRetries(0))
 }
 
-func (r *rig) anthropic() anthropic.Client {
-	return anthropic.NewClient(anthropicoption.WithBaseURL(r.url), anthropicoption.WithAPIKey("test-alice"), anthropicoption.WithMaxRetries(0))
+func (r *rig) anthropic() anthropic.Client { return r.anthropicWith("test-alice") }
+
+func (r *rig) anthropicWith(key string) anthropic.Client {
+	return anthropic.NewClient(anthropicoption.WithBaseURL(r.url), anthropicoption.WithAPIKey(key), anthropicoption.WithMaxRetries(0))
 }
 
 func chatParams() openai.ChatCompletionNewParams {

@@ -21,6 +21,7 @@ type upstream struct {
 	mu     sync.Mutex
 	served map[string]sums
 	gate   *sync.WaitGroup // streams wait until all have arrived; nil for none
+	begun  chan bool       // receives each call that has arrived; nil for none
 }
 
 func newUpstream(t *testing.T) *upstream {
@@ -31,6 +32,13 @@ func newUpstream(t *testing.T) *upstream {
 	mux.HandleFunc("POST /v1/responses", u.responses)
 	mux.HandleFunc("POST /v1/embeddings", u.embeddings)
 	mux.HandleFunc("POST /v1/messages", u.messages)
+	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Anthropic-Version") != "" {
+			send(w, false, `{"data":[{"type":"model","id":"claude-sonnet"}],"has_more":false}`)
+			return
+		}
+		send(w, false, `{"object":"list","data":[{"id":"gpt-4o","object":"model"}]}`)
+	})
 	u.Server = httptest.NewServer(mux)
 	t.Cleanup(u.Close)
 	return u
@@ -55,6 +63,9 @@ func (u *upstream) begin(r *http.Request) (c call, use sums) {
 	u.served[c.Model] = sums{all.Requests + 1, all.Input + use.Input, all.Output + use.Output, all.Cached + use.Cached}
 	gate := u.gate
 	u.mu.Unlock()
+	if u.begun != nil {
+		u.begun <- true
+	}
 	if gate != nil {
 		gate.Done()
 		gate.Wait()

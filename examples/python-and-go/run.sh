@@ -1,6 +1,6 @@
 #!/bin/sh
 # Lets a Go program and a Python program take turns on one table of DynamoDB.
-# PYTHON names an interpreter that has zae-limiter 0.10.
+# PYTHON names an interpreter that has zae-limiter 0.10.0, exactly that release.
 set -eu
 cd "$(dirname "$0")"
 go run . -table "${TABLE:=shared}"

@@ -1,4 +1,4 @@
-"""Charges the same table as main.go does in Go. It needs zae-limiter 0.10 (pip install zae-limiter==0.10.0)."""
+"""Charges the same table as main.go does in Go. It needs exactly zae-limiter 0.10.0 (pip install zae-limiter==0.10.0)."""
 
 import sys
 

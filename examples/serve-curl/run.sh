@@ -6,7 +6,17 @@ set -eu
 address=${ADDRESS:-127.0.0.1:9235}
 folder=$(mktemp -d)
 store=sqlite:$folder/limits.db
-trap 'kill "$server" 2>/dev/null || true; wait; rm -r "$folder"' EXIT
+server=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; wait; rm -r "$folder"' EXIT
+
+# Another program that listens there would answer in place of the server.
+busy() {
+  echo "serve-curl: something listens on $address already; choose a free port, as in ADDRESS=127.0.0.1:9236 $0" >&2
+  exit 1
+}
+free=0
+curl -sS -o "$folder/probe" --max-time 2 "http://$address/readyz" 2>/dev/null || free=$?
+[ "$free" -eq 7 ] || busy # 7: curl could not connect
 
 # The limits, and the server. A client acquires with the token.
 zae-limiter resource set-defaults gpt-4 -l rpm:3 -l tpm:1000 --store "$store"
@@ -16,6 +26,7 @@ zae-limiter serve --store "$store" --listen "$address" --tokens "$folder/tokens.
 server=$!
 tries=0
 until curl -fsS -o "$folder/ready" "http://$address/readyz" 2>/dev/null; do
+  kill -0 "$server" 2>/dev/null || { echo "serve-curl: the server did not start on $address" >&2; exit 1; }
   tries=$((tries + 1))
   [ "$tries" -lt 300 ] || exit 1
   sleep 0.1

@@ -3,6 +3,8 @@ package servecurl
 import (
 	"context"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,8 +15,9 @@ import (
 	"time"
 )
 
-// TestAsANewUser runs the script with the real program and the real curl.
-func TestAsANewUser(t *testing.T) {
+// scriptAt returns the script with the real program, on an address.
+func scriptAt(t *testing.T, address string) *exec.Cmd {
+	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("the example is a shell script")
 	}
@@ -25,10 +28,28 @@ func TestAsANewUser(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
+	t.Cleanup(cancel)
 	script := exec.CommandContext(ctx, "./run.sh")
-	script.Env = append(os.Environ(), "ADDRESS="+freeAddress(t), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-	out, err := script.Output()
+	script.Env = append(os.Environ(), "ADDRESS="+address, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return script
+}
+
+// TestBusyPort checks that the script notices another server on its port, even one
+// that is ready.
+func TestBusyPort(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer other.Close()
+	var talk strings.Builder
+	script := scriptAt(t, other.Listener.Addr().String())
+	script.Stderr = &talk
+	if out, err := script.Output(); err == nil || len(out) > 0 || !strings.Contains(talk.String(), "something listens on "+other.Listener.Addr().String()+" already") {
+		t.Errorf("%v\n%s\n%s", err, out, &talk)
+	}
+}
+
+// TestAsANewUser runs the script with the real program and the real curl.
+func TestAsANewUser(t *testing.T) {
+	out, err := scriptAt(t, freeAddress(t)).Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -12,6 +12,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -138,7 +139,7 @@ func (g *gateway) spendAll(ctx context.Context) error {
 
 // call sends one prompt, and returns what it cost or why it was refused.
 func (g *gateway) call(ctx context.Context, key, model, prompt string) (result string, err error) {
-	body := fmt.Appendf(nil, `{"model":%q,"max_tokens":%d,"messages":[{"role":"user","content":%q}]}`, model, longest[prompt], prompt)
+	body := fmt.Appendf(nil, bodies[prompt], model)
 	req, err := llm.ParseRequest(llm.Chat, body, nil)
 	if err != nil {
 		return "", err
@@ -155,6 +156,9 @@ func (g *gateway) call(ctx context.Context, key, model, prompt string) (result s
 		return "", err
 	}
 	defer func() { _ = lease.Rollback(ctx) }() // does nothing after Commit
+	if most := lease.MaxOutput(); most > 0 {   // the request sets no maximum, so the budget holds only with this one
+		body = slices.Concat(llm.ApplyEdits(body, req.MaxOutputEdits(most, "")...)...)
+	}
 	if err := forward(ctx, g.url, body, lease); err != nil {
 		return "", err
 	}

@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// OrNull returns a pointer to s, or nil for "".
-func OrNull(s string) *string {
-	if s == "" {
+// OrNull returns a pointer to v, or nil for its zero value.
+func OrNull[T comparable](v T) *T {
+	var zero T
+	if v == zero {
 		return nil
 	}
-	return &s
+	return &v
 }
 
 // TimeOrNull returns a pointer to t in UTC, or nil for the zero time.

@@ -24,7 +24,8 @@ type Tokens struct {
 	Source   string      `json:"source" doc:"level at which the limit is stored: entity, entity_default, resource or system; override if a request or a program carried it"`
 	Kind
 	Bounds
-	Disabled *Switch `json:"disabled,omitempty" doc:"level that is off and refuses its calls; absent if none is"`
+	Dollars  *TokensDollars `json:"dollars,omitempty" doc:"tokens, capacity and refill_amount of a limit of money in dollars; absent for other limits"`
+	Disabled *Switch        `json:"disabled,omitempty" doc:"level that is off and refuses its calls; absent if none is"`
 }
 
 // BucketLimit is one limit of a bucket.
@@ -40,7 +41,7 @@ type BucketLimit struct {
 func NewTokens(b BucketLimit) Tokens {
 	l := NewLimit(b.Limit)
 	left := strings.ReplaceAll(tty.Thousandths(b.Tokens), ",", "")
-	return Tokens{b.Resource, l.Name, json.Number(left), l.Capacity, l.Refill, l.Seconds, b.Source, l.Kind, NewBounds(b.Status), SwitchOrNull(b.Off)}
+	return Tokens{b.Resource, l.Name, json.Number(left), l.Capacity, l.Refill, l.Seconds, b.Source, l.Kind, NewBounds(b.Status), newTokensDollars(b.Limit, b.Tokens), SwitchOrNull(b.Off)}
 }
 
 // ReadBuckets iterates over the limits of an entity's buckets, of one resource or

@@ -19,7 +19,7 @@ type Level struct {
 	Level    string  `json:"level" doc:"entity, entity_default, resource or system"`
 	Entity   *string `json:"entity_id" doc:"entity of the level"`
 	Resource *string `json:"resource" doc:"resource of the level"`
-	Limits   []Limit `json:"limits" doc:"stored limits, each with name, capacity, refill_amount, refill_period_seconds, and window, zone and shadow if it has them"`
+	Limits   []Limit `json:"limits" doc:"stored limits, each with name, capacity, refill_amount, refill_period_seconds, and window, zone, shadow and dollars if it has them"`
 	InForce  bool    `json:"in_force" doc:"whether these limits apply"`
 	Disabled *Switch `json:"disabled,omitempty" doc:"reason and since, if the level is off and refuses the request; absent if not"`
 }

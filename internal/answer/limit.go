@@ -14,6 +14,7 @@ type Limit struct {
 	Refill   int64  `json:"refill_amount" doc:"tokens refilled every period; 0 for a quota"`
 	Seconds  int64  `json:"refill_period_seconds" doc:"length of the period; 0 for a quota"`
 	Kind
+	Dollars *LimitDollars `json:"dollars,omitempty" doc:"capacity and refill_amount of a limit of money in dollars; absent for other limits"`
 }
 
 // Kind holds the fields of a limit that is not a plain rate.
@@ -27,7 +28,7 @@ func newKind(l limiter.Limit) Kind { return Kind{l.Window.String(), l.Zone, l.Is
 
 // NewLimit returns a limit as JSON.
 func NewLimit(l limiter.Limit) Limit {
-	return Limit{l.Name, l.Capacity, l.Refill, int64(l.Period / time.Second), newKind(l)}
+	return Limit{l.Name, l.Capacity, l.Refill, int64(l.Period / time.Second), newKind(l), NewLimitDollars(l)}
 }
 
 // NewLimits returns limits as JSON.
@@ -41,7 +42,7 @@ func NewLimits(all []limiter.Limit) []Limit {
 
 // System holds the defaults of the system as JSON.
 type System struct {
-	Limits        []Limit `json:"limits" doc:"limits, each with name, capacity, refill_amount, refill_period_seconds, and window, zone and shadow if it has them"`
+	Limits        []Limit `json:"limits" doc:"limits, each with name, capacity, refill_amount, refill_period_seconds, and window, zone, shadow and dollars if it has them"`
 	OnUnavailable *string `json:"on_unavailable" doc:"block or allow when the store is unavailable"`
 	Disabled      *Switch `json:"disabled,omitempty" doc:"reason and since, if everything is off; absent if not"`
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
 // Status is one limit of one bucket as JSON.
@@ -19,7 +20,7 @@ type Status struct {
 	Refill     int64   `json:"refill_amount" doc:"tokens refilled every period; 0 for a quota"`
 	Seconds    int64   `json:"refill_period_seconds" doc:"length of the period; 0 for a quota"`
 	Available  int64   `json:"available" doc:"whole tokens left; negative is debt"`
-	Used       int64   `json:"used" doc:"tokens of the capacity that are in use"`
+	Missing    int64   `json:"missing" doc:"tokens that the bucket lacks until it is full, debt included"`
 	Debt       int64   `json:"debt" doc:"tokens taken beyond the capacity"`
 	Requested  int64   `json:"requested" doc:"requested tokens"`
 	Exceeded   bool    `json:"exceeded" doc:"whether the limit does not cover the request"`
@@ -28,7 +29,10 @@ type Status struct {
 	FullAfter  float64 `json:"full_after_seconds" doc:"time until the bucket is full, if nothing more is taken"`
 	Kind
 	Bounds
-	WouldRefuse bool `json:"would_refuse,omitempty" doc:"whether a shadow limit does not cover the request; absent if not"`
+	WouldRefuse bool           `json:"would_refuse,omitempty" doc:"whether a shadow limit does not cover the request; absent if not"`
+	Used        *int64         `json:"used,omitempty" doc:"tokens used since used_since, less those given back, as the usage counters say; in a status, and absent if none were counted"`
+	UsedSince   *time.Time     `json:"used_since,omitempty" doc:"start of the quota's window, for a rate start of the hour, day or month in UTC that is at least its period; absent without used"`
+	Dollars     *StatusDollars `json:"dollars,omitempty" doc:"the tokens of a limit of money in dollars: capacity, refill_amount, available, missing, debt, requested and used; absent for other limits"`
 }
 
 // Bounds holds the bounds of a quota's window.
@@ -42,21 +46,27 @@ func NewBounds(s limiter.Status) Bounds {
 	return Bounds{TimeOrNull(s.WindowStart), TimeOrNull(s.WindowEnd)}
 }
 
-// NewStatus returns a status as JSON.
-func NewStatus(s limiter.Status) Status {
+// NewStatus returns a status as JSON, without what was used.
+func NewStatus(s limiter.Status) Status { return NewUsedStatus(s, Used{}) }
+
+// NewUsedStatus returns a status as JSON.
+func NewUsedStatus(s limiter.Status, used Used) Status {
 	limit := NewLimit(s.Limit)
+	tokens, since := usedOrNull(used)
 	return Status{
 		s.Entity, s.Resource, limit.Name, s.Source, limit.Capacity, limit.Refill, limit.Seconds,
-		s.Available, Used(s), Debt(s), s.Requested, s.Exceeded, s.NeverFits, retryAfter(s.RetryAfter, s.NeverFits), Seconds(s.FullAfter),
-		newKind(s.Limit), NewBounds(s), s.WouldRefuse,
+		s.Available, Missing(s), Debt(s), s.Requested, s.Exceeded, s.NeverFits, retryAfter(s.RetryAfter, s.NeverFits), Seconds(s.FullAfter),
+		newKind(s.Limit), NewBounds(s), s.WouldRefuse, tokens, since, newStatusDollars(s, used),
 	}
 }
 
-// NewStatuses returns statuses as JSON.
-func NewStatuses(all []limiter.Status) []Status {
+// NewStatuses returns statuses as JSON. What was used may be nil.
+func NewStatuses(all []limiter.Status, used []Used) []Status {
 	objects := make([]Status, len(all))
 	for i, s := range all {
-		objects[i] = NewStatus(s)
+		if objects[i] = NewStatus(s); used != nil {
+			objects[i] = NewUsedStatus(s, used[i])
+		}
 	}
 	return objects
 }
@@ -64,8 +74,8 @@ func NewStatuses(all []limiter.Status) []Status {
 // Debt returns the tokens taken beyond the capacity.
 func Debt(s limiter.Status) int64 { return max(0, -s.Available) }
 
-// Used returns the tokens of the capacity that are in use.
-func Used(s limiter.Status) int64 { return s.Limit.Capacity - max(0, s.Available) }
+// Missing returns the tokens that a bucket lacks until it is full, debt included.
+func Missing(s limiter.Status) int64 { return max(0, bucket.Sub(s.Limit.Capacity, s.Available)) }
 
 // retryAfter returns the wait before a retry in seconds, 0 if the request never
 // fits.
@@ -86,9 +96,10 @@ type Owner struct {
 }
 
 // NewOwner returns the status of an entity as JSON. The record e is empty if the
-// entity has none, and off holds the levels that refuse its calls.
-func NewOwner(id string, e limiter.Entity, statuses []limiter.Status, off ...limiter.Switch) Owner {
-	return Owner{id, OrNull(e.Parent), e.Cascade, NewStatuses(statuses), NewSwitches(off)}
+// entity has none, and off holds the levels that refuse its calls. What was used
+// may be nil.
+func NewOwner(id string, e limiter.Entity, statuses []limiter.Status, used []Used, off ...limiter.Switch) Owner {
+	return Owner{id, OrNull(e.Parent), e.Cascade, NewStatuses(statuses, used), NewSwitches(off)}
 }
 
 // ReadStatuses returns the record of an entity, which is empty if there is none,

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -10,14 +11,15 @@ import (
 
 // Usage is a snapshot as JSON.
 type Usage struct {
-	Entity      string           `json:"entity_id" doc:"entity that used the tokens"`
-	Resource    string           `json:"resource" doc:"resource that was used"`
-	Window      string           `json:"window" doc:"hourly, daily or monthly"`
-	Start       time.Time        `json:"window_start" doc:"first second of the window"`
-	End         time.Time        `json:"window_end" doc:"last second of the window"`
-	Counters    map[string]int64 `json:"counters" doc:"tokens by limit, less those given back"`
-	Events      int64            `json:"total_events" doc:"number of changes of the bucket"`
-	WouldRefuse map[string]int64 `json:"would_refuse,omitempty" doc:"calls that shadow limits would have refused, by limit; absent if there were none"`
+	Entity      string                 `json:"entity_id" doc:"entity that used the tokens"`
+	Resource    string                 `json:"resource" doc:"resource that was used"`
+	Window      string                 `json:"window" doc:"hourly, daily or monthly"`
+	Start       time.Time              `json:"window_start" doc:"first second of the window"`
+	End         time.Time              `json:"window_end" doc:"last second of the window"`
+	Counters    map[string]int64       `json:"counters" doc:"tokens by limit, less those given back"`
+	Events      int64                  `json:"total_events" doc:"number of changes of the bucket"`
+	WouldRefuse map[string]int64       `json:"would_refuse,omitempty" doc:"calls that shadow limits would have refused, by limit; absent if there were none"`
+	Dollars     map[string]json.Number `json:"dollars,omitempty" doc:"counters of money in dollars, by limit; absent if there are none"`
 }
 
 // NewUsage returns a snapshot as JSON.
@@ -26,29 +28,30 @@ func NewUsage(s limiter.UsageSnapshot) Usage {
 	if counters == nil {
 		counters = map[string]int64{}
 	}
-	return Usage{s.Entity, s.Resource, string(s.Window), s.Start.UTC(), s.End.UTC(), counters, s.Events, s.WouldRefuse}
+	return Usage{s.Entity, s.Resource, string(s.Window), s.Start.UTC(), s.End.UTC(), counters, s.Events, s.WouldRefuse, dollarsOf(counters)}
 }
 
 // Total is a summary of usage as JSON.
 type Total struct {
-	Entity      *string            `json:"entity_id" doc:"entity of the query"`
-	Resource    *string            `json:"resource" doc:"resource of the query"`
-	Window      string             `json:"window" doc:"length of the windows: hourly, daily or monthly"`
-	Windows     int                `json:"window_count" doc:"number of distinct windows"`
-	Snapshots   int                `json:"snapshot_count" doc:"number of snapshots: one for each window, entity and resource"`
-	Total       map[string]int64   `json:"total" doc:"tokens by limit; a cascading call counts once"`
-	Cascaded    map[string]int64   `json:"cascaded" doc:"tokens by limit that parents were charged for their children, not part of the total; empty in the summary of an entity"`
-	Average     map[string]float64 `json:"average" doc:"average by limit, over the windows that have the limit"`
-	First       *time.Time         `json:"min_window_start" doc:"start of the earliest window"`
-	Last        *time.Time         `json:"max_window_start" doc:"start of the latest window"`
-	WouldRefuse map[string]int64   `json:"would_refuse,omitempty" doc:"calls that shadow limits would have refused, by limit; a cascading call counts once at most; absent if there were none"`
+	Entity      *string                `json:"entity_id" doc:"entity of the query"`
+	Resource    *string                `json:"resource" doc:"resource of the query"`
+	Window      string                 `json:"window" doc:"length of the windows: hourly, daily or monthly"`
+	Windows     int                    `json:"window_count" doc:"number of distinct windows"`
+	Snapshots   int                    `json:"snapshot_count" doc:"number of snapshots: one for each window, entity and resource"`
+	Total       map[string]int64       `json:"total" doc:"tokens by limit; a cascading call counts once"`
+	Cascaded    map[string]int64       `json:"cascaded" doc:"tokens by limit that parents were charged for their children, not part of the total; empty in the summary of an entity"`
+	Average     map[string]float64     `json:"average" doc:"average by limit, over the windows that have the limit"`
+	First       *time.Time             `json:"min_window_start" doc:"start of the earliest window"`
+	Last        *time.Time             `json:"max_window_start" doc:"start of the latest window"`
+	WouldRefuse map[string]int64       `json:"would_refuse,omitempty" doc:"calls that shadow limits would have refused, by limit; a cascading call counts once at most; absent if there were none"`
+	Dollars     map[string]json.Number `json:"dollars,omitempty" doc:"total of money in dollars, by limit; absent if there is none"`
 }
 
 // NewTotal returns the summary of a query as JSON.
 func NewTotal(q limiter.UsageQuery, sum limiter.UsageSummary) Total {
 	return Total{
 		OrNull(q.Entity), OrNull(q.Resource), string(q.Window),
-		sum.Windows, sum.Snapshots, sum.Total, sum.Cascaded, sum.Average, TimeOrNull(sum.First), TimeOrNull(sum.Last), sum.WouldRefuse,
+		sum.Windows, sum.Snapshots, sum.Total, sum.Cascaded, sum.Average, TimeOrNull(sum.First), TimeOrNull(sum.Last), sum.WouldRefuse, dollarsOf(sum.Total),
 	}
 }
 

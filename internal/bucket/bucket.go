@@ -32,6 +32,9 @@ const MaxTokens = math.MaxInt64 / Milli
 type Rate struct {
 	Capacity, Amount, Period int64
 	Window                   *calendar.Window
+	// Peak is the largest capacity that was in force in the window of the tokens. It
+	// matters if it is above Capacity: the first boundary then adds it instead.
+	Peak int64
 }
 
 // RateOf returns the rate of a limit of capacity whole tokens that gains refill
@@ -92,6 +95,19 @@ func Wait(deficit int64, r Rate) Millis {
 	}
 	q, _ := mul(uint64(deficit), uint64(r.Period)).div(uint64(r.Amount))
 	return Millis{q.add(1)}
+}
+
+// Seconds returns a wait of [Wait], in milliseconds, in whole seconds rounded up. If
+// the wait is a whole number of seconds, it leaves out the millisecond that Wait
+// adds: a refill after exactly that time covers the deficit.
+func Seconds(wait int64, r Rate) int64 {
+	const second = 1000
+	if exact := wait - 1; exact >= 0 && exact%second == 0 && r.Amount > 0 && r.Period > 0 {
+		if _, rest := mul(uint64(exact), uint64(r.Amount)).div(uint64(r.Period)); rest == 0 {
+			return exact / second
+		}
+	}
+	return wait/second + min(1, wait%second)
 }
 
 // FillTime returns how long an empty bucket takes to fill, rounded up to whole

@@ -18,9 +18,6 @@ type Ledger struct {
 	// Between events the refill of every window grows by the same amount, so
 	// one number represents all windows. It is math.MaxInt64 if none is open.
 	room int64
-	// excess is what was spent above the capacity of a quota that was lowered in
-	// its window.
-	excess int64
 }
 
 // NewLedger returns a ledger without events.
@@ -68,12 +65,6 @@ func (l *Ledger) Give(at, amount int64) {
 	l.room = Add(l.room, amount)
 }
 
-// Repay records a give-back of what was taken under a higher capacity of a quota.
-func (l *Ledger) Repay(at, amount int64) {
-	l.open(at)
-	l.room, l.excess = Repay(l.room, l.excess, amount)
-}
-
 // Change sets the rate that applies from at on. A higher capacity does not fill
 // the bucket, except that the tokens of a quota move with its capacity. Another
 // window leaves the tokens and belongs to the time of the change: a step that was
@@ -81,21 +72,19 @@ func (l *Ledger) Repay(at, amount int64) {
 // or the limit is new or was reset, and earlier windows no longer count.
 func (l *Ledger) Change(at int64, r Rate, full bool) {
 	old := l.rate
-	l.rate = r
 	switch {
 	case full:
-		l.room, l.excess = math.MaxInt64, 0
+		l.room = math.MaxInt64
 	case old.Window != nil && old.Window != r.Window:
-		l.room = min(l.room, old.Capacity)
-		if l.room, l.excess = Rewind(l.room, l.excess, old.Capacity, r.Capacity); r.Window == nil {
-			l.excess = 0
-		}
+		l.room = min(l.room, old.Capacity, r.Capacity)
 	default:
-		l.advance(at, old)
+		l.advance(at)
 		if r.Window != nil && old.Window == r.Window {
-			l.room, l.excess = Resize(l.room, l.excess, old.Capacity, r.Capacity)
+			l.room = Add(l.room, Sub(r.Capacity, old.Capacity))
+			r.Peak = max(l.rate.Peak, old.Capacity)
 		}
 	}
+	l.rate = r
 	if l.at = max(l.at, at); r.Window != nil && (full || old.Window != r.Window) {
 		l.at = at // a quota belongs to the window of the caller's time
 	}
@@ -104,23 +93,20 @@ func (l *Ledger) Change(at int64, r Rate, full bool) {
 // Full reports whether every window open at a time allows the capacity. A bucket
 // that is full has such a ledger.
 func (l *Ledger) Full(at int64) bool {
-	if l.excess > 0 && l.rate.Window != nil && l.rate.Window.Count(l.at, at) == 0 {
-		return false // a new bucket would have none
-	}
 	return Advance(l.room, l.at, at, l.rate) >= l.rate.Capacity
 }
 
 // open advances to the time of an event and opens the window that starts with
 // it. A new window allows at most the capacity.
 func (l *Ledger) open(at int64) {
-	l.advance(at, l.rate)
+	l.advance(at)
 	l.at = max(l.at, at)
 }
 
-// advance refills room up to a time. A boundary ends the excess.
-func (l *Ledger) advance(at int64, r Rate) {
-	if r.Window != nil && l.excess > 0 && r.Window.Count(l.at, at) > 0 {
-		l.excess = 0
+// advance refills room up to a time. A boundary ends the peak of a window.
+func (l *Ledger) advance(at int64) {
+	l.room = Advance(l.room, l.at, at, l.rate)
+	if l.rate.Peak != 0 && l.rate.Window.Count(l.at, at) > 0 {
+		l.rate.Peak = 0
 	}
-	l.room = Advance(l.room, l.at, at, r)
 }

@@ -12,17 +12,19 @@ import (
 // quotaBucket is a quota that stores the start of its window, as stores do.
 type quotaBucket struct {
 	capacity, tokens, start int64
-	excess                  int64 // spent in the window above a capacity that was lowered
+	peak                    int64 // the largest capacity of the window, if it was lowered
 	window                  *calendar.Window
 }
 
 // step takes the steps that are due at now.
 func (b *quotaBucket) step(now int64) {
-	if b.window.Count(b.start, now) > 0 {
-		b.excess = 0
-	}
-	for n := b.window.Count(b.start, now); n > 0 && b.tokens < b.capacity; n-- {
-		b.tokens = min(b.capacity, b.tokens+b.capacity)
+	for n := b.window.Count(b.start, now); n > 0; n-- {
+		used := b.capacity - b.tokens
+		carried := max(0, used-max(b.peak, b.capacity))
+		b.tokens, b.peak = b.capacity-carried, 0
+		if carried == 0 {
+			break
+		}
 	}
 	b.start = max(b.start, b.window.Start(now))
 }
@@ -95,23 +97,17 @@ func (b *quotaBucket) enter(e quotaEvent, l *bucket.Ledger, next *calendar.Windo
 		b.step(e.at)
 		before := b.capacity
 		b.capacity = e.amount + 1
-		if b.capacity >= before {
-			paid := min(b.excess, b.capacity-before)
-			b.tokens, b.excess = b.tokens+b.capacity-before-paid, b.excess-paid
-		} else if lack := before - b.capacity - max(b.tokens, 0); lack > 0 {
-			b.tokens, b.excess = min(b.tokens, 0), b.excess+lack
-		} else {
-			b.tokens -= before - b.capacity
-		}
+		b.tokens += b.capacity - before
+		b.peak = max(b.peak, before)
 		l.Change(e.at, b.rate(), false)
 		return 0, 0
 	case "reset":
-		b.tokens, b.excess, b.start = b.capacity, 0, b.window.Start(e.at) // also back
+		b.tokens, b.peak, b.start = b.capacity, 0, b.window.Start(e.at) // also back
 		l.Change(e.at, b.rate(), true)
 		return 0, 0
 	case "rewindow":
 		if b.window != next {
-			b.window, b.start = next, next.Start(e.at)
+			b.window, b.start, b.peak = next, next.Start(e.at), 0
 			l.Change(e.at, b.rate(), false)
 		}
 		return 0, 0
@@ -222,21 +218,39 @@ func TestLedgerFindsAWindowThatCountsTwice(t *testing.T) {
 	}
 }
 
-func TestResize(t *testing.T) {
-	for _, c := range []struct{ tokens, excess, before, after, want, left int64 }{
-		{20, 0, 50, 100, 70, 0},
-		{-20, 0, 50, 100, 30, 0},
-		{90, 0, 100, 40, 30, 0},
-		{20, 0, 100, 40, 0, 40},
-		{0, 40, 40, 30, 0, 50},
-		{0, 40, 40, 100, 20, 0}, // as before it was lowered
-		{0, 40, 40, 60, 0, 20},
-		{-7, 0, 100, 40, -7, 60},
-		{-7, 60, 40, 100, -7, 0},
-		{5, 3, 9, 9, 5, 3},
+// A capacity that goes down and up leaves what was used. Only what was used above
+// the largest capacity of a window is carried into the next one.
+func TestLedgerCarriesWhatIsAboveThePeak(t *testing.T) {
+	day, err := calendar.Load(calendar.Day, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rate := func(n int64) bucket.Rate { return bucket.Rate{Capacity: n, Window: day} }
+	const next = 24 * 3600 * 1000
+	for _, c := range []struct {
+		name             string
+		taken, given     int64
+		capacities       []int64
+		left, afterwards int64
+	}{
+		{"lowered below its use", 100, 0, []int64{50}, -50, 50},
+		{"down and up", 90, 0, []int64{50, 70, 100}, 10, 100},
+		{"raised", 30, 0, []int64{150}, 120, 150},
+		{"given back", 100, 40, []int64{50}, -10, 50},
+		{"debt", 130, 0, []int64{50}, -80, 20},
+		{"debt of a raised quota", 130, 0, []int64{120}, -10, 110},
 	} {
-		if got, left := bucket.Resize(c.tokens, c.excess, c.before, c.after); got != c.want || left != c.left {
-			t.Errorf("Resize(%d, %d, %d, %d) = %d, %d, want %d, %d", c.tokens, c.excess, c.before, c.after, got, left, c.want, c.left)
+		l := bucket.NewLedger(rate(100))
+		l.Take(0, c.taken)
+		for _, n := range c.capacities {
+			l.Change(0, rate(n), false)
+		}
+		l.Give(0, c.given)
+		if got := -l.Admit(0, 0); got != c.left {
+			t.Errorf("%s: %d left, want %d", c.name, got, c.left)
+		}
+		if got := -l.Admit(next, 0); got != c.afterwards {
+			t.Errorf("%s: %d left in the next window, want %d", c.name, got, c.afterwards)
 		}
 	}
 }

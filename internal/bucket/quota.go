@@ -6,10 +6,19 @@ import "math"
 // the window nothing accrues, and at each boundary the balance gains the whole
 // capacity. The time of a quota matters only as far as the window that contains
 // it, so that callers may pass the start of the window instead.
+//
+// What is used of a window is the capacity less the tokens. A change of capacity
+// moves the tokens by the difference, so that the use stays. A boundary carries over
+// what was used above the largest capacity of the window, its peak: it adds the peak.
 
 // accruedSteps returns what the boundaries in (from, to] add.
 func (r Rate) accruedSteps(from, to int64) uint128 {
-	return mul(uint64(r.Window.Count(from, to)), uint64(max(r.Capacity, 0)))
+	n := r.Window.Count(from, to)
+	if n == 0 {
+		return uint128{}
+	}
+	capacity := max(r.Capacity, 0)
+	return mul(uint64(n), uint64(capacity)).add(uint64(max(r.Peak, capacity) - capacity))
 }
 
 // WaitAt returns how long a bucket that is refilled up to a time needs to cover
@@ -19,7 +28,7 @@ func WaitAt(deficit, at int64, r Rate) Millis {
 	if r.Window == nil || deficit <= 0 {
 		return Wait(deficit, r)
 	}
-	end := r.Window.After(at, steps(deficit, r.Capacity))
+	end := r.Window.After(at, r.steps(deficit))
 	if end == math.MaxInt64 {
 		return Millis{uint128{lo: math.MaxInt64}}
 	}
@@ -34,46 +43,20 @@ func FullAt(tokens, at int64, r Rate) int64 {
 	case missing <= 0:
 		return at
 	case r.Window != nil:
-		return r.Window.After(at, steps(missing, r.Capacity))
+		return r.Window.After(at, r.steps(missing))
 	}
 	r.Capacity = missing
 	return Add(at, FillTime(r))
 }
 
-// steps returns how many steps of a capacity cover a deficit, which is positive.
-func steps(deficit, capacity int64) int64 {
-	if capacity <= 0 {
+// steps returns how many boundaries cover a deficit, which is positive.
+func (r Rate) steps(deficit int64) int64 {
+	if deficit <= r.Peak {
+		return 1
+	}
+	if r.Capacity <= 0 {
 		return math.MaxInt64
 	}
-	return (deficit-1)/capacity + 1
-}
-
-// Resize returns the tokens of a quota whose capacity changes in the same window:
-// they move by the difference, but a lower capacity does not take them below zero.
-// The part of the difference that it cannot take, because it was spent, is the
-// excess. A higher capacity gives nothing for the excess, since capacities that go
-// down and up would mint tokens.
-func Resize(tokens, excess, before, after int64) (int64, int64) {
-	if after < before {
-		moved := Sub(tokens, Sub(before, after))
-		kept := max(moved, min(tokens, 0))
-		return kept, Add(excess, Sub(kept, moved))
-	}
-	gained := Sub(after, before)
-	return Add(tokens, max(0, Sub(gained, excess))), max(0, Sub(excess, gained))
-}
-
-// Rewind returns the tokens of a quota whose windows change, and perhaps its capacity:
-// it keeps them, up to the capacity. As for Resize, the excess is the part of a lower
-// capacity that does not lower the tokens. A higher one gives nothing.
-func Rewind(tokens, excess, before, after int64) (int64, int64) {
-	kept := min(tokens, after)
-	return kept, max(0, Sub(Add(excess, Sub(before, after)), Sub(tokens, kept)))
-}
-
-// Repay returns the tokens and the excess of a quota after a give-back of what was
-// taken under a higher capacity. It pays debt first, then the excess.
-func Repay(tokens, excess, amount int64) (int64, int64) {
-	paid := min(excess, max(0, Add(amount, min(tokens, 0))))
-	return Add(tokens, Sub(amount, paid)), Sub(excess, paid)
+	deficit -= max(r.Peak, r.Capacity) - r.Capacity
+	return (deficit-1)/r.Capacity + 1
 }

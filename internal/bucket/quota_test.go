@@ -13,7 +13,7 @@ func TestQuotaWaitsForTheBoundaryThatCovers(t *testing.T) {
 	s := newSource(t, 51)
 	all := windows(t)
 	for range 20_000 {
-		r := bucket.Rate{Capacity: 1 + s.Int64N(100_000), Window: all[s.IntN(len(all))]}
+		r := bucket.Rate{Capacity: 1 + s.Int64N(100_000), Window: all[s.IntN(len(all))], Peak: s.Int64N(200_000)}
 		at := s.Int64N(4e12)
 		tokens := r.Capacity - s.Int64N(4*r.Capacity)
 		need := min(r.Capacity, tokens+1+s.Int64N(r.Capacity-tokens+1))
@@ -58,7 +58,7 @@ func TestQuotaTelescopes(t *testing.T) {
 func TestQuotaOfExtremes(t *testing.T) {
 	for _, w := range windows(t) {
 		for _, capacity := range []int64{0, 1, math.MaxInt64} {
-			r := bucket.Rate{Capacity: capacity, Window: w}
+			r := bucket.Rate{Capacity: capacity, Window: w, Peak: capacity / 2 * 3}
 			for _, tokens := range extremes {
 				for _, at := range extremes {
 					if got := bucket.Advance(tokens, at, math.MaxInt64, r); got > capacity || got < min(tokens, capacity) {

@@ -70,12 +70,13 @@ func newTraffic(t *testing.T, table string, clients int) *traffic {
 	t.Helper()
 	all := &traffic{T: t}
 	for range clients {
-		repo, err := dynamo.Connect(t.Context(), table, nil)
+		// A charge without an answer is sent again, and may be paid twice.
+		repo, err := dynamo.Connect(t.Context(), table, &dynamo.Options{Timeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = repo.Close() })
-		lim, err := limiter.New(repo, nil)
+		lim, err := limiter.New(repo, &limiter.Options{SettleTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

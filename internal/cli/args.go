@@ -2,12 +2,12 @@ package cli
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // argument is a positional argument: its name in the usage line, and a function
@@ -79,11 +79,18 @@ func parseAmounts(words []string, least int64) (limiter.Amounts, error) {
 
 func parseAmount(word string, least int64) (limit string, n int64, err error) {
 	limit, digits, ok := strings.Cut(word, "=")
-	if n, err = strconv.ParseInt(digits, 10, 64); !ok || err != nil || n < least {
-		return "", 0, usagef("invalid amount %q: must be LIMIT=TOKENS with a whole number, %d or more, such as tpm=500", clip(word), least)
+	if !ok {
+		return "", 0, usagef("invalid amount %q: must be LIMIT=TOKENS, such as tpm=500, tpm=10k or 'spend=$0.25'", clip(word))
 	}
 	if err := limiter.PerMinute(limit, 1).Validate(); err != nil {
 		return "", 0, usagef("%v", err)
+	}
+	n, why := figure.Parse(limit, digits)
+	if why == "" && n < least {
+		why = fmt.Sprintf("must be %d or more", least)
+	}
+	if why != "" {
+		return "", 0, usagef("invalid amount %q: %s %s", clip(word), limit, why)
 	}
 	return limit, n, nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,7 +38,7 @@ func newAuditList(conn *connection) *cobra.Command {
 		Long: `List the changes of an entity, of the defaults of a resource or of the defaults
 of the system, newest first. Without a filter, list the latest changes of the
 namespace; a DynamoDB table with more than 100,000 events needs a filter. The
-details of an event are shown with --json.`,
+details say what was set: limits, amounts, reasons. --json has them as stored.`,
 		Example: `  zae-limiter audit list
   zae-limiter audit list --entity-id key-abc
   zae-limiter audit list --resource gpt-4
@@ -62,24 +63,55 @@ var auditColumns = []column{
 	{title: "timestamp", whole: true}, {title: "action", whole: true}, {title: "principal"}, {title: "resource"}, {title: "event id", whole: true, spare: true}, {title: "entity"}, {title: "details", extra: true},
 }
 
-// auditDetails returns the cell of what a reset, a top-up or a switch was about.
+// auditDetails returns the cell of what was changed: words in a table, and in a line
+// the forms that flags have.
 func auditDetails(e limiter.AuditEvent) cell {
-	var parts []string
-	for _, key := range []string{"reason", "id"} {
-		if s, ok := e.Details[key].(string); ok {
-			parts = append(parts, s)
+	var parts detailWords
+	for _, d := range []struct{ key, prefix string }{{"name", "name "}, {"parent_id", "parent "}, {"reason", ""}, {"id", ""}, {"on_unavailable", "on_unavailable "}} {
+		if s, ok := e.Details[d.key].(string); ok && s != "" && (d.key != "name" || s != e.Entity) {
+			parts.add(text(d.prefix + s))
 		}
+	}
+	if cascade, _ := e.Details["cascade"].(bool); cascade {
+		parts.add(text("cascade"))
+	}
+	metadata, _ := e.Details["metadata"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(metadata)) {
+		parts.add(text(fmt.Sprint(name, "=", metadata[name])))
+	}
+	limits, _ := e.Details["limits"].([]any)
+	for _, limit := range limits {
+		parts.add(limitDetail(limit))
 	}
 	amounts, _ := e.Details["amounts"].(map[string]any)
 	for _, limit := range slices.Sorted(maps.Keys(amounts)) {
-		parts = append(parts, fmt.Sprint(limit, "=", amounts[limit]))
+		n, _ := amounts[limit].(int64)
+		of := amount(limit, n)
+		parts.add(cell{display: limit + "=" + of.display, plain: limit + "=" + of.plain})
 	}
-	if names, ok := e.Details["limits"].([]any); ok && e.Action == "bucket_reset" {
-		for _, name := range names {
-			parts = append(parts, fmt.Sprint(name))
+	return parts.join()
+}
+
+// limitDetail returns the cell of a limit of an event: its name, or all of it.
+func limitDetail(detail any) cell {
+	if stored, ok := detail.(map[string]any); ok {
+		var l limiter.Limit
+		if encoded, err := json.Marshal(stored); err == nil && json.Unmarshal(encoded, &l) == nil {
+			return cell{display: limitText(l), plain: limitWord(l)}
 		}
 	}
-	return text(strings.Join(parts, " "))
+	return text(fmt.Sprint(detail))
+}
+
+// detailWords collects the parts of a cell.
+type detailWords struct{ shown, plain []string }
+
+func (w *detailWords) add(c cell) {
+	w.shown, w.plain = append(w.shown, c.display), append(w.plain, c.plain)
+}
+
+func (w *detailWords) join() cell {
+	return cell{display: text(strings.Join(w.shown, ", ")).display, plain: text(strings.Join(w.plain, ", ")).plain}
 }
 
 func runAuditList(ctx context.Context, o auditOptions) error {
@@ -87,8 +119,12 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 	if err != nil {
 		return err
 	}
+	columns := slices.Clone(auditColumns)
+	if subject != "" { // which every row would repeat
+		columns[slices.IndexFunc(columns, func(c column) bool { return c.title == "entity" })].spare = true
+	}
 	list := listing[limiter.AuditEvent]{
-		auditColumns,
+		columns,
 		func(e limiter.AuditEvent) []cell {
 			return []cell{moment(e.At), text(e.Action), text(e.Principal), text(e.Resource), text(e.ID), text(e.Entity), auditDetails(e)}
 		},

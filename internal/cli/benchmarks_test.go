@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -50,6 +52,66 @@ func TestBenchmarksPage(t *testing.T) {
 	}
 }
 
+// TestBenchmarksAreRecent requires that the figures are not more than one release
+// older than the packages. It needs no history: the page names the newest release
+// at the time, as make report read it from the changelog.
+func TestBenchmarksAreRecent(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(docsFolder, "benchmarks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changelog, err := os.ReadFile(filepath.Join(docsFolder, "..", "CHANGELOG.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why := outdated(string(page), string(changelog)); why != "" {
+		t.Errorf("docs/benchmarks.md: %s; run make report", why)
+	}
+}
+
+var (
+	releaseRow     = regexp.MustCompile(`(?m)^\| release \| (?:before the first|after (\S+)) \|$`)
+	releaseHeading = regexp.MustCompile(`(?m)^## \[(\d[^]]*)\]`)
+)
+
+// outdated returns why the figures of a page are too old for a changelog, or "".
+func outdated(page, changelog string) string {
+	row := releaseRow.FindStringSubmatch(page)
+	if row == nil {
+		return "it names no release"
+	}
+	releases := releaseHeading.FindAllStringSubmatch(changelog, -1) // newest first
+	behind := len(releases)
+	if row[1] != "" {
+		behind = slices.IndexFunc(releases, func(heading []string) bool { return heading[1] == row[1] })
+	}
+	switch {
+	case behind < 0:
+		return "the changelog does not list release " + row[1]
+	case behind > 1:
+		return fmt.Sprintf("it is %d releases old", behind)
+	}
+	return ""
+}
+
+func TestOutdated(t *testing.T) {
+	const three = "## [Unreleased]\n\n## [1.2.0] - 2027-01-01\n\n## [1.1.0]\n\n## [1.0.0]\n"
+	for _, test := range []struct{ page, changelog, want string }{
+		{"| release | before the first |", "## [Unreleased]\n", ""},
+		{"| release | before the first |", "## [Unreleased]\n## [0.1.0]\n", ""},
+		{"| release | before the first |", "## [Unreleased]\n## [0.2.0]\n## [0.1.0]\n", "it is 2 releases old"},
+		{"| release | after 1.2.0 |", three, ""},
+		{"| release | after 1.1.0 |", three, ""},
+		{"| release | after 1.0.0 |", three, "it is 2 releases old"},
+		{"| release | after 0.9.0 |", three, "the changelog does not list release 0.9.0"},
+		{"| commit | x |", three, "it names no release"},
+	} {
+		if got := outdated(test.page, test.changelog); got != test.want {
+			t.Errorf("%s: %q, want %q", test.page, got, test.want)
+		}
+	}
+}
+
 // checkCommit requires that a commit is part of the history, if there is one.
 func checkCommit(t *testing.T, commit string) {
 	t.Helper()
@@ -66,7 +128,7 @@ func checkCommit(t *testing.T, commit string) {
 // checkCommand requires that a command of the program and its flags exist.
 func checkCommand(t *testing.T, args []string) {
 	t.Helper()
-	root := newRoot(newConsole(nil, io.Discard, io.Discard))
+	root := newProgram(newConsole(nil, io.Discard, io.Discard))
 	cmd, rest, err := root.Find(args)
 	if err != nil || cmd == root {
 		t.Errorf("zae-limiter %s: no such command (%v)", strings.Join(args, " "), err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // cell is a value to print: for a table, and for a tab-separated line.
@@ -30,10 +31,20 @@ func text(s string) cell {
 
 func number(n int64) cell { return cell{display: tty.Number(n), plain: strconv.FormatInt(n, 10)} }
 
-// tokens returns the cell of a number of thousandths of a token.
-func tokens(n int64) cell {
+// amount returns the cell of a number of tokens of a limit: dollars in a table for
+// a limit of money, millionths in a line.
+func amount(limit string, n int64) cell {
+	return cell{display: tty.Amount(limit, n), plain: strconv.FormatInt(n, 10)}
+}
+
+// tokens returns the cell of a number of thousandths of a token of a limit.
+func tokens(limit string, n int64) cell {
 	shown := tty.Thousandths(n)
-	return cell{display: shown, plain: strings.ReplaceAll(shown, ",", "")}
+	plain := strings.ReplaceAll(shown, ",", "")
+	if figure.IsMoney(limit) {
+		shown = tty.Amount(limit, n/1000)
+	}
+	return cell{display: shown, plain: plain}
 }
 
 // decimal returns the cell of a fraction, with two digits in a table.

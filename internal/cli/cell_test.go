@@ -23,8 +23,8 @@ func TestCells(t *testing.T) {
 		{text("a\tb\nc\x1b[31m\\"), `a\tb\nc\x1b[31m\\`, `a\tb\nc\x1b[31m\\`},
 		{text("left\u202eright\u200b"), `left\u202eright\u200b`, `left\u202eright\u200b`},
 		{number(-1234567), "-1,234,567", "-1234567"},
-		{tokens(1_234_500), "1,234.5", "1234.5"},
-		{tokens(-500), "-0.5", "-0.5"},
+		{tokens("tpm", 1_234_500), "1,234.5", "1234.5"},
+		{tokens("tpm", -500), "-0.5", "-0.5"},
 		{decimal(1234.5), "1,234.50", "1234.5"},
 		{decimal(-0.25), "-0.25", "-0.25"},
 		{yesNo(true), "yes", "true"},
@@ -59,7 +59,7 @@ func TestMessagesMoveNoCursor(t *testing.T) {
 	if got, want := errorText(errors.New("namespace \x07 and\nmore")), `namespace \a and; more`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := counters(map[string]int64{"rpm\n": 1}); got.display != `rpm\n=1` || got.plain != `rpm\n=1` {
+	if got := counters(map[string]int64{"rpm\n": 1}, amount); got.display != `rpm\n=1` || got.plain != `rpm\n=1` {
 		t.Errorf("got %q and %q", got.display, got.plain)
 	}
 }

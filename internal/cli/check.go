@@ -24,8 +24,10 @@ func newCheck(c *console) *cobra.Command {
 		Use:   "check",
 		Short: "Check that this program can use a table",
 		Long: `Check that this program can use a table: that it knows the table's version, that
-the table admits the program's version, and that no migration is pending. The
-command only reads. The exit code is 1 if the program cannot use the table.
+the table admits the program's version, that no migration is pending, and that
+no namespace has buckets of Python's zae-limiter 0.10.1 or newer, which admits
+the limits a second time. The command only reads. The exit code is 1 if the
+program cannot use the table.
 
 ` + stackHelp,
 		Example: "  zae-limiter check --name my-app",
@@ -93,6 +95,7 @@ func (s *checkJSON) inspect(ctx context.Context, name string, at hint.Place, opt
 	if at.Endpoint != "" { // an emulator may have no stacks
 		finish, migrate = at.Command("table", "create", name), at.Command("table", "migrate", name)
 	}
+	newer := repo.CheckBuckets(ctx)
 	v, err := repo.Version(ctx)
 	s.Table, s.ClientMin, s.Lambda = answer.OrNull(v.Schema), answer.OrNull(v.ClientMin), answer.OrNull(v.Lambda)
 	switch {
@@ -100,6 +103,10 @@ func (s *checkJSON) inspect(ctx context.Context, name string, at hint.Place, opt
 		s.Result = fmt.Sprintf("table %s has no version record; %s completes a new table, and %s migrates data of releases without version records", name, finish, migrate)
 	case err != nil:
 		return err
+	case is[*limiter.VersionError](newer):
+		s.Result = newer.Error()
+	case newer != nil:
+		return newer
 	case len(pending) > 0:
 		s.Result = "the data of table " + name + " must be migrated first; run " + migrate
 	default:

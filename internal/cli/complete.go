@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,7 +116,8 @@ func (conn *connection) completeResources(cmd *cobra.Command, _ []string, word s
 	})
 }
 
-// completeRequest suggests an entity, then a resource.
+// completeRequest suggests an entity, then a resource, then limits that apply to
+// both and are not named yet.
 func (conn *connection) completeRequest(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:
@@ -123,7 +125,24 @@ func (conn *connection) completeRequest(cmd *cobra.Command, args []string, word 
 	case 1:
 		return conn.completeResources(cmd, args, word)
 	}
-	return nil, cobra.ShellCompDirectiveNoFileComp
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 && dash < len(args) { // of the command to run; the library ends flags with a dash
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	found, _ := conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
+		d, err := lim.Explain(ctx, limiter.Request{Entity: args[0], Resource: args[1]})
+		if err != nil {
+			return each[string](nil)
+		}
+		var limits []string
+		for _, s := range d.Statuses {
+			given := func(arg string) bool { return strings.HasPrefix(arg, s.Limit.Name+"=") }
+			if s.Entity == args[0] && !slices.ContainsFunc(args[2:], given) {
+				limits = append(limits, s.Limit.Name+"=\t"+amount(s.Limit.Name, s.Available).display+" of "+amount(s.Limit.Name, s.Limit.Capacity).display+" left")
+			}
+		}
+		return each(limits)
+	})
+	return found, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeNamespaces suggests the names of active namespaces.
@@ -161,7 +180,8 @@ func newCompletion() *cobra.Command {
 		Use:   "completion SHELL",
 		Short: "Print a shell completion script",
 		Long: `Print a script that makes bash, zsh, fish or powershell complete commands,
-flags, and the names of entities, resources and namespaces.`,
+flags, and the names of entities, resources, limits and namespaces. The script
+of bash needs no other package.`,
 		Example: `  source <(zae-limiter completion bash)
   zae-limiter completion zsh > "${fpath[1]}/_zae-limiter"
   zae-limiter completion fish > ~/.config/fish/completions/zae-limiter.fish`,
@@ -176,7 +196,7 @@ flags, and the names of entities, resources and namespaces.`,
 			out := cmd.OutOrStdout()
 			switch shell {
 			case "bash":
-				return cmd.Root().GenBashCompletionV2(out, true)
+				return printBashCompletion(cmd.Root(), out)
 			case "zsh":
 				return cmd.Root().GenZshCompletion(out)
 			case "fish":

@@ -190,6 +190,18 @@ func (conn *connection) noLimits(entity, resource string) error {
 		entity, resource, conn.suggestion("resource", "set-defaults", resource, "-l", "rpm:100"))
 }
 
+// mend adds to an error of a server the command that its operator needs, if there
+// is one. No command reaches the memory of another process.
+func (conn *connection) mend(err error) error {
+	missing, ok := errors.AsType[*hint.NoLimitsError](err)
+	if s, failed := conn.selectStore(); !ok || failed != nil || s.name == memoryStore {
+		return err
+	}
+	at := *conn
+	at.namespace = cmp.Or(missing.Namespace, conn.namespace)
+	return at.noLimits(missing.Entity, missing.Resource)
+}
+
 // storeFrom parses the URL of a store, which comes from source.
 func storeFrom(source, name string) (store, error) {
 	s, err := parseStore(name)
@@ -225,7 +237,7 @@ func (conn *connection) openStore(ctx context.Context, s store, o openOptions) (
 	if s.name == memoryStore && o.access != accessRead && !conn.temporary {
 		conn.warn("%s loses its data when this command ends", s.name)
 	}
-	o.region, o.endpoint = conn.region, conn.endpoint
+	o.region, o.endpoint, o.timeout = conn.region, conn.endpoint, conn.timeout
 	repo, err := s.open(ctx, o)
 	if is[*limiter.InvalidError](err) { // a name from the command line
 		return nil, usagef("%v", err)

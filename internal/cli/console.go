@@ -26,6 +26,7 @@ type console struct {
 	errStyle    tty.Style // of err
 	now         func() time.Time
 	purgeWait   time.Duration       // of tables; 0 is their default
+	timeout     time.Duration       // of calls to tables; 0 is tableTimeout
 	poll        time.Duration       // of load tests in an account; 0 is their default
 	scenarios   []loadtest.Scenario // of the program, beside those of package loadtest
 	loadOnly    string              // the name of a program that has only the load-testing commands

@@ -1,11 +1,11 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // decisionColumns are the columns of acquire and explain, a row for each limit.
@@ -24,11 +24,11 @@ func decisionListing(c *console, req limiter.Request) listing[limiter.Status] {
 	return listing[limiter.Status]{
 		columns: decisionColumns,
 		row: func(s limiter.Status) []cell {
-			amount, says := number(s.Requested), verdict(c, s)
+			asked, says := amount(s.Limit.Name, s.Requested), verdict(c, s)
 			if !requestsLimit(req, s.Limit.Name) {
-				amount, says = text(""), text("")
+				asked, says = text(""), text("")
 			}
-			row := []cell{text(s.Entity), text(s.Limit.Name), amount, available(c, s), number(s.Limit.Capacity), rate(s.Limit), says, source(s.Source)}
+			row := []cell{text(s.Entity), text(s.Limit.Name), asked, available(c, s), amount(s.Limit.Name, s.Limit.Capacity), rate(s.Limit), says, source(s.Source)}
 			return append(row, kindCells(s)...)
 		},
 	}
@@ -60,7 +60,7 @@ func verdict(c *console, s limiter.Status) cell {
 func requestText(req limiter.Request) string {
 	var words []string
 	for limit, n := range req.Consume.All() {
-		words = append(words, fmt.Sprintf("%s=%d", limit, n))
+		words = append(words, limit+"="+figure.Amount(limit, n))
 	}
 	if words == nil {
 		return req.Resource

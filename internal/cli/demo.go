@@ -39,7 +39,7 @@ refused. The prices are the sample of "zae-limiter prices sample".
 
 On a terminal the demo draws a live table, elsewhere it prints a line for each
 event. It runs in real time: limits refill by the minute, and the clock starts
-with the first call. A bar shows what is left of a capacity. Capacities are
+with the first call. A bar shows what is missing of a capacity. Capacities are
 small, so that some buckets run empty within seconds.
 
 At the end a summary compares what was admitted with what the limits allowed.

@@ -223,5 +223,9 @@ func (o fillOptions) show(ctx context.Context, lim *limiter.RateLimiter) error {
 		return err
 	}
 	own := slices.DeleteFunc(statuses, func(s limiter.Status) bool { return s.Entity != o.entity })
-	return statusListing(o.console, "").print(o.console, o.json, each(own))
+	used, err := answer.ReadUsed(ctx, lim, o.now(), own)
+	if err != nil {
+		return err
+	}
+	return statusListing(o.console, "").print(o.console, o.json, each(statusRows(own, used)))
 }

@@ -38,9 +38,13 @@ tpm:10000/min:within holds 1,000, a tenth, and refills 9,000 per minute;
 tpm:10000/min:within=4000 holds 4,000. A request above the burst never fits.
 
 A quota is NAME:CAPACITY@WINDOW[:ZONE], where WINDOW is hour, day, week, month
-or year: tokens:1000000@month gains 1,000,000 at the start of each month in UTC,
-spend:5000@day:Europe/Berlin gains 5,000 at midnight in Berlin. With :shadow at
-the end, as in rpm:100:shadow, a limit is counted and shown, but never refuses.`
+or year: tokens:1M@month gains 1,000,000 at the start of each month in UTC,
+tokens:50k@day:Europe/Berlin gains 50,000 at midnight in Berlin. With :shadow at
+the end, as in rpm:100:shadow, a limit is counted and shown, but never refuses.
+
+Numbers may end in k, M, G or T: 10k, 1.5M. A limit named spend, or spend_daily
+and so on, counts money: 'spend:$50@month', in quotes for a shell. Without the
+sign, its numbers are millionths of a dollar.`
 
 func newEntitySetLimits(conn *connection) *cobra.Command {
 	o := entityLimitsOptions{connection: conn}
@@ -54,7 +58,8 @@ levels are not combined.
 
 ` + limitHelp,
 		Example: `  zae-limiter entity set-limits key-abc -r gpt-4 -l rpm:50 -l tpm:2000/min:3000
-  zae-limiter entity set-limits key-abc -l rpm:1000/hour`,
+  zae-limiter entity set-limits key-abc -l rpm:1000/hour
+  zae-limiter entity set-limits key-abc -l 'spend:$50@month' -l tokens:10M@month`,
 		Args: arguments(entityArg(&o.id)),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntitySetLimits(cmd.Context(), o) },
 	}
@@ -76,6 +81,7 @@ func runEntitySetLimits(ctx context.Context, o entityLimitsOptions) error {
 		if err := lim.SetLimits(ctx, o.id, resource, o.limits.all...); err != nil {
 			return err
 		}
+		o.warnCents(o.limits.all)
 		o.done("Set %s of %s %s: %s", count(len(o.limits.all), "limit"), ofResource(o.id, resource), o.location(), o.limits.describe())
 		return nil
 	})

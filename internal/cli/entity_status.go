@@ -24,10 +24,14 @@ func newEntityStatus(conn *connection) *cobra.Command {
 		Use:   "status ENTITY",
 		Short: "Show what an entity has used and has left",
 		Long: `Show each limit of an entity's buckets, and each limit of its own that it has
-not used yet: the tokens used and available, the debt, the refill rate and the
-time until the bucket is full. A parent that is charged too is included. With
---resource, also show default limits that are still unused. A warning names
-levels that are disabled and refuse its calls.`,
+not used yet: the tokens available, the capacity, the debt, the refill rate and
+the time until the bucket is full. A parent that is charged too is included.
+With --resource, also show default limits that are still unused. A warning names
+levels that are disabled and refuse its calls.
+
+Used is what the usage counters say: of a quota since the start of its window,
+of a rate since the start of the hour, or of the day or month if its period is
+longer. It is empty if nothing was counted.`,
 		Example:           "  zae-limiter entity status key-abc\n  zae-limiter entity status key-abc -r gpt-4 --json",
 		Args:              arguments(entityArg(&o.id)),
 		ValidArgsFunction: conn.completeEntity,
@@ -60,13 +64,23 @@ func runEntityStatus(ctx context.Context, o entityStatusOptions) error {
 		if err != nil {
 			return err
 		}
-		return o.print(e, statuses, off)
+		used, err := answer.ReadUsed(ctx, lim, o.now(), statuses)
+		if err != nil {
+			return err
+		}
+		nothing := ""
+		if len(statuses) == 0 {
+			if nothing, err = o.nothing(ctx, lim, e); err != nil {
+				return err
+			}
+		}
+		return o.print(e, statuses, used, off, nothing)
 	})
 }
 
-func (o entityStatusOptions) print(e limiter.Entity, statuses []limiter.Status, off []limiter.Switch) error {
+func (o entityStatusOptions) print(e limiter.Entity, statuses []limiter.Status, used []answer.Used, off []limiter.Switch, nothing string) error {
 	if o.json {
-		return o.printJSON(answer.NewOwner(o.id, e, statuses, off...))
+		return o.printJSON(answer.NewOwner(o.id, e, statuses, used, off...))
 	}
 	defer o.warnSwitches(off)
 	defer o.warnZones(statuses)
@@ -79,7 +93,28 @@ func (o entityStatusOptions) print(e limiter.Entity, statuses []limiter.Status, 
 			return err
 		}
 	}
-	return statusListing(o.console, "All limits of "+o.id+" are full: it used nothing lately.").print(o.console, false, each(statuses))
+	return statusListing(o.console, nothing).print(o.console, false, each(statusRows(statuses, used)))
+}
+
+// nothing returns the message for an entity without statuses: it has no buckets,
+// and no limits of its own for a single resource.
+func (o entityStatusOptions) nothing(ctx context.Context, lim *limiter.RateLimiter, e limiter.Entity) (string, error) {
+	if o.resource != "" {
+		return fmt.Sprintf("%s has no bucket for %s %s. %s shows its limits.",
+			o.id, o.resource, o.location(), o.suggestion("explain", o.id, o.resource)), nil
+	}
+
+	stored, err := lim.Limits(ctx, o.id, "")
+	switch {
+	case err != nil:
+		return "", err
+	case len(stored) > 0:
+		return fmt.Sprintf("%s used nothing lately. Its limits for all resources: %s", o.id, (&limitFlags{all: stored}).describe()), nil
+	case !e.CreatedAt.IsZero():
+		return "All limits of " + o.id + " are full: it used nothing lately.", nil
+	}
+	return fmt.Sprintf("Nothing is known of %s %s: it has no record, no limits of its own and no buckets. %s lists the entities.",
+		o.id, o.location(), o.suggestion("entity", "list")), nil
 }
 
 // fullIn returns the cell of the time until a limit is full. It is empty for a quota
@@ -109,31 +144,58 @@ var statusColumns = append([]column{
 	{title: "limit"},
 	{title: "used", right: true},
 	{title: "available", right: true},
+	{title: "capacity", right: true},
 	{title: "debt", right: true, spare: true}, // available is negative then
 	{title: "refill", right: true, spare: true},
 	{title: "full in", right: true},
 	{title: "source", spare: true},
 }, kindColumns...)
 
-func statusListing(c *console, nothing string) listing[limiter.Status] {
-	return listing[limiter.Status]{
+// statusRow is one limit of a bucket, and what was used of it.
+type statusRow struct {
+	limiter.Status
+	used answer.Used
+}
+
+// statusRows returns statuses with what was used, which may be nil.
+func statusRows(statuses []limiter.Status, used []answer.Used) []statusRow {
+	rows := make([]statusRow, len(statuses))
+	for i, s := range statuses {
+		if rows[i].Status = s; used != nil {
+			rows[i].used = used[i]
+		}
+	}
+	return rows
+}
+
+func statusListing(c *console, nothing string) listing[statusRow] {
+	return listing[statusRow]{
 		statusColumns,
-		func(s limiter.Status) []cell {
+		func(r statusRow) []cell {
+			s, limit := r.Status, r.Limit.Name
 			row := []cell{
-				text(s.Entity), text(s.Resource), text(s.Limit.Name), number(answer.Used(s)), available(c, s),
+				text(s.Entity), text(s.Resource), text(limit), r.usedCell(), available(c, s), amount(limit, s.Limit.Capacity),
 				debtCell(c, s), rate(s.Limit), fullIn(s), source(s.Source),
 			}
 			return append(row, kindCells(s)...)
 		},
-		func(s limiter.Status) any { return answer.NewStatus(s) },
+		func(r statusRow) any { return answer.NewUsedStatus(r.Status, r.used) },
 		nothing,
 	}
+}
+
+// usedCell returns the cell of what was used, which is empty if nothing was counted.
+func (r statusRow) usedCell() cell {
+	if r.used.Since.IsZero() {
+		return text("")
+	}
+	return amount(r.Limit.Name, r.used.Tokens)
 }
 
 // available returns the cell of the available tokens: yellow below a quarter of
 // the capacity, red in debt.
 func available(c *console, s limiter.Status) cell {
-	shown := number(s.Available)
+	shown := amount(s.Limit.Name, s.Available)
 	switch {
 	case s.Available < 0:
 		return shown.withColour(c.style.Red)
@@ -147,7 +209,7 @@ func debtCell(c *console, s limiter.Status) cell {
 	if answer.Debt(s) == 0 {
 		return cell{display: none, plain: "0"}
 	}
-	return number(answer.Debt(s)).withColour(c.style.Red)
+	return amount(s.Limit.Name, answer.Debt(s)).withColour(c.style.Red)
 }
 
 // source returns the cell of the level of a limit.

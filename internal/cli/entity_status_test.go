@@ -14,7 +14,7 @@ func printStatuses(t *testing.T, width int, all ...limiter.Status) string {
 	t.Helper()
 	var out bytes.Buffer
 	c := &console{out: &out, err: &out, terminal: true, width: width}
-	if err := statusListing(c, "").print(c, false, each(all)); err != nil {
+	if err := statusListing(c, "").print(c, false, each(statusRows(all, nil))); err != nil {
 		t.Fatal(err)
 	}
 	c.warnZones(all)

@@ -217,7 +217,7 @@ func (o explainOptions) levelListing() listing[levelLimit] {
 			if s.InForce {
 				force = force.withColour(o.style.Green)
 			}
-			return []cell{who, where, text(s.limit.Name), rate(*s.limit), number(s.limit.Capacity), force, mode(*s.limit), off}
+			return []cell{who, where, text(s.limit.Name), rate(*s.limit), amount(s.limit.Name, s.limit.Capacity), force, mode(*s.limit), off}
 		},
 	}
 }

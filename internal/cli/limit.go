@@ -11,6 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // units are the units of a period, largest first.
@@ -20,7 +21,7 @@ var units = []struct {
 }{{"day", 24 * time.Hour}, {"hour", time.Hour}, {"min", time.Minute}, {"sec", time.Second}}
 
 // limitForms shows the usual forms of --limit, which [limiter.ParseLimit] parses.
-const limitForms = `a limit is NAME:RATE[/PERIOD][:BURST], such as rpm:100 or tpm:10000/min:15000, or NAME:CAPACITY@WINDOW, such as tokens:1000000@month; "zae-limiter help entity set-limits" explains all forms`
+const limitForms = `a limit is NAME:RATE[/PERIOD][:BURST], such as rpm:100 or tpm:10k/min:15k, or NAME:CAPACITY@WINDOW, such as tokens:1M@month or 'spend:$50@month'; "zae-limiter help entity set-limits" explains all forms`
 
 // shortReason shortens the reason of [limiter.ParseLimit], which lists all forms,
 // and which advises programs that link no zones to link them.
@@ -33,7 +34,7 @@ func shortReason(reason string) string {
 func limitText(l limiter.Limit) string {
 	text := fmt.Sprintf("%s: %s", l.Name, rate(l).display)
 	if !l.IsQuota() && l.Capacity != l.Refill {
-		text += fmt.Sprintf(" (burst: %s)", tty.Number(l.Capacity))
+		text += fmt.Sprintf(" (burst: %s)", tty.Amount(l.Name, l.Capacity))
 	}
 	if l.IsShadow {
 		text += " (shadow)"
@@ -44,9 +45,9 @@ func limitText(l limiter.Limit) string {
 // rate returns the cell of a limit's rate, "10,000/min", or of its quota,
 // "1,000@day:Europe/Berlin"; in a line it has the form of --limit.
 func rate(l limiter.Limit) cell {
-	n, per := number(l.Refill), "/"+periodText(l.Period)
+	n, per := amount(l.Name, l.Refill), "/"+figure.Period(l.Period)
 	if l.IsQuota() {
-		n, per = number(l.Capacity), "@"+windowText(l)
+		n, per = amount(l.Name, l.Capacity), "@"+windowText(l)
 	}
 	return cell{display: n.display + per, plain: n.plain + per}
 }
@@ -88,17 +89,14 @@ func mode(l limiter.Limit) cell {
 	return text("")
 }
 
-// periodText returns a period in the largest unit that divides it.
-func periodText(d time.Duration) string {
-	for _, u := range units {
-		switch {
-		case d == u.size:
-			return u.name
-		case d%u.size == 0:
-			return strconv.FormatInt(int64(d/u.size), 10) + u.name
+// warnCents warns of limits of money that are below a cent, which few mean: a
+// number without a dollar sign counts millionths, and a shell replaces $ and digits.
+func (c *console) warnCents(limits []limiter.Limit) {
+	for _, l := range limits {
+		if l.IsMoney() && max(l.Capacity, l.Refill) < figure.Cent {
+			c.warn("%s is below a cent; if you mean dollars, give them with their sign, in quotes for a shell, such as '%s:$50@month'", limitText(l), l.Name)
 		}
 	}
-	return d.String()
 }
 
 // limitFlags collects the values of the repeatable flag --limit.
@@ -131,7 +129,7 @@ func withinText(text string) string {
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf("at most %s in any %s", tty.Number(limit.Refill), periodWords(limit.Period))
+	return fmt.Sprintf("at most %s in any %s", tty.Amount(limit.Name, limit.Refill), periodWords(limit.Period))
 }
 
 // periodWords returns a period in words: "minute", "5 minutes".
@@ -179,7 +177,7 @@ func (l *limitFlags) Set(text string) error {
 var limitColumns = []column{{title: "limit"}, {title: "rate", right: true}, {title: "burst", right: true}, kindColumns[0]}
 
 func limitRow(l limiter.Limit) []cell {
-	return []cell{text(l.Name), rate(l), number(l.Capacity), mode(l)}
+	return []cell{text(l.Name), rate(l), amount(l.Name, l.Capacity), mode(l)}
 }
 
 // limitListing describes how to print stored limits.

@@ -62,7 +62,7 @@ func TestWithinText(t *testing.T) {
 func TestBadLimitsGetShortAnswers(t *testing.T) {
 	for text, want := range map[string]string{
 		"rpm":                     "it has no rate; ",
-		"rpm:0":                   `its rate "0" is not a whole number from 1 to 9223372036854775; `,
+		"rpm:0":                   `its rate "0" is not from 1 to 9223372036854775; `,
 		"rpm:1/week":              `its period "week" is not valid; `,
 		"q:5@fortnight":           `its window "fortnight" is not hour, day, week, month or year; `,
 		"q:5@day:europe/berlin":   `invalid zone "europe/berlin": must be spelled "Europe/Berlin"; `,

@@ -83,6 +83,9 @@ func (o *limitsOptions) loadManifest() (*manifest.Manifest, error) {
 		m.Namespace = o.namespaceName()
 	}
 	o.namespace = m.Namespace
+	for _, level := range m.Levels {
+		o.warnCents(level.Limits)
+	}
 	return m, nil
 }
 

@@ -9,40 +9,68 @@ import (
 	"github.com/zeroae/zae-limiter-go/manifest"
 )
 
+type limitsExportOptions struct {
+	limitsOptions
+	from              string
+	partial, entities bool
+}
+
 func newLimitsExport(conn *connection) *cobra.Command {
-	o := limitsOptions{connection: conn}
+	o := limitsExportOptions{limitsOptions: limitsOptions{connection: conn}}
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Print the stored limits as a manifest",
 		Long: `Print all limits of a namespace as a manifest. Applying that manifest changes no
 limits, but makes them managed. The command only reads.
 
+With --from, read a DynamoDB table that the other commands refuse: one of
+Python's zae-limiter 0.10.1 to 0.17.0. Quotas that start with an hour, a day, a
+week, a month or a year and soft limits become quotas and shadow limits. If a
+manifest cannot express something, the command says what and fails; --partial
+prints the rest. --entities prints the commands that create the entities and
+disable what is disabled, in place of the manifest.
+
 With --json, print the manifest as JSON, which apply also accepts.`,
-		Example: "  zae-limiter limits export > limits.yaml\n  zae-limiter limits export -N tenant-a --json",
-		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runLimitsExport(cmd.Context(), o) },
+		Example: "  zae-limiter limits export > limits.yaml\n  zae-limiter limits export -N tenant-a --json\n" +
+			"  zae-limiter limits export --from dynamodb:old-app --partial > limits.yaml\n" +
+			"  zae-limiter limits export --from dynamodb:old-app --entities > entities.sh",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runLimitsExport(cmd.Context(), o) },
 	}
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	cmd.Flags().StringVar(&o.from, "from", "", "read a table that may belong to a newer release of Python's library: dynamodb:NAME, a `URL` as of --store")
+	cmd.Flags().BoolVar(&o.partial, "partial", false, "with --from, leave out what a manifest cannot express")
+	cmd.Flags().BoolVar(&o.entities, "entities", false, "with --from, print commands that create the entities")
 	return cmd
 }
 
-func runLimitsExport(ctx context.Context, o limitsOptions) error {
+func runLimitsExport(ctx context.Context, o limitsExportOptions) error {
+	if o.from != "" {
+		return runSettingsExport(ctx, o)
+	}
+	if o.partial || o.entities {
+		return usagef("--partial and --entities belong to --from; name a table with --from dynamodb:NAME")
+	}
 	return o.withStore(ctx, accessRead, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
 		m, err := manifest.Export(ctx, repo, o.namespaceName())
 		if err != nil {
 			return err
 		}
-		write := m.YAML
-		if o.json {
-			write = m.JSON
-		}
-		text, err := write()
-		if err != nil {
-			return err
-		}
-		_, err = o.out.Write(text)
-		return err
+		return o.printManifest(m)
 	})
+}
+
+func (o *limitsOptions) printManifest(m *manifest.Manifest) error {
+	write := m.YAML
+	if o.json {
+		write = m.JSON
+	}
+	text, err := write()
+	if err != nil {
+		return err
+	}
+	_, err = o.out.Write(text)
+	return err
 }
 
 func newLimitsSchema(conn *connection) *cobra.Command {

@@ -16,10 +16,18 @@ import (
 
 // changeJSON is a change as JSON.
 type changeJSON struct {
-	Action string      `json:"action" doc:"create, update, delete, or adopt: it is as declared and becomes managed"`
-	Level  string      `json:"level" doc:"system, resource or entity"`
-	Target *string     `json:"target" doc:"a resource, or an entity and a resource with a slash between them; null for the system"`
-	Fields []fieldJSON `json:"fields" doc:"fields that differ; see below"`
+	Action  string      `json:"action" doc:"create, update, delete, or adopt: it is as declared and becomes managed"`
+	Level   string      `json:"level" doc:"system, resource or entity"`
+	Target  *string     `json:"target" doc:"a resource, or an entity and a resource with a slash between them; null for the system"`
+	Changes []lineJSON  `json:"changes" doc:"what differs, in a line for each limit; see below"`
+	Fields  []fieldJSON `json:"fields" doc:"fields that differ; see below"`
+}
+
+// lineJSON is a changed limit as JSON.
+type lineJSON struct {
+	Name   string  `json:"name" doc:"name of a limit, on_unavailable, or state"`
+	Before *string `json:"before" doc:"stored value, such as 100/min, 10000/min:15000 or $50.00@month"`
+	After  *string `json:"after" doc:"declared value"`
 }
 
 // fieldJSON is a changed field as JSON.
@@ -30,19 +38,22 @@ type fieldJSON struct {
 }
 
 func newChangeJSON(c manifest.Change) changeJSON {
-	fields := []fieldJSON{}
+	changes, fields := []lineJSON{}, []fieldJSON{}
+	for _, f := range c.Summary() {
+		changes = append(changes, lineJSON{f.Name, answer.OrNull(f.Before), answer.OrNull(f.After)})
+	}
 	for _, f := range c.Fields() {
 		fields = append(fields, fieldJSON{f.Name, answer.OrNull(f.Before), answer.OrNull(f.After)})
 	}
-	return changeJSON{string(c.Action), manifest.Level(c.Scope), answer.OrNull(manifest.Target(c.Scope)), fields}
+	return changeJSON{string(c.Action), manifest.Level(c.Scope), answer.OrNull(manifest.Target(c.Scope)), changes, fields}
 }
 
-// changeColumns are the columns of changes, a row for each field.
+// changeColumns are the columns of changes, a row for each limit.
 var changeColumns = []column{
-	{title: "action", whole: true}, {title: "level", whole: true}, {title: "target"}, {title: "field"}, {title: "before", right: true}, {title: "after", right: true},
+	{title: "action", whole: true}, {title: "level", whole: true}, {title: "target"}, {title: "limit"}, {title: "before", right: true}, {title: "after", whole: true},
 }
 
-// fieldRow is a field of a change.
+// fieldRow is a line of a change.
 type fieldRow struct {
 	manifest.Change
 	field manifest.Field
@@ -51,7 +62,7 @@ type fieldRow struct {
 
 func fieldRows(changes []manifest.Change) (rows []fieldRow) {
 	for _, c := range changes {
-		fields := c.Fields()
+		fields := c.Summary()
 		if len(fields) == 0 { // an adopted level
 			fields = []manifest.Field{{}}
 		}
@@ -72,10 +83,24 @@ func (o *limitsOptions) cells(r fieldRow) []cell {
 			about[i] = cell{plain: about[i].plain}
 		}
 	}
-	return append(about, text(r.field.Name), text(r.field.Before), text(r.field.After))
+	before, after := changeCell(r.Before, r.field.Name, r.field.Before), changeCell(r.After, r.field.Name, r.field.After)
+	if r.field.Before != "" && r.field.After != "" {
+		after.display = "-> " + after.display
+	}
+	return append(about, text(r.field.Name), before, after)
 }
 
-// printChanges prints a row for each field, or a JSON object for each change.
+// changeCell returns the cell of a value of a level: of a limit with grouped digits
+// in a table.
+func changeCell(level limiter.Config, name, value string) cell {
+	c := text(value)
+	if i := slices.IndexFunc(level.Limits, func(l limiter.Limit) bool { return l.Name == name }); i >= 0 && value != "" {
+		c.display = rateAndBurst(&level.Limits[i]).display
+	}
+	return c
+}
+
+// printChanges prints a row for each limit, or a JSON object for each change.
 func (o *limitsOptions) printChanges(changes []manifest.Change) error {
 	if o.json {
 		list := listing[manifest.Change]{object: func(c manifest.Change) any { return newChangeJSON(c) }}
@@ -87,6 +112,7 @@ func (o *limitsOptions) printChanges(changes []manifest.Change) error {
 // addChanges adds the output flags to a command that prints changes.
 func addChanges[T any](cmd *cobra.Command, asJSON *bool) {
 	addJSON[T](cmd, asJSON, anArray, changeColumns)
+	documentFields[lineJSON](cmd, "Each of `changes` has")
 	documentFields[fieldJSON](cmd, "Each of `fields` has")
 }
 
@@ -203,7 +229,7 @@ func newLimitsDiff(conn *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff FILE",
 		Short: "Show how the stored limits differ from a manifest",
-		Long: `Compare the stored limits with a manifest, field by field, as plan does. With
+		Long: `Compare the stored limits with a manifest, limit by limit, as plan does. With
 --exit-code the exit code is 4 if something differs, for jobs that watch for
 drift. The command only reads.
 

@@ -85,13 +85,13 @@ func (o *whatIfOptions) cells(r manifest.WhatIfRow) []cell {
 		worst = moment(*r.Worst)
 		worst.display = r.Worst.UTC().Format("2006-01-02 15h")
 	}
-	over := number(r.Over)
+	over := amount(r.Limit, r.Over)
 	if r.Worse() {
 		over = over.withColour(o.style.Red)
 	}
 	return []cell{
 		text(r.Entity), text(r.Resource), text(r.Limit), rateAndBurst(r.Current), rateAndBurst(r.Proposed),
-		number(int64(r.HoursOver)), number(int64(r.HoursUsed)), over, worst, number(r.OverNow), number(r.Used),
+		number(int64(r.HoursOver)), number(int64(r.HoursUsed)), over, worst, amount(r.Limit, r.OverNow), amount(r.Limit, r.Used),
 	}
 }
 
@@ -103,7 +103,7 @@ func rateAndBurst(l *limiter.Limit) cell {
 	}
 	c := rate(*l)
 	if !l.IsQuota() && l.Capacity != l.Refill {
-		burst := number(l.Capacity)
+		burst := amount(l.Name, l.Capacity)
 		c.display, c.plain = c.display+":"+burst.display, c.plain+":"+burst.plain
 	}
 	if l.IsShadow {

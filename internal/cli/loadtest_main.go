@@ -24,9 +24,9 @@ func LoadtestMain(program string, scenarios []loadtest.Scenario, args []string, 
 func newProgram(c *console) *cobra.Command {
 	root := newRoot(c)
 	if c.loadOnly == "" {
+		addCommands(root, c)
 		return root
 	}
-	root.ResetCommands()
 	group := newLoadtest(c)
 	root.Use, root.Short, root.Long, root.Example = c.loadOnly, group.Short, group.Long, ""
 	root.PersistentFlags().AddFlagSet(group.PersistentFlags())

@@ -20,6 +20,7 @@ import (
 
 // An interrupt ends a test with the report so far, and removes what it stored.
 func TestInterruptedLoadTest(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no such signals")
 	}

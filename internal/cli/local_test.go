@@ -27,6 +27,7 @@ const localScripts = "testdata/script/local" // run with fake programs and with 
 
 // TestLocalScripts runs the commands that start engines.
 func TestLocalScripts(t *testing.T) {
+	t.Parallel()
 	cache := fetchEngine(t)
 	program, err := exec.LookPath("zae-limiter")
 	if err != nil {

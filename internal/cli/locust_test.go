@@ -73,7 +73,7 @@ func masterPort(t *testing.T) string {
 // env returns the environment of all processes.
 func (f *site) env() []string {
 	return append(os.Environ(), "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-east-1", "AWS_ENDPOINT_URL="+f.endpoint,
-		"ZAEL_STACK="+f.table, "PYTHONDONTWRITEBYTECODE=1")
+		"ZAEL_STACK="+f.table, patient+"=1", "PYTHONDONTWRITEBYTECODE=1")
 }
 
 // createTable creates the table of the test.

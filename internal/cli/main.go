@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -123,14 +124,36 @@ stderr. Lists are tables on a terminal and tab-separated elsewhere; choose with
 		".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", screenWidth),
 		`Use "{{.CommandPath}} [command] --help" for more information about a command.`, `Use "{{.CommandPath}} [command] --help" for the help of a command.`,
 	).Replace(root.UsageTemplate()))
-	root.SetHelpCommand(newHelp())
-	root.AddCommand(
-		newAcquire(c), newAggregate(c), newAudit(c), newCheck(c), newCompletion(), newDashboard(c), newDelete(c), newDemo(c), newDeploy(c), newEntity(c),
-		newExplain(c), newLambdaExport(c), newLimits(c), newList(c), newLoadtest(c), newLocal(c), newNamespace(c), newPrices(c), newProxy(c), newResource(c), newServe(c), newStatus(c), newSwitches(c), newSystem(c),
-		newTable(c), newTemplate(c), newTop(c), newUpgrade(c), newUsage(c), newVersion(c),
-	)
-	completeNoFiles(root)
 	return root
+}
+
+// addCommands adds all commands to the root, in groups for the help.
+func addCommands(root *cobra.Command, c *console) {
+	help := newHelp()
+	root.SetHelpCommand(help)
+	for i, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Take tokens and ask:", []*cobra.Command{newAcquire(c), newExplain(c)}},
+		{"Set limits:", []*cobra.Command{newEntity(c), newResource(c), newSystem(c), newLimits(c), newNamespace(c), newSwitches(c)}},
+		{"Watch:", []*cobra.Command{newTop(c), newDashboard(c), newUsage(c), newAudit(c)}},
+		{"Serve:", []*cobra.Command{newServe(c), newProxy(c), newPrices(c)}},
+		{"Try and test:", []*cobra.Command{newDemo(c), newLoadtest(c), newLocal(c)}},
+		{"DynamoDB and AWS:", []*cobra.Command{
+			newDeploy(c), newStatus(c), newCheck(c), newUpgrade(c), newDelete(c), newList(c), newTable(c), newAggregate(c), newTemplate(c), newLambdaExport(c),
+		}},
+		{"This program:", []*cobra.Command{newVersion(c), newCompletion(), help}},
+	} {
+		id := strconv.Itoa(i)
+		root.AddGroup(&cobra.Group{ID: id, Title: group.title})
+		for _, cmd := range group.commands {
+			if cmd.GroupID = id; cmd != help { // the library adds it
+				root.AddCommand(cmd)
+			}
+		}
+	}
+	completeNoFiles(root)
 }
 
 // requireKnownCommand rejects arguments that are not commands of cmd.

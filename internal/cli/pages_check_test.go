@@ -15,6 +15,7 @@ import (
 // TestPagesNameCommands checks the commands of the blocks that run or that are
 // tagged check, and those in the prose: commands, flags and make's targets exist.
 func TestPagesNameCommands(t *testing.T) {
+	t.Parallel()
 	c := newChecker(makeTargets(t))
 	checked := 0
 	for _, page := range allPages(t) {

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,10 +33,10 @@ var regions = []string{
 // TestPagesRun runs the commands of the pages and compares what they print; -update
 // writes it into the page. The blocks of a page are one session.
 func TestPagesRun(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("the commands are for a POSIX shell")
 	}
-	released := sync.OnceValue(func() string { return releasedProgram(t) })
 	emulators := 0
 	for _, page := range allPages(t) {
 		if !slices.ContainsFunc(page.Blocks, func(b docs.Block) bool { return b.Tag == tagRun || b.Tag == tagAWS }) {
@@ -56,7 +55,7 @@ func TestPagesRun(t *testing.T) {
 			session.tourist = newTourist(t)
 			if onAWS {
 				session.env = append(session.env, emulated(sharedMoto.URL(t))...)
-				session.env = append(session.env, "AWS_REGION="+session.region, "PATH="+filepath.Dir(released())+":"+os.Getenv("PATH"))
+				session.env = append(session.env, "AWS_REGION="+session.region, "PATH="+filepath.Dir(releasedProgram(t))+":"+os.Getenv("PATH"))
 			}
 			session.run()
 		})

@@ -18,20 +18,33 @@ import (
 var samplePrices string
 
 func newPrices(c *console) *cobra.Command {
-	cmd := newGroup("prices", "Check a file with prices of language models",
-		`Check and read a price file: a YAML file with what calls of language models
-cost, in millionths of a dollar. "zae-limiter proxy --prices FILE" charges calls
-by it. The commands need no store.
+	cmd := &cobra.Command{
+		Use: "prices", Short: "Check a file with prices of language models", Args: requireKnownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Long: `Check and read a price file: a YAML file with what calls of language models
+cost. "zae-limiter proxy --prices FILE" charges calls by it. The commands need
+no store.
 
     models:
-      large: {input: 3000000, output: 15000000, cache_read: 300000}
+      large: {input: $3, output: $15, max_output: 8192, context: 200000}
       small*:
-        - {input: 200000, output: 800000}
-        - {from: 2027-01-01, input: 100000, output: 400000}
+        - {input: $0.20, output: $0.80}
+        - {from: 2027-01-01, input: $0.10, output: $0.40}
 
-Prices are for a million tokens, and request is for each call. A name that ends
-in * is for every model that begins so; the longest name that fits counts. A
-price with a date applies from 00:00 UTC of that day on.`)
+Prices are for a million tokens, and request is for each call. $3 may also be
+written as 3000000, in millionths of a dollar. A name that ends in * is for
+every model that begins so; the longest name that fits counts. A price with a
+date applies from 00:00 UTC of that day on.
+
+max_output, context and image are sizes of the model in tokens: the longest
+answer, the most that it reads and writes in one call, and the most for one
+image of a prompt. A budget reserves a context for a call that has a file, or an
+image without a size, or that refers to input elsewhere, such as an earlier
+response. It refuses such a call of a model without a context.`,
+		Example: `  zae-limiter prices sample > prices.yaml
+  zae-limiter prices validate prices.yaml
+  zae-limiter prices cost prices.yaml large --input-tokens 900`,
+	}
 	cmd.AddCommand(newPricesCost(c), newPricesSample(c), newPricesShow(c), newPricesValidate(c))
 	return cmd
 }

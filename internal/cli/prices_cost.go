@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"strconv"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/internal/answer"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 
@@ -16,6 +18,8 @@ type costJSON struct {
 	Model string  `json:"model" doc:"name of the model"`
 	From  *string `json:"from" doc:"first day of the price; null if it always applied"`
 	Cost  int64   `json:"cost" doc:"millionths of a dollar"`
+	// Dollars is exact: a millionth has six decimals.
+	Dollars json.Number `json:"dollars" doc:"the same in dollars"`
 }
 
 type costOptions struct {
@@ -82,5 +86,5 @@ func runPricesCost(o costOptions) error {
 	cost, from := price.Cost(o.usage), namedPrice{price: price}.from()
 	return printProperties(o.console, o.json, []property{
 		{"Model", text(o.model)}, {"Price since", text(from)}, {"Cost", number(cost)}, {"Dollars", text(llm.Dollars(cost))},
-	}, costJSON{o.model, answer.OrNull(from), cost})
+	}, costJSON{o.model, answer.OrNull(from), cost, json.Number(figure.Decimal(cost))})
 }

@@ -28,17 +28,19 @@ type proxyOptions struct {
 	drain    time.Duration
 	identity proxyIdentity
 
-	limits        limitFlags
-	mode          limiter.OnUnavailable
-	charges       map[string]string
-	prices        string // a file
-	step          int64
-	otherResource string
-	maxBody       int64
-	newEntities   int
-	timeout       time.Duration
-	legacy        bool
-	bounds        listen.Options
+	limits         limitFlags
+	mode           limiter.OnUnavailable
+	charges        map[string]string
+	budget         proxyBudget
+	step           int64
+	otherResource  string
+	paths          []string
+	maxBody        int64
+	newEntities    int
+	clientRequests int
+	timeout        time.Duration
+	legacy         bool
+	bounds         listen.Options
 }
 
 func newProxy(c *console) *cobra.Command {
@@ -53,10 +55,15 @@ func newProxy(c *console) *cobra.Command {
 base URL and are limited. The proxy reads requests and answers of
 OpenAI-compatible APIs and of Anthropic's: it takes an estimate before a call
 and charges the usage that the answer reports. Bodies and streams pass unchanged
-and without delay. The model of a call is its resource; other paths cost one
-request of the resource other. With --prices, a call is also charged what it
-costs, in millionths of a dollar, to the limit spend. "zae-limiter prices
-sample" prints such a file.
+and without delay. The model of a call is its resource. Of other calls, only
+those that --paths lists are forwarded; they cost one request of the resource
+other.
+
+With --prices, a call is also charged what it costs, in millionths of a dollar,
+to the limit spend. "zae-limiter prices sample" prints such a file. The most
+that a call can cost is reserved before it, so that a budget holds however many
+calls run in parallel: the whole maximum that a request sets, or one that the
+proxy writes into it. What was not used comes back at the end.
 
 The API key of a request is its entity: the first 16 hex digits of its SHA-256.
 Nothing else of a key is stored or logged. With a --mapping that lists keys, the
@@ -104,13 +111,15 @@ func (o *proxyOptions) addProxy(cmd *cobra.Command) {
 	addLimits(cmd, &o.limits, "limits where the store has none")
 	addMode(cmd, &o.mode, "in an outage of the store, admit or refuse calls: allow or block (default: as stored, else block)")
 	cmd.Flags().Var(&pairs{"charge", &o.charges}, "charge", "limit that is charged, as PART=LIMIT; PART is requests, total, input, output, cached or cost (default requests=rpm, total=tpm, and with --prices cost=spend)")
-	cmd.Flags().StringVar(&o.prices, "prices", "", "YAML `file` with the prices of models, to charge calls in millionths of a dollar; reread when it changes")
+	o.budget.addFlags(cmd)
 	addFlag(cmd, &o.step, "step", "tokens", "", "take more tokens in steps while a stream grows, and cut it when there are none (default: a stream may leave debt)", parseStep)
 	addFlag(cmd, &o.otherResource, "other-resource", "resource", o.otherResource, "resource of calls that are not about a model", parseResource)
+	cmd.Flags().StringArrayVar(&o.paths, "paths", nil, "`call` to forward beside calls of a model, as [METHOD] PATH; the path may end in *; repeatable (default: "+proxy.DefaultPath+")")
 	addFlag(cmd, &o.maxBody, "max-body", "bytes", strconv.FormatInt(o.maxBody, 10), "largest request about a model, also when it is decompressed", parseBodySize)
 	addFlag(cmd, &o.newEntities, "new-entities", "number", strconv.Itoa(o.newEntities), "API keys a minute that may be used for the first time, without a mapping", parseNewEntities)
 	addFlag(cmd, &o.timeout, "upstream-timeout", "duration", "10m", "time until an answer of the API must begin", parseDuration)
-	addDefault(cmd, &o.bounds.MaxRequests, listen.DefaultMaxRequests, "max-requests", "number", "calls at a time, half of them of one client", parseCount)
+	addDefault(cmd, &o.bounds.MaxRequests, listen.DefaultMaxRequests, "max-requests", "number", "calls at a time", parseCount)
+	addFlag(cmd, &o.clientRequests, "client-requests", "number", "", "calls at a time of one client (default: a quarter of --max-requests)", parseCount)
 	addDefault(cmd, &o.bounds.MaxConns, listen.DefaultMaxConns, "max-connections", "number", "connections at a time; more replace the idlest", parseCount)
 	cmd.Flags().BoolVar(&o.legacy, "x-ratelimit", false, "send the older X-RateLimit headers too")
 	cmd.Flags().BoolVar(&o.escrow, "escrow", false, "hold tokens for a moment, so that most calls need no request to the store")

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/textproto"
 	"strings"
 
@@ -29,7 +30,7 @@ func (i *proxyIdentity) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&i.jwtAudience, "jwt-audience", "", "`audience` that a token must name")
 	flags.StringVar(&i.jwtIssuer, "jwt-issuer", "", "`issuer` that a token must name (default: any)")
 	flags.StringVar(&i.jwtClaim, "jwt-claim", "sub", "`claim` of a token that holds the entity")
-	flags.StringVar(&i.credentials, "upstream-auth", "", "`file` with a header line that replaces the keys of clients, such as \"Authorization: Bearer KEY\"")
+	flags.StringVar(&i.credentials, "upstream-auth", "", "`file` with a header line that replaces the keys of clients, such as \"Authorization: Bearer KEY\", and lines of further headers, such as OpenAI-Project")
 }
 
 // apply sets the identity of opts. It reads the files and stores the entities of
@@ -71,7 +72,7 @@ func (i *proxyIdentity) applyMapping(ctx context.Context, o *proxyOptions, lim *
 		err = m.EnsureEntities(context.WithoutCancel(ctx), lim)
 		return m, err
 	}
-	files, err := listen.WatchFiles(parse, func(err error) {
+	files, err := listen.WatchFiles(ctx, parse, func(err error) {
 		if err != nil {
 			o.warn("%s: the mapping stays as it was: %v", i.mapping, err)
 			return
@@ -82,7 +83,7 @@ func (i *proxyIdentity) applyMapping(ctx context.Context, o *proxyOptions, lim *
 		return usagef("--mapping %s: %v", i.mapping, err)
 	}
 	opts.Mapping = files.Get
-	if hadKeys {
+	if files.Get().HasKeys() {
 		opts.Identify = proxy.ByMapping(files.Get)
 	}
 	return nil
@@ -109,8 +110,9 @@ func (i *proxyIdentity) applyJWT(o *proxyOptions, opts *proxy.Options) error {
 	return nil
 }
 
-// applyCredentials reads the header that replaces the keys of clients. Without a
-// check of clients, anyone could use the key of the proxy.
+// applyCredentials reads the header that replaces the keys of clients, and those
+// that go with it. Without a check of clients, anyone could use the key of the
+// proxy.
 func (i *proxyIdentity) applyCredentials(opts *proxy.Options) error {
 	if i.credentials == "" {
 		return nil
@@ -122,12 +124,22 @@ func (i *proxyIdentity) applyCredentials(opts *proxy.Options) error {
 	if err != nil {
 		return usagef("--upstream-auth: %v", err)
 	}
-	name, value, ok := strings.Cut(strings.TrimSpace(string(content)), ":")
-	value = strings.TrimSpace(value)
-	if !ok || !validHeader(name) || value == "" || strings.ContainsAny(value, "\r\n") {
-		return usagef("--upstream-auth %s: the file must hold one header line, such as \"Authorization: Bearer KEY\"", i.credentials)
+	opts.Account = http.Header{}
+	for line := range strings.Lines(strings.TrimSpace(string(content))) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), ":")
+		value = strings.TrimSpace(value)
+		if !ok || !validHeader(name) || value == "" || strings.ContainsAny(value, "\r\n") {
+			return usagef("--upstream-auth %s: the file must hold a header line, such as \"Authorization: Bearer KEY\", and may hold further ones", i.credentials)
+		}
+		if opts.Credentials.Name == "" {
+			opts.Credentials = proxy.Credentials{Name: textproto.CanonicalMIMEHeaderKey(name), Value: value}
+			continue
+		}
+		opts.Account.Add(name, value)
 	}
-	opts.Credentials = proxy.Credentials{Name: textproto.CanonicalMIMEHeaderKey(name), Value: value}
+	if opts.Credentials.Name == "" {
+		return usagef("--upstream-auth %s: the file is empty; it must hold a header line, such as \"Authorization: Bearer KEY\"", i.credentials)
+	}
 	return nil
 }
 

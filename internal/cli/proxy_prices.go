@@ -9,28 +9,29 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 	"github.com/zeroae/zae-limiter-go/internal/listen"
 	"github.com/zeroae/zae-limiter-go/internal/proxy"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 
 // applyPrices reads the prices of models, and follows changes of their file.
-func (o *proxyOptions) applyPrices(opts *proxy.Options) error {
-	if o.prices == "" {
+func (o *proxyOptions) applyPrices(ctx context.Context, opts *proxy.Options) error {
+	if o.budget.prices == "" {
 		if opts.Limits.Cost != "" {
 			return usagef("--charge cost=%s needs --prices, the file with the prices of models", opts.Limits.Cost)
 		}
 		return nil
 	}
 	files, err := listen.WatchFiles(
-		func(content ...[]byte) (*llm.PriceList, error) { return llm.ParsePrices(o.prices, content[0]) },
+		ctx, func(content ...[]byte) (*llm.PriceList, error) { return llm.ParsePrices(o.budget.prices, content[0]) },
 		func(err error) {
 			if err != nil {
-				o.warn("%s: the prices stay as they were: %v", o.prices, err)
+				o.warn("%s: the prices stay as they were: %v", o.budget.prices, err)
 				return
 			}
-			o.say("%s: the prices were read again", o.prices)
-		}, o.prices)
+			o.say("%s: the prices were read again", o.budget.prices)
+		}, o.budget.prices)
 	if err != nil {
 		return usagef("--prices: %v", err)
 	}
@@ -46,7 +47,7 @@ const (
 // warnWithoutBudget warns if prices have no effect, because no level stores the
 // limit of cost. It does not look at all entities of a large store.
 func (o *proxyOptions) warnWithoutBudget(ctx context.Context, lim *limiter.RateLimiter, name string) {
-	if o.prices == "" {
+	if o.budget.prices == "" {
 		return
 	}
 	name = cmp.Or(name, llm.Spend)
@@ -59,7 +60,7 @@ func (o *proxyOptions) warnWithoutBudget(ctx context.Context, lim *limiter.RateL
 		}
 	}
 	if !hasLimit(o.limits.all, name) {
-		o.warn("no limit named %s is in force, so no call is refused for its cost; set one, such as -l %s:50000000@month for $50 a month", name, name)
+		o.warn("no limit named %s is in force, so no call is refused for its cost; set one, such as -l %s", name, budgetExample(name))
 	}
 }
 
@@ -96,4 +97,13 @@ func storedLimits(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[[]lim
 			}
 		}
 	}
+}
+
+// budgetExample returns a limit of $50 a month in the form of --limit, quoted for a
+// shell. Only some names accept dollars.
+func budgetExample(name string) string {
+	if figure.IsMoney(name) {
+		return "'" + name + ":$50@month'"
+	}
+	return name + ":50M@month for $50 a month"
 }

@@ -19,6 +19,11 @@ func (o *proxyOptions) run(ctx context.Context) (err error) {
 	if o.upstream == nil {
 		return usagef("--upstream is missing; give the base URL of the API, such as https://api.openai.com")
 	}
+	for _, path := range o.paths {
+		if err := proxy.CheckPath(path); err != nil {
+			return invalidFlag("paths", path, err.Error())
+		}
+	}
 	charges, err := parseCharges(o.charges)
 	if err != nil {
 		return err
@@ -35,12 +40,13 @@ func (o *proxyOptions) run(ctx context.Context) (err error) {
 		return usagef("%v", err)
 	}
 	opts := &proxy.Options{
-		Upstream: o.upstream, Limits: charges, Step: o.step, OtherResource: o.otherResource, MaxBody: o.maxBody,
-		MaxRequests: o.bounds.MaxRequests, NewEntities: o.newEntities, UpstreamTimeout: o.timeout, Log: observe.NewLogger(o.out, slog.LevelInfo),
-		OnError: func(err error) { o.warn("%v", err) }, Now: o.now,
+		Upstream: o.upstream, Limits: charges, Step: o.step, OtherResource: o.otherResource, Paths: o.paths, MaxBody: o.maxBody,
+		MaxRequests: o.bounds.MaxRequests, ClientRequests: o.clientRequests, NewEntities: o.newEntities, UpstreamTimeout: o.timeout,
+		Log: observe.NewLogger(o.out, slog.LevelInfo), OnError: o.reporter(func(err error) { o.warn("%v", err) }), Now: o.now,
 	}
 	opts.Fields.Legacy = o.legacy
-	if err := o.applyPrices(opts); err != nil {
+	o.budget.apply(opts)
+	if err := o.applyPrices(ctx, opts); err != nil {
 		return err
 	}
 	if err := o.identity.apply(ctx, o, lim, opts); err != nil {
@@ -56,7 +62,7 @@ func (o *proxyOptions) run(ctx context.Context) (err error) {
 
 // serve listens and serves until ctx ends.
 func (o *proxyOptions) serve(ctx context.Context, handler *proxy.Proxy, b *backing) error {
-	config, err := o.tls.Config(func(err error) {
+	config, err := o.tls.Config(ctx, func(err error) {
 		if err != nil {
 			o.warn("the certificate stays as it was: %v", err)
 		}

@@ -7,12 +7,17 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go/internal/proxy"
 )
 
 // TestProxy runs the program as a user would, calls it, and ends it with a signal
@@ -106,5 +111,24 @@ func checkProxyLog(t *testing.T, log io.Reader) {
 		if line.Outcome != want || line.Entity != "9f86d081884c7d65" || line.Model != "gpt-4" || line.Status != http.StatusOK {
 			t.Errorf("log %+v, want %s", line, want)
 		}
+	}
+}
+
+// TestUpstreamAuthHasFurtherHeaders reads a file with a key and a project.
+func TestUpstreamAuthHasFurtherHeaders(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "auth")
+	if err := os.WriteFile(file, []byte("Authorization: Bearer KEY\r\nopenai-project: proj_1\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	identity := &proxyIdentity{credentials: file}
+	opts := &proxy.Options{Identify: proxy.ByHeader("X-User")}
+	if err := identity.applyCredentials(opts); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(proxy.Credentials{Name: "Authorization", Value: "Bearer KEY"}, opts.Credentials); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(http.Header{"Openai-Project": {"proj_1"}}, opts.Account); diff != "" {
+		t.Error(diff)
 	}
 }

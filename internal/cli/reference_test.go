@@ -78,9 +78,10 @@ func TestReferenceOfErrors(t *testing.T) {
 	refusal := &limiter.ExceededError{}
 	samples := map[string]error{
 		"ExceededError": refusal, "InvalidError": &limiter.InvalidError{Field: "entity_id"}, "UnavailableError": &limiter.UnavailableError{},
-		"CorruptError": &limiter.CorruptError{}, "DisabledError": &limiter.DisabledError{}, "VersionError": &limiter.VersionError{},
+		"CorruptError": &limiter.CorruptError{}, "DisabledError": &limiter.DisabledError{}, "SwitchDelayedError": &limiter.SwitchDelayedError{}, "VersionError": &limiter.VersionError{},
 		"ErrNotFound": limiter.ErrNotFound, "ErrExists": limiter.ErrExists, "ErrConflict": limiter.ErrConflict, "ErrLeaseDone": limiter.ErrLeaseDone,
 		"ErrClosed": limiter.ErrClosed, "ErrNoLimits": &limiter.InvalidError{Err: limiter.ErrNoLimits}, "ErrNeverFits": refusal,
+		"ErrUnknown": &limiter.InvalidError{Err: limiter.ErrUnknown},
 	}
 	code, err := docs.ReadSource("../..")
 	if err != nil {
@@ -90,7 +91,7 @@ func TestReferenceOfErrors(t *testing.T) {
 	b.WriteString("# Errors\n\nEvery exported error, and what a client gets for it. Find a sentinel, such as `ErrNotFound`, with `errors.Is`, and a type with data, such as `InvalidError`, " +
 		"with `errors.As`. `make docs` generates this page from the code.\n\n" +
 		"## Errors of the limiter\n\nHTTP is the status of [`httplimit`](../http.md), gRPC the code of [`grpclimit`](../grpc.md), and exit the code of the command line. " +
-		"[`zae-limiter serve`](../serve.md) has two statuses more: 404 for a record that does not exist, and 410 for a lease that has ended.\n\n" +
+		"[`zae-limiter serve`](../serve.md) has two statuses more: 404 for a record, a limit or a zone that does not exist, and 410 for a lease that has ended.\n\n" +
 		"| error | HTTP | gRPC | exit | meaning |\n|---|---|---|---|---|\n")
 	for _, n := range code.Packages["limiter"].Names {
 		if !isError(n) {

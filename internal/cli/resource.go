@@ -50,6 +50,7 @@ func runResourceSet(ctx context.Context, o resourceOptions) error {
 		if err := lim.SetResourceDefaults(ctx, o.resource, o.limits.all...); err != nil {
 			return err
 		}
+		o.warnCents(o.limits.all)
 		o.done("Set %s of resource %s %s: %s", count(len(o.limits.all), "default limit"), o.resource, o.location(), o.limits.describe())
 		return nil
 	})

@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/answer"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
 type capacityOptions struct {
@@ -29,7 +31,7 @@ resource, and on stderr the totals.`,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runResourceCapacity(cmd.Context(), o) },
 	}
 	cmd.Flags().BoolVar(&o.query.ParentsOnly, "parents-only", false, "omit children and entities without a record")
-	addJSON[answer.Status](cmd, &o.json, anArray, statusColumns)
+	addJSON[answer.Status](cmd, &o.json, anArray, capacityColumns)
 	return cmd
 }
 
@@ -47,12 +49,30 @@ func runResourceCapacity(ctx context.Context, o capacityOptions) error {
 			return err
 		}
 		nothing := fmt.Sprintf("No entity has a bucket of %s with a limit %s.", o.query.Resource, o.query.Limit)
-		if err := statusListing(o.console, nothing).print(o.console, o.json, each(sum.Entities)); err != nil {
+		if err := capacityListing(o.console, nothing).print(o.console, o.json, each(statusRows(sum.Entities, nil))); err != nil {
 			return err
 		}
 		if len(sum.Entities) > 0 {
-			o.say("%s: %s of %s available, %.1f %% used", count(len(sum.Entities), "bucket"), number(sum.Available).display, number(sum.Total).display, sum.Utilization())
+			o.say("%s: %s of %s available, %.1f %% missing", count(len(sum.Entities), "bucket"), tty.Amount(sum.Limit, sum.Available), tty.Amount(sum.Limit, sum.Total), sum.Utilization())
 		}
 		return nil
 	})
+}
+
+// capacityColumns are the columns of a capacity. What each entity used is left out,
+// since it takes a read for each.
+var capacityColumns = withoutUsed(statusColumns)
+
+func capacityListing(c *console, nothing string) listing[statusRow] {
+	list := statusListing(c, nothing)
+	row := list.row
+	list.columns, list.row = capacityColumns, func(r statusRow) []cell { return withoutUsed(row(r)) }
+	return list
+}
+
+// withoutUsed returns a copy of the columns or cells of a status without what was
+// used.
+func withoutUsed[T any](all []T) []T {
+	at := slices.IndexFunc(statusColumns, func(c column) bool { return c.title == "used" })
+	return slices.Delete(slices.Clone(all), at, at+1)
 }

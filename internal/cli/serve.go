@@ -21,6 +21,7 @@ type serveOptions struct {
 	tls                   listen.TLSFiles
 	hosts                 []string
 	insecure, escrow      bool
+	reflection            bool
 	dashboard             serveDashboard
 	server                server.Options
 	http                  listen.Options
@@ -34,7 +35,8 @@ func newServe(c *console) *cobra.Command {
 		Short: "Serve limits over HTTP and gRPC",
 		Long: `Serve the limits of a store to programs in any language: HTTP with JSON, and
 with --grpc-listen the rate limit service of Envoy. The server describes itself
-at /openapi.json, and answers probes at /healthz and /readyz.
+at /openapi.json, and answers probes at /healthz and /readyz, and over gRPC with
+grpc.health.v1.
 
 An address that other machines can reach needs --tokens, --tls-cert and
 --tls-key, or --insecure. A bearer token lets its holder acquire, read, or both
@@ -77,6 +79,7 @@ func (o *serveOptions) addServe(cmd *cobra.Command) {
 	o.listen = "127.0.0.1:9235"
 	addFlag(cmd, &o.listen, "listen", "address", o.listen, "address of HTTP", parseAddress)
 	addFlag(cmd, &o.grpc, "grpc-listen", "address", "", "address of gRPC, with Envoy's rate limit service; needs --rules", parseAddress)
+	cmd.Flags().BoolVar(&o.reflection, "grpc-reflection", false, "let callers of gRPC with a token list its services, as grpcurl does")
 	addFlag(cmd, &o.metrics, "metrics-listen", "address", "", "address of /metrics, without tokens or TLS", parseAddress)
 	addFlag(cmd, &o.rules, "rules", file, "", "YAML file that maps Envoy's descriptors to entities and limits", parseText)
 	addFlag(cmd, &o.tokens, "tokens", file, "", "YAML file of bearer tokens, hashed, with a role and a namespace each", parseText)

@@ -11,10 +11,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/listen"
 	"github.com/zeroae/zae-limiter-go/internal/observe"
 	"github.com/zeroae/zae-limiter-go/internal/rls"
 	"github.com/zeroae/zae-limiter-go/internal/server"
+	"github.com/zeroae/zae-limiter-go/llm"
 )
 
 // check rejects combinations of flags.
@@ -22,6 +24,8 @@ func (o *serveOptions) check() error {
 	switch {
 	case o.grpc != "" && o.rules == "":
 		return usagef("--grpc-listen needs --rules, the file that maps descriptors to limits")
+	case o.reflection && o.grpc == "":
+		return usagef("--grpc-reflection needs --grpc-listen, the address of gRPC")
 	case o.rules != "" && o.grpc == "":
 		return usagef("--rules needs --grpc-listen, the address of gRPC")
 	case (o.tls.Cert == "") != (o.tls.Key == ""):
@@ -49,11 +53,11 @@ func runServe(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	var tlsConfig *tls.Config
-	if tlsConfig, err = o.tls.Config(o.changed("certificates")); err != nil {
+	if tlsConfig, err = o.tls.Config(ctx, o.changed("certificates")); err != nil {
 		return tlsFileError(o.tls, err)
 	}
 	if o.tokens != "" {
-		if o.server.Tokens, err = server.OpenTokens(o.tokens, o.changed("tokens")); err != nil {
+		if o.server.Tokens, err = server.OpenTokens(ctx, o.tokens, o.changed("tokens")); err != nil {
 			return fileError("--tokens", err)
 		}
 		if o.server.Tokens.Len() == 0 {
@@ -62,7 +66,7 @@ func runServe(ctx context.Context, o *serveOptions) (err error) {
 	}
 	var rules *listen.Files[*rls.Rules]
 	if o.rules != "" {
-		if rules, err = listen.WatchFiles(o.parseRules, o.changed("rules"), o.rules); err != nil {
+		if rules, err = listen.WatchFiles(ctx, o.parseRules, o.changed("rules"), o.rules); err != nil {
 			return fileError("--rules", err)
 		}
 	}
@@ -136,11 +140,11 @@ func bindError(flag, addr string, err error) error {
 
 // serve runs the servers until ctx ends, and drains them.
 func (o *serveOptions) serve(ctx context.Context, b *backing, bound map[string]net.Listener, tlsConfig *tls.Config, rules *listen.Files[*rls.Rules]) error {
-	problems := &throttled{warn: o.warn}
+	report := o.reporter((&throttled{warn: o.warn}).report)
 	opts := o.server
 	opts.Namespace, opts.Now, opts.Version = o.namespaceName(), o.now, thisBuild().Version
 	opts.Hosts = listen.HostOptions{Names: o.hosts, Known: listen.Certified(tlsConfig)}
-	opts.OnError = problems.report
+	opts.OnError = report
 	endPage, err := o.mountPage(b.repo, &opts)
 	if err != nil {
 		return err
@@ -164,9 +168,9 @@ func (o *serveOptions) serve(ctx context.Context, b *backing, bound map[string]n
 		o.done("Serving the dashboard at %s://%s%s/", scheme, bound["listen"].Addr(), server.DashboardPath)
 	}
 	if l := bound["grpc-listen"]; l != nil {
-		service := rls.New(s.CallerLimiter, rules.Get(), &rls.Options{OnError: problems.report})
+		service := rls.New(s.CallerLimiter, rules.Get(), &rls.Options{OnError: report})
 		services = append(services, s.GRPC(l, service.Register, &server.GRPCOptions{
-			TLS: tlsConfig, MaxConns: o.http.MaxConns, MaxRequests: opts.MaxRequests,
+			TLS: tlsConfig, MaxConns: o.http.MaxConns, MaxRequests: opts.MaxRequests, Reflection: o.reflection,
 			Before: func() { service.SetRules(rules.Get()) },
 		}))
 		o.done("Serving Envoy's rate limit service on %s", l.Addr())
@@ -182,6 +186,20 @@ func (o *serveOptions) serve(ctx context.Context, b *backing, bound map[string]n
 		endPage()
 		s.Quiesce(ctx)
 	}, Settle: s.Settle, Close: b.close}, services...)
+}
+
+// reporter returns a function that passes errors of a server on to report, except
+// those about what the operator has not stored. A client can cause as many of these
+// as it likes, so they have a throttle of their own.
+func (conn *connection) reporter(report func(error)) func(error) {
+	unset := &throttled{warn: conn.warn}
+	return func(err error) {
+		if errors.Is(err, limiter.ErrNoLimits) || errors.Is(err, llm.ErrNoPrice) {
+			unset.report(conn.mend(err))
+			return
+		}
+		report(err)
+	}
 }
 
 // throttled passes warnings on, at most one a second, with the number of those

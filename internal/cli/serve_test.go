@@ -148,6 +148,7 @@ func serveStore(t *testing.T) string {
 
 // The server settles what its clients left when it receives a signal, and ends well.
 func TestServeDrains(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{}, {"--escrow"}} {
 		t.Run(fmt.Sprint(args), func(t *testing.T) {
 			store := serveStore(t)
@@ -256,6 +257,7 @@ func writeCertificate(t *testing.T, cert, key string) *x509.CertPool {
 // With tokens and TLS the server may listen on all addresses. It follows the file
 // of tokens, and never shows a token.
 func TestServeWithTokensAndTLS(t *testing.T) {
+	t.Parallel()
 	store, dir := serveStore(t), t.TempDir()
 	token, hash := server.NewToken()
 	tokens := filepath.Join(dir, "tokens.yaml")
@@ -314,8 +316,52 @@ func TestServeWithTokensAndTLS(t *testing.T) {
 	}
 }
 
+// A server without calls reports changes of its rules and certificates, and a
+// mistake in them. The port of gRPC has the renewed certificate.
+func TestServeFollowsItsFiles(t *testing.T) {
+	store, dir := serveStore(t), t.TempDir()
+	write := func(rules string) {
+		t.Helper()
+		if err := os.WriteFile(dir+"/rules.yaml", []byte(rules), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("rules: [{answer: allow}]")
+	first := writeCertificate(t, dir+"/cert.pem", dir+"/key.pem")
+	s := startServe(t, store, "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--rules", dir+"/rules.yaml",
+		"--tls-cert", dir+"/cert.pem", "--tls-key", dir+"/key.pem")
+	addr := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(s.await("rate limit service"))
+	trusts := func(pool *x509.CertPool) bool {
+		dialer := tls.Dialer{Config: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}}}
+		conn, err := dialer.DialContext(t.Context(), "tcp", addr)
+		if err != nil {
+			return false
+		}
+		return conn.Close() == nil
+	}
+
+	write("rules: [{answer: refuse}]")
+	s.await("Read the rules again")
+	write("rules: broken")
+	s.await("the rules stay as they were")
+
+	if !trusts(first) || trusts(x509.NewCertPool()) {
+		t.Error("the first certificate is not the one in use")
+	}
+	renewed := writeCertificate(t, dir+"/cert.pem", dir+"/key.pem")
+	s.await("Read the certificates again")
+	if !trusts(renewed) || trusts(first) {
+		t.Error("the renewed certificate is not the one in use")
+	}
+
+	if code, said := s.stop(); code != exitDone {
+		t.Errorf("code %d: %s", code, said)
+	}
+}
+
 // The reads of the server are the reads of the command line.
 func TestServeAnswersAsTheCommands(t *testing.T) {
+	t.Parallel()
 	store := serveStore(t)
 	zael(t, "entity", "create", "team", "--store", store)
 	zael(t, "entity", "create", "key", "--parent", "team", "--cascade", "--metadata", "a=b", "--store", store)

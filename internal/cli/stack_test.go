@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"context"
 	"crypto/rand"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -40,15 +43,24 @@ func hostArchitecture() string {
 	return map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
 }
 
-// releasedProgram builds this program and its functions', linked statically, and
-// returns its path.
+// releasedProgram returns the path of this program beside its functions', linked
+// statically. The first test that asks builds them.
 func releasedProgram(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "zae-limiter")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Dir(path), "../../cmd/zae-limiter", "../../cmd/zae-limiter-function")
+	if err := buildReleased(); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(releasedFolder, "zae-limiter")
+}
+
+// releasedFolder holds the programs of releasedProgram until the tests end.
+var releasedFolder string
+
+var buildReleased = sync.OnceValue(func() error {
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", releasedFolder, "../../cmd/zae-limiter", "../../cmd/zae-limiter-function")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		return fmt.Errorf("%w: %s", err, out)
 	}
-	return path
-}
+	return nil
+})

@@ -37,6 +37,7 @@ type openOptions struct {
 	folder           string // to create with the file, if it is missing
 	purged           func(items int)
 	purgeWait        time.Duration // between the rounds of a purge; 0 is the default
+	timeout          time.Duration // of calls to DynamoDB; 0 is tableTimeout
 	countCapacity    bool          // of requests to DynamoDB
 }
 
@@ -144,7 +145,7 @@ const tableTimeout = 3 * time.Second
 
 func openDynamo(ctx context.Context, name string, o openOptions) (limiter.Repository, error) {
 	repo, err := dynamo.Connect(ctx, name, &dynamo.Options{
-		Namespace: cmp.Or(o.namespace, registryNamespace), Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout,
+		Namespace: cmp.Or(o.namespace, registryNamespace), Region: o.region, Endpoint: o.endpoint, Timeout: cmp.Or(o.timeout, tableTimeout),
 		Purged: o.purged, PurgeWait: o.purgeWait, CountCapacity: o.countCapacity,
 	})
 	if err != nil {

@@ -22,8 +22,10 @@ type switchOptions struct {
 
 const switchHelp = `Calls that a level concerns fail until it is enabled again: the exit code of
 acquire is 5. No limit overrides this. Leases that are open can still settle.
-This process and the existing buckets of an entity see it at once, others when
-their caches expire, by default within a minute. Services that use the Python
+This process and the buckets of an entity see it at once, others when their
+caches expire, by default within a minute. If a busy table keeps buckets from
+being marked, the exit code is 1 and the message names them: the level is
+disabled, and the same command marks the rest. Services that use the Python
 library do not know it.`
 
 // addDisable completes a command that disables the scope of its arguments.

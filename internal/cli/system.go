@@ -63,6 +63,7 @@ func runSystemSet(ctx context.Context, o systemOptions) error {
 			return err
 		}
 		if len(o.limits.all) > 0 {
+			o.warnCents(o.limits.all)
 			o.done("Set %s of the system %s: %s", count(len(o.limits.all), "default limit"), o.location(), o.limits.describe())
 		}
 		if o.mode != "" {

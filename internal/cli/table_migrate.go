@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 type tableMigrateOptions struct {
 	*stackConnection
 	originals, all, yes, json bool
+	newer                     bool
 	items                     atomic.Int64 // changed by the running migration
 	kept                      int64
 }
@@ -31,7 +33,11 @@ Stop services of those releases first, since their later writes are lost.
 
 Items of releases before 0.10.0 stay beside their copies, so that a rollback is
 possible, until --delete-originals removes them. Limits of releases before 0.8.0
-are converted in place, and the old items are deleted: back up first.`,
+are converted in place, and the old items are deleted: back up first.
+
+With --delete-newer-buckets, also delete the buckets that Python's zae-limiter
+0.10.1 or newer left. Such a release admits the limits a second time: stop its
+services first, since they would create their buckets again.`,
 		Example: "  zae-limiter table migrate my-app\n  zae-limiter table migrate my-app --delete-originals --yes",
 		Args:    o.tableArg(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runTableMigrate(cmd.Context(), o) },
@@ -39,6 +45,7 @@ are converted in place, and the old items are deleted: back up first.`,
 	o.addTable(cmd)
 	cmd.Flags().BoolVar(&o.originals, "delete-originals", false, "delete items of older releases that were copied")
 	cmd.Flags().BoolVar(&o.all, "all", false, "run every migration, regardless of the version record")
+	cmd.Flags().BoolVar(&o.newer, "delete-newer-buckets", false, "delete buckets of Python's zae-limiter 0.10.1 or newer")
 	addYes(cmd, &o.yes)
 	addJSON[migrationJSON](cmd, &o.json, anObject, nil)
 	return cmd
@@ -49,6 +56,7 @@ type migrationJSON struct {
 	Name     string   `json:"name" doc:"name of the table"`
 	Migrated []string `json:"migrated" doc:"versions whose migrations were run"`
 	Kept     int64    `json:"kept" doc:"number of originals that stay, since they have no copy"`
+	Deleted  int      `json:"deleted_buckets,omitempty" doc:"number of deleted buckets of newer releases"`
 }
 
 func runTableMigrate(ctx context.Context, o *tableMigrateOptions) error {
@@ -76,12 +84,39 @@ func runTableMigrate(ctx context.Context, o *tableMigrateOptions) error {
 	if o.kept > 0 {
 		o.warn("%s stay, since they have no copy", count(int(o.kept), "original"))
 	}
-	shape := migrationJSON{o.name, append([]string{}, migrated...), o.kept}
+	deleted, err := o.deleteNewer(ctx, opts.Options)
+	if err != nil {
+		return stackError(err)
+	}
+	shape := migrationJSON{o.name, append([]string{}, migrated...), o.kept, deleted}
 	properties := []property{{"name", text(o.name)}}
 	for _, version := range migrated {
 		properties = append(properties, property{"migrated", text(version)})
 	}
 	return printProperties(o.console, o.json, append(properties, property{"kept", number(o.kept)}), shape)
+}
+
+// deleteNewer deletes the buckets of newer releases if the flag says so, and
+// returns their number.
+func (o *tableMigrateOptions) deleteNewer(ctx context.Context, opts dynamo.Options) (deleted int, err error) {
+	if !o.newer {
+		return 0, nil
+	}
+	opts.Namespace = registryNamespace
+	repo, err := dynamo.Connect(ctx, o.name, &opts)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, repo.Close()) }()
+	if !o.yes {
+		if err := o.ask(ctx, fmt.Sprintf("Delete the buckets of newer releases in table %s (%s)?", o.name, o.where(cmp.Or(o.region, "region of the environment")))); err != nil {
+			return 0, err
+		}
+	}
+	if deleted, err = repo.DeleteNewerBuckets(ctx); err == nil {
+		o.done("Deleted %s of newer releases", count(deleted, "bucket"))
+	}
+	return deleted, err
 }
 
 // confirmOriginals asks for confirmation before a pending migration deletes

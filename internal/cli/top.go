@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 type topOptions struct {
@@ -21,6 +22,7 @@ type topOptions struct {
 	of          limiter.Scope
 	interval    time.Duration
 	most, limit int
+	view        topView
 	once        bool // print once, even on a terminal
 	json        bool
 }
@@ -31,12 +33,13 @@ func newTop(c *console) *cobra.Command {
 		Use:   "top",
 		Short: "Watch the buckets of a store",
 		Long: `Show what is left in the buckets of a store, a line for each limit: first limits
-in debt, then those with the smallest part of their capacity left. On a
-terminal, refresh every --interval until q or Ctrl-C; elsewhere, or with -o,
-print once. The command takes no tokens. Buckets without recent use are full,
-and may be missing. For shadow limits it shows the calls that they would have
-refused in this hour, from the usage. A bucket whose entity or resource is
-disabled is marked so, but not for a disabled parent.
+in debt, then those with the smallest part of their capacity left, or as --sort
+says. On a terminal, refresh every --interval until q or Ctrl-C, and ? shows the
+keys that filter, sort and scroll; elsewhere, or with -o, print once. The
+command takes no tokens. Buckets without recent use are full, and may be
+missing. For shadow limits it shows the calls that they would have refused in
+this hour, from the usage. A bucket whose entity or resource is disabled is
+marked so, but not for a disabled parent.
 
 Each refresh reads up to --most buckets, in the order of resources and entities,
 and reports if there are more. On DynamoDB it reads the keys of the namespace,
@@ -46,6 +49,7 @@ choose --interval with care.
 ` + storeHelp,
 		Example: `  zae-limiter top
   zae-limiter top -r gpt-4 --interval 500ms
+  zae-limiter top --filter key- --sort entity
   zae-limiter top -o tsv | head -3`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,6 +63,9 @@ choose --interval with care.
 	flags.StringVarP(&o.of.Resource, "resource", "r", "", "only buckets of this `resource`")
 	_ = cmd.RegisterFlagCompletionFunc("entity-id", o.completeEntities)
 	_ = cmd.RegisterFlagCompletionFunc("resource", o.completeResources)
+	flags.StringVar(&o.view.filter, "filter", "", "only limits whose entity, resource or name contains this `text`, among the buckets that are read")
+	addFlag(cmd, &o.view.order, "sort", "order", "left", "left, full, entity, resource or limit", parseOrder)
+	_ = cmd.RegisterFlagCompletionFunc("sort", completeWords("left", "full", "entity", "resource", "limit"))
 	addFlag(cmd, &o.interval, "interval", "duration", "2s", "time between refreshes", parseInterval)
 	addFlag(cmd, &o.most, "most", "number", "1000", "maximum number of buckets to read", parseMost)
 	addRowLimit(cmd, &o.limit, "l", 100)
@@ -105,7 +112,7 @@ func (o topOptions) printOnce(ctx context.Context, repo limiter.Repository) erro
 		return err
 	}
 	more := false
-	rows := answer.First(each(seen.gauges), o.limit, func(gauge) { more = true })
+	rows := answer.First(each(o.view.choose(seen.gauges)), o.limit, func(gauge) { more = true })
 	if err := topListing().print(o.console, o.json, rows); err != nil {
 		return err
 	}
@@ -124,19 +131,22 @@ func (o topOptions) cutText() string {
 
 // watch redraws the buckets until ctx ends or the user quits. It returns an error
 // of the first read and shows later ones, which may be temporary.
-func (o topOptions) watch(ctx context.Context, repo limiter.Repository, screen *tty.Screen, keys <-chan byte) (err error) {
+func (o *topOptions) watch(ctx context.Context, repo limiter.Repository, screen *tty.Screen, keys <-chan byte) (err error) {
 	defer func() { err = errors.Join(err, screen.Close()) }()
 	seen, trouble := o.readBuckets(ctx, repo)
 	if trouble != nil {
 		return trouble
 	}
-	for {
+	draw := func() error {
 		width, height := screen.Size()
-		if err := screen.Draw(o.frame(seen, trouble, width, height-1)); err != nil {
+		return screen.Draw(o.frame(seen, trouble, width, height-1))
+	}
+	for {
+		if err := draw(); err != nil {
 			return err
 		}
-		if !o.wait(ctx, keys) {
-			return nil
+		if again, err := o.wait(ctx, keys, draw); !again || err != nil {
+			return err
 		}
 		next, err := o.readBuckets(ctx, repo)
 		if ctx.Err() != nil {
@@ -148,23 +158,27 @@ func (o topOptions) watch(ctx context.Context, repo limiter.Repository, screen *
 	}
 }
 
-// wait waits for the interval. It returns false if ctx ends or the user quits.
-func (o topOptions) wait(ctx context.Context, keys <-chan byte) bool {
-	const interrupt, end = 3, 4 // Ctrl-C and Ctrl-D
+// wait waits for the interval, and draws the buckets again after each key. It
+// returns false if ctx ends or the user quits.
+func (o *topOptions) wait(ctx context.Context, keys <-chan byte, draw func() error) (again bool, err error) {
 	timer := time.NewTimer(o.interval)
 	defer timer.Stop()
 	for {
 		select {
 		case <-timer.C:
-			return true
+			return true, nil
 		case <-ctx.Done():
-			return false
+			return false, nil
 		case key, ok := <-keys:
-			switch {
-			case !ok:
+			if !ok {
 				keys = nil // the terminal is gone; only a signal can end the loop
-			case key == 'q' || key == 'Q' || key == interrupt || key == end:
-				return false
+				continue
+			}
+			if o.view.press(key) {
+				return false, nil
+			}
+			if err := draw(); err != nil {
+				return false, err
 			}
 		}
 	}
@@ -184,7 +198,7 @@ type gauge struct {
 type snapshot struct {
 	at      time.Time
 	buckets int
-	gauges  []gauge // tightest first
+	gauges  []gauge // by resource and entity
 	cut     bool    // there are more buckets
 }
 
@@ -208,7 +222,6 @@ func (o topOptions) readBuckets(ctx context.Context, repo limiter.Repository) (s
 			v.gauges = append(v.gauges, gauge{s.Entity, s.Resource, s.Limit, b.Tokens[i], s, 0, answer.Refusing(off, limiter.Entity{ID: s.Entity}, s.Resource)})
 		}
 	}
-	slices.SortStableFunc(v.gauges, func(a, b gauge) int { return cmp.Compare(a.share(), b.share()) })
 	err = o.countSpared(ctx, repo, &v)
 	return v, err
 }
@@ -266,8 +279,23 @@ type topJSON struct {
 	FullAfter float64 `json:"full_after_seconds" doc:"time until the bucket is full, if nothing more is taken"`
 	answer.Kind
 	answer.Bounds
+	Dollars     *topDollars    `json:"dollars,omitempty" doc:"capacity, refill_amount and available of a limit of money in dollars; absent for other limits"`
 	WouldRefuse int64          `json:"would_refuse,omitempty" doc:"calls that a shadow limit would have refused in this hour; absent if there were none"`
 	Disabled    *answer.Switch `json:"disabled,omitempty" doc:"level of the entity and the resource that is off and refuses its calls; absent if none is"`
+}
+
+// topDollars holds the numbers of a limit of money in dollars.
+type topDollars struct {
+	answer.LimitDollars
+	Available json.Number `json:"available" doc:"the same in dollars"`
+}
+
+func (g gauge) dollars() *topDollars {
+	limit := answer.NewLimitDollars(g.limit)
+	if limit == nil {
+		return nil
+	}
+	return &topDollars{*limit, json.Number(figure.Decimal(g.available()))}
 }
 
 var topColumns = append(append([]column{
@@ -284,12 +312,12 @@ func topListing() listing[gauge] {
 	return listing[gauge]{
 		topColumns,
 		func(g gauge) []cell {
-			row := []cell{text(g.entity), text(g.resource), text(g.limit.Name), number(g.available()), number(g.limit.Capacity), rate(g.limit), fullIn(g.status)}
+			row := []cell{text(g.entity), text(g.resource), text(g.limit.Name), amount(g.limit.Name, g.available()), amount(g.limit.Name, g.limit.Capacity), rate(g.limit), fullIn(g.status)}
 			return append(append(row, kindCells(g.status)...), g.refusedCell(), offCell(g.off))
 		},
 		func(g gauge) any {
 			l := answer.NewLimit(g.limit)
-			return topJSON{g.entity, g.resource, l.Name, g.available(), l.Capacity, l.Refill, l.Seconds, answer.Seconds(g.status.FullAfter), l.Kind, answer.NewBounds(g.status), g.wouldRefuse, answer.SwitchOrNull(g.off)}
+			return topJSON{g.entity, g.resource, l.Name, g.available(), l.Capacity, l.Refill, l.Seconds, answer.Seconds(g.status.FullAfter), l.Kind, answer.NewBounds(g.status), g.dollars(), g.wouldRefuse, answer.SwitchOrNull(g.off)}
 		},
 		"There are no buckets: nothing was used lately.",
 	}

@@ -9,22 +9,30 @@ import (
 )
 
 // frame draws a snapshot in at most height lines, none wider than width.
-func (o topOptions) frame(v snapshot, trouble error, width, height int) []string {
+func (o *topOptions) frame(v snapshot, trouble error, width, height int) []string {
 	name, clock := "zae-limiter top", v.at.UTC().Format(time.TimeOnly)+" UTC, every "+o.interval.String()
 	title := tty.Ellipsis("   "+strings.TrimPrefix(o.location(), "in "), max(0, width-len(name)-len(clock)-1))
 	lines := []string{o.style.Bold(name) + o.style.Dim(tty.Left(title, width-len(name)-len(clock))) + o.style.Bold(clock)}
-	about := count(v.buckets, "bucket") + ", " + count(len(v.gauges), "limit") + ", tightest first; q quits"
+	chosen := o.view.choose(v.gauges)
+	about := o.view.about(v.buckets, len(v.gauges), len(chosen))
 	switch {
 	case trouble != nil:
 		about = o.style.Red("not read: ") + tty.Visible(shorten(trouble.Error()))
-	case v.cut:
+	case v.cut && !o.view.typing:
 		about = o.style.Yellow(o.cutText())
 	}
 	lines = append(lines, about, "")
-	if len(v.gauges) == 0 {
+	switch {
+	case o.view.help:
+		lines = append(lines, o.keyTable(width)...)
+	case len(v.gauges) == 0:
 		lines = append(lines, "There are no buckets: nothing was used lately.")
-	} else {
-		lines = append(lines, o.gaugeTable(v.gauges, width, height-len(lines)-1)...)
+	case len(chosen) == 0:
+		lines = append(lines, "No limit contains "+text(o.view.filter).display+"; / chooses another filter.")
+	default:
+		room := height - len(lines) - 1
+		o.view.scroll(len(chosen), room)
+		lines = append(lines, o.gaugeTable(chosen[o.view.skip:], width, room)...)
 	}
 	for i := range lines {
 		lines[i] = tty.Ellipsis(lines[i], width)
@@ -32,8 +40,24 @@ func (o topOptions) frame(v snapshot, trouble error, width, height int) []string
 	return lines[:min(len(lines), max(height, 0))]
 }
 
+// keyTable draws what the keys do.
+func (o *topOptions) keyTable(width int) []string {
+	const indent = 15
+	var lines []string
+	for _, key := range topHelp {
+		for i, line := range strings.Split(tty.Wrap(key[1], max(width-indent, 1)), "\n") {
+			name := ""
+			if i == 0 {
+				name = key[0]
+			}
+			lines = append(lines, "  "+o.style.Bold(tty.Left(name, indent-2))+line)
+		}
+	}
+	return lines
+}
+
 // gaugeTable draws a heading and as many gauges as fit.
-func (o topOptions) gaugeTable(gauges []gauge, width, room int) []string {
+func (o *topOptions) gaugeTable(gauges []gauge, width, room int) []string {
 	cells := 12
 	if width >= 100 {
 		cells = 24
@@ -42,7 +66,7 @@ func (o topOptions) gaugeTable(gauges []gauge, width, room int) []string {
 		{Title: "ENTITY"},
 		{Title: "RESOURCE"},
 		{Title: "LIMIT"},
-		{Title: "LEFT", Whole: true},
+		{Title: "MISSING", Whole: true},
 		{Title: "AVAILABLE", Right: true, Whole: true},
 		{Title: "REFILL", Right: true, Whole: true, Spare: true},
 		{Title: "FULL IN", Right: true, Whole: true},
@@ -54,7 +78,7 @@ func (o topOptions) gaugeTable(gauges []gauge, width, room int) []string {
 	}
 	var rows [][]string
 	for _, g := range gauges[:min(len(gauges), max(room, 0))] {
-		available := number(g.available()).display + "/" + number(g.limit.Capacity).display
+		available := tty.Amount(g.limit.Name, g.available()) + "/" + tty.Amount(g.limit.Name, g.limit.Capacity)
 		if g.tokens < 0 {
 			available = o.style.Red(available)
 		}
@@ -74,8 +98,8 @@ func (o topOptions) gaugeTable(gauges []gauge, width, room int) []string {
 	return tty.Table(columns, rows, width, o.style)
 }
 
-// barOf draws what is left, or says that calls are refused anyway.
-func (o topOptions) barOf(g gauge, cells int) string {
+// barOf draws what is missing from the capacity, or says that calls are refused anyway.
+func (o *topOptions) barOf(g gauge, cells int) string {
 	if g.off != nil {
 		return o.style.Red("disabled")
 	}

@@ -57,7 +57,7 @@ func TestTopShowsTheTightestFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, g := range seen.gauges {
+	for _, g := range o.view.choose(seen.gauges) {
 		got = append(got, fmt.Sprint(g.entity, " ", g.limit.Name, " ", g.available()))
 	}
 	want := "key-1 tpd -2345,key-2 rpd 7,key-1 rpd 8,key-0 rpd 9,key-0 tpd 10000,key-2 tpd 10000"
@@ -93,7 +93,7 @@ func TestTopFitsEverywhere(t *testing.T) {
 		}
 	}
 	text := strings.Join(o.frame(seen, nil, 80, 23), "\n")
-	for _, want := range []string{"zae-limiter top   memory:", "40 buckets, 80 limits, tightest first; q quits", "key-1   gpt-4     tpd    ▒▒▒", "-2,345/10,000"} {
+	for _, want := range []string{"zae-limiter top   memory:", "40 buckets, 80 limits, tightest first; ? helps, q quits", "key-1   gpt-4     tpd    ▒▒▒", "-2,345/10,000"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}

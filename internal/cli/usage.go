@@ -15,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/internal/cli/plot"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 func newUsage(c *console) *cobra.Command {
@@ -103,14 +104,14 @@ var usageColumns = []column{
 }
 
 func usageRow(s limiter.UsageSnapshot) []cell {
-	return []cell{moment(s.Start), text(string(s.Window)), text(s.Resource), text(s.Entity), number(s.Events), counters(s.Counters), counters(s.WouldRefuse)}
+	return []cell{moment(s.Start), text(string(s.Window)), text(s.Resource), text(s.Entity), number(s.Events), counters(s.Counters, amount), counters(s.WouldRefuse, func(_ string, n int64) cell { return number(n) })}
 }
 
 // counters returns the cell of the counters: "rpm=1,200, tpm=5", sorted by name.
-func counters(of map[string]int64) cell {
+func counters(of map[string]int64, value func(limit string, n int64) cell) cell {
 	var people, program []string
 	for _, limit := range slices.Sorted(maps.Keys(of)) {
-		n := number(of[limit])
+		n := value(limit, of[limit])
 		people = append(people, tty.Printable(limit)+"="+n.display)
 		program = append(program, tty.Printable(limit)+"="+n.plain)
 	}
@@ -171,6 +172,15 @@ func (o usageOptions) draw(rows iter.Seq2[limiter.UsageSnapshot, error], nothing
 	return err
 }
 
+// average returns the cell of an average, in dollars for a limit of money.
+func average(limit string, f float64) cell {
+	c := decimal(f)
+	if figure.IsMoney(limit) {
+		c.display = tty.Amount(limit, int64(f))
+	}
+	return c
+}
+
 var totalColumns = []column{
 	{title: "limit"}, {title: "total", right: true}, {title: "average", right: true}, {title: "cascaded", right: true}, {title: "would refuse", right: true, extra: true},
 }
@@ -223,7 +233,7 @@ func runUsageSummary(ctx context.Context, o usageOptions) error {
 				if n := sum.WouldRefuse[limit]; n > 0 {
 					refused = number(n)
 				}
-				return []cell{text(limit), number(sum.Total[limit]), decimal(sum.Average[limit]), number(sum.Cascaded[limit]), refused}
+				return []cell{text(limit), amount(limit, sum.Total[limit]), average(limit, sum.Average[limit]), amount(limit, sum.Cascaded[limit]), refused}
 			},
 			nil, nothing,
 		}.print(o.console, false, each(slices.Compact(names)))

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"encoding/json"
+	"errors"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/answer"
@@ -162,7 +163,7 @@ func change(c *call) (any, error) {
 	default:
 		err = p.applyBucket(c.ctx, lim)
 	}
-	if err != nil {
+	if delayed := errors.As(err, new(*limiter.SwitchDelayedError)); err != nil && !delayed {
 		return nil, p.explain(err)
 	}
 	c.configs.forget()
@@ -170,7 +171,7 @@ func change(c *call) (any, error) {
 	c.pages.forget()
 	c.names.forget(p.scope.Entity)
 	c.scans.forget()
-	return changed{p.repeated}, nil
+	return changed{p.repeated}, err
 }
 
 // changed is the answer to a change.

@@ -41,7 +41,7 @@ func TestChangesAreMadeAndAudited(t *testing.T) {
 	} {
 		target := fmt.Sprintf(`"entity":%q,"resource":%q`, scope.entity, scope.resource)
 		r.want(200, "/api/change", `{"action":"set_limits",`+target+`,`+rpm99+`}`)
-		if got := limits(scope.entity, scope.resource); got != "[rpm 99/1m]" {
+		if got := limits(scope.entity, scope.resource); got != "[rpm 99/min]" {
 			t.Errorf("%+v: %s", scope, got)
 		}
 		r.want(200, "/api/change", `{"action":"delete_limits",`+target+`}`)

@@ -37,20 +37,20 @@ func TestARowShowsABucket(t *testing.T) {
 		t.Errorf("row: %+v", got)
 	}
 	rpm := got.Limits[0]
-	if rpm.Name != "rpm" || rpm.Available != 5 || rpm.UsedPercent != 50 || rpm.Debt != 0 || rpm.FullAfter != 30.001 || rpm.Capacity != 10 || rpm.Refill != 10 || rpm.Seconds != 60 {
+	if rpm.Name != "rpm" || rpm.Available != 5 || rpm.MissingPercent != 50 || rpm.Debt != 0 || rpm.FullAfter != 30.001 || rpm.Capacity != 10 || rpm.Refill != 10 || rpm.Seconds != 60 {
 		t.Errorf("limit: %+v", rpm)
 	}
 }
 
-func TestUsedPercentStaysInItsBounds(t *testing.T) {
+func TestMissingPercentShowsDebt(t *testing.T) {
 	limit := limiter.PerMinute("rpm", 3)
-	for tokens, want := range map[int64]float64{3000: 0, 2999: 0.03, 1501: 49.96, 1500: 50, 1: 99.96, 0: 100, -1: 100, -9000: 100, 9000: 0} {
-		if got := usedPercent(limit, tokens); got != want {
+	for tokens, want := range map[int64]float64{3000: 0, 2999: 0.03, 1501: 49.96, 1500: 50, 1: 99.96, 0: 100, -1: 100.03, -2220: 174, -9000: 400, 9000: 0} {
+		if got := missingPercent(limit, tokens); got != want {
 			t.Errorf("%d thousandths left: %v %%, want %v", tokens, got, want)
 		}
 	}
 	huge := limiter.PerMinute("tpm", 9_000_000_000_000_000)
-	if got := rowLimit(huge, -9_000_000_000_000_000_000, 0); got.UsedPercent != 100 || got.Debt != 9_000_000_000_000_000 || got.FullAfter < 60 {
+	if got := rowLimit(huge, -9_000_000_000_000_000_000, 0); got.MissingPercent != 200 || got.Debt != 9_000_000_000_000_000 || got.FullAfter < 60 {
 		t.Errorf("large debt: %+v", got)
 	}
 	if got := rowLimit(limit, -1, time.Hour); got.Debt != 1 || got.Available != -1 || got.FullAfter < 3660 {

@@ -52,12 +52,15 @@ func problem(err error) *httplimit.Problem {
 	status, detail := http.StatusInternalServerError, "the dashboard failed; its log has the reason"
 	invalid, bad := errors.AsType[*limiter.InvalidError](err)
 	_, outage := errors.AsType[*limiter.UnavailableError](err)
+	late, delayed := errors.AsType[*limiter.SwitchDelayedError](err)
 	var after time.Duration
 	switch {
 	case errors.As(err, new(*httplimit.Problem)):
 		return httplimit.NewProblem(err)
 	case errors.Is(err, limiter.ErrNoLimits):
 		status, detail = http.StatusBadRequest, "no level stores limits for this entity and resource; set some, such as defaults of the resource"
+	case delayed: // the same request marks the rest
+		status, detail, after = http.StatusServiceUnavailable, late.Public(), time.Second
 	case bad:
 		status, detail = http.StatusBadRequest, invalid.Error()
 	case errors.As(err, new(*limiter.CorruptError)): // its text names files of the server
@@ -73,7 +76,7 @@ func problem(err error) *httplimit.Problem {
 	case outage, errors.Is(err, limiter.ErrClosed), errors.Is(err, context.Canceled):
 		status, detail, after = http.StatusServiceUnavailable, "the store is unavailable at the moment", 5*time.Second
 	}
-	return &httplimit.Problem{Type: httplimit.TypeBlank, Title: http.StatusText(status), Status: status, Detail: detail, RetryAfter: after}
+	return &httplimit.Problem{Type: httplimit.TypeBlank, Status: status, Detail: detail, RetryAfter: after}
 }
 
 // outage marks an error of a store as an outage, unless it is a documented error.

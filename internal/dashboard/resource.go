@@ -14,6 +14,23 @@ type Resources struct {
 	Resources []string `json:"resources"`
 }
 
+// ResourceTable lists the known resources with their defaults, as JSON.
+type ResourceTable struct {
+	Resources []ResourceLine `json:"resources"`
+	More      int            `json:"more"` // resources that are left out
+}
+
+// ResourceLine is a resource with its defaults, as JSON.
+type ResourceLine struct {
+	Name   string         `json:"name"`
+	Limits []answer.Limit `json:"limits"` // empty if the resource has no defaults
+	// Disabled holds the levels that are off for all entities.
+	Disabled []answer.Switch `json:"disabled"`
+}
+
+// mostLines bounds a table of resources.
+const mostLines = 200
+
 // resources returns the resources with limits, and those seen in buckets so far.
 func resources(c *call) (any, error) {
 	shared, err := c.lim.ResourcesWithDefaults(c.ctx)
@@ -24,7 +41,29 @@ func resources(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Resources{firstNames(maxResources, shared, own, c.seen.all())}, nil
+	names := firstNames(maxResources, shared, own, c.seen.all())
+	with, err := c.word("with", "names", "limits")
+	if err != nil || with == "names" {
+		return Resources{names}, err
+	}
+
+	// Each resource with defaults costs a read.
+	more := max(0, len(names)-mostLines)
+	names = names[:len(names)-more]
+	off := c.off(c.ctx)
+	lines := make([]ResourceLine, len(names))
+	for i, name := range names {
+		lines[i] = ResourceLine{Name: name, Limits: []answer.Limit{}, Disabled: off.of("", "", name)}
+		if !slices.Contains(shared, name) {
+			continue
+		}
+		defaults, err := c.config(c.ctx, limiter.Scope{Resource: name})
+		if err != nil {
+			return nil, err
+		}
+		lines[i].Limits = answer.NewLimits(defaults.Limits)
+	}
+	return ResourceTable{lines, more}, nil
 }
 
 // ResourceView is the use of one resource by all entities, as JSON.
@@ -42,10 +81,10 @@ type ResourceView struct {
 
 // ResourceSum is one limit of a resource over all entities, as JSON.
 type ResourceSum struct {
-	Name        string  `json:"name"`
-	Available   int64   `json:"available"` // debt counts as negative
-	Capacity    int64   `json:"capacity"`
-	UsedPercent float64 `json:"used_percent"`
+	Name           string  `json:"name"`
+	Available      int64   `json:"available"` // debt counts as negative
+	Capacity       int64   `json:"capacity"`
+	MissingPercent float64 `json:"missing_percent"`
 }
 
 func resource(c *call) (any, error) {
@@ -82,7 +121,7 @@ func (t *tally) totals() []ResourceSum {
 	for _, name := range slices.Sorted(maps.Keys(t.sums)) {
 		s := t.sums[name]
 		used := (float64(s.capacity) - float64(s.available)) / float64(s.capacity) * 100
-		sums = append(sums, ResourceSum{name, s.available, s.capacity, min(100, max(0, math.Floor(used*100)/100))})
+		sums = append(sums, ResourceSum{name, s.available, s.capacity, max(0, math.Floor(used*100)/100)})
 	}
 	return sums
 }

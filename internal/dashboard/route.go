@@ -62,7 +62,7 @@ func readRoutes() map[string]*route {
 		"/api/children":  {params: []string{"id", "after", "limit"}, do: children},
 		"/api/usage":     {params: []string{"entity", "resource", "window", "from", "to"}, do: usage},
 		"/api/audit":     {params: []string{"entity", "after", "limit"}, do: audit},
-		"/api/resources": {do: resources},
+		"/api/resources": {params: []string{"with"}, do: resources},
 		"/api/resource":  {params: []string{"name"}, do: resource},
 	}
 }

@@ -2,12 +2,14 @@ package dashboard
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // Row is a bucket as JSON.
@@ -28,10 +30,27 @@ type Row struct {
 type RowLimit struct {
 	answer.Limit
 	answer.Bounds
-	Available   int64   `json:"available"` // whole tokens; negative is debt
-	UsedPercent float64 `json:"used_percent"`
-	Debt        int64   `json:"debt"`
-	FullAfter   float64 `json:"full_after_seconds"`
+	Available      int64   `json:"available"`       // whole tokens; negative is debt
+	MissingPercent float64 `json:"missing_percent"` // share of the capacity that is missing; above 100 in debt
+	Debt           int64   `json:"debt"`
+	FullAfter      float64 `json:"full_after_seconds"`
+	// Dollars holds the numbers of a limit of money in dollars; nil for others.
+	Dollars *RowDollars `json:"dollars,omitempty"`
+}
+
+// RowDollars holds the numbers of one limit of a bucket in dollars, as JSON.
+type RowDollars struct {
+	answer.LimitDollars
+	Available json.Number `json:"available"`
+	Debt      json.Number `json:"debt"`
+}
+
+func newRowDollars(s limiter.Status) *RowDollars {
+	limit := answer.NewLimitDollars(s.Limit)
+	if limit == nil {
+		return nil
+	}
+	return &RowDollars{*limit, json.Number(figure.Decimal(s.Available)), json.Number(figure.Decimal(answer.Debt(s)))}
 }
 
 // Source is the level that provides limits, as JSON.
@@ -82,16 +101,17 @@ func newRow(b limiter.Bucket, l label, off switchSet) Row {
 func newRowLimits(b limiter.Bucket) []RowLimit {
 	limits := make([]RowLimit, len(b.Tokens))
 	for i, s := range b.Statuses() {
-		limits[i] = RowLimit{answer.NewLimit(s.Limit), answer.NewBounds(s), s.Available, usedPercent(s.Limit, b.Tokens[i]), answer.Debt(s), answer.Seconds(s.FullAfter)}
+		limits[i] = RowLimit{answer.NewLimit(s.Limit), answer.NewBounds(s), s.Available, missingPercent(s.Limit, b.Tokens[i]), answer.Debt(s), answer.Seconds(s.FullAfter), newRowDollars(s)}
 	}
 	return limits
 }
 
-// usedPercent returns the used share of a capacity from 0 to 100, rounded down to
-// hundredths, so that it never reaches a threshold early.
-func usedPercent(l limiter.Limit, tokens int64) float64 {
-	share := float64(bucket.Sub(bucket.Thousandths(l.Capacity), tokens)) / float64(bucket.Thousandths(l.Capacity))
-	return min(100, max(0, math.Floor(share*10_000)/100))
+// missingPercent returns the share of a capacity that is missing, above 100 in debt. It
+// is rounded down to hundredths, so that it never reaches a threshold early.
+func missingPercent(l limiter.Limit, tokens int64) float64 {
+	capacity := float64(bucket.Thousandths(l.Capacity))
+	share := (capacity - float64(tokens)) / capacity
+	return max(0, math.Floor(share*10_000)/100)
 }
 
 // sourceOf returns the level of an account's limits.

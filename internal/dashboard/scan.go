@@ -129,7 +129,11 @@ func (s *scan) due() bool {
 	if s.running {
 		return false
 	}
-	keep := max(s.s.pace.scanFor, scanRest*s.finished.Sub(s.begun))
+	keep := s.s.pace.scanFor
+	if s.complete != nil && s.complete.scanned < s.s.pace.page {
+		keep = s.s.pace.smallFor // new buckets of a small store show soon
+	}
+	keep = max(keep, scanRest*s.finished.Sub(s.begun))
 	if s.err != nil {
 		keep = scanRetry
 	}

@@ -38,6 +38,39 @@ func TestTightestFirst(t *testing.T) {
 	})
 }
 
+// TestASmallStoreIsScannedOften adds a bucket to a store of one page, and many to
+// one that has more.
+func TestASmallStoreIsScannedOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{Now: time.Now})
+		scanned := func() int {
+			get[Overview](r, "/api/overview?order=tightest") // it may start a scan
+			synctest.Wait()
+			return get[Overview](r, "/api/overview?order=tightest").Scanned
+		}
+		r.use("key", "gpt-4", "rpm", 1)
+		first := scanned()
+		r.use("new", "gpt-4", "rpm", 1)
+		p := r.spaces["default"].pace
+		time.Sleep(p.smallFor + time.Millisecond)
+		if second := scanned(); first != 1 || second != 2 {
+			t.Errorf("scanned %d, and %d after %v", first, second, p.smallFor)
+		}
+
+		for i := range p.page {
+			r.use(fmt.Sprintf("key-%04d", i), "gpt-4", "rpm", 1)
+		}
+		time.Sleep(p.scanFor)
+		many := scanned()
+		r.use("last", "gpt-4", "rpm", 1)
+		time.Sleep(p.scanFor / 2)
+		if soon := scanned(); many != p.page+2 || soon != many {
+			t.Errorf("scanned %d, and %d after %v", many, soon, p.scanFor/2)
+		}
+		r.ok(r.Close())
+	})
+}
+
 func TestAScanStopsIfNoViewerAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{Now: time.Now})
@@ -87,7 +120,7 @@ func TestResourceView(t *testing.T) {
 	if !v.Done || v.Entities != 15 || len(v.Top) != 10 || v.Top[0].Entity != "key-10" || len(v.Defaults) != 2 {
 		t.Errorf("view: %+v", v)
 	}
-	if got := v.Limits[0]; got.Name != "rpm" || got.Capacity != 150 || got.Available != 150-61 || got.UsedPercent != 40.66 {
+	if got := v.Limits[0]; got.Name != "rpm" || got.Capacity != 150 || got.Available != 150-61 || got.MissingPercent != 40.66 {
 		t.Errorf("rpm: %+v", got)
 	}
 	if none := get[ResourceView](r, "/api/resource?name=unknown"); !none.Done || none.Entities != 0 || none.Defaults != nil || none.Top == nil || none.Limits == nil {

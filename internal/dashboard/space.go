@@ -49,6 +49,7 @@ type pace struct {
 	pageFor   time.Duration // how long a page is kept for the next viewer
 	patience  time.Duration // how long a call waits for names
 	scanFor   time.Duration // how long the result of a scan is kept
+	smallFor  time.Duration // how long it is kept if a page holds all buckets
 }
 
 // paceOf returns the pace of a store. Reads that are billed are fewer.
@@ -56,14 +57,14 @@ func paceOf(billed bool, budget float64) pace {
 	if !billed {
 		return pace{
 			interval: 500 * time.Millisecond, rows: mostRows, page: 500, chunk: 500, namesFor: 2 * time.Second, configFor: 500 * time.Millisecond,
-			patience: 5 * time.Second, scanFor: 10 * time.Second,
+			patience: 5 * time.Second, scanFor: 10 * time.Second, smallFor: 2 * time.Second,
 		}
 	}
 	part := min(max(int(budget), 10), 100) // half a second of the budget
 	const rowsPerUnit = 4                  // a page takes two seconds, if nothing else is read
 	return pace{
 		interval: time.Second, rows: min(max(int(budget*rowsPerUnit), 5), mostRows), page: part, chunk: part, namesFor: time.Minute, configFor: 2 * time.Second, pageFor: 3 * time.Second,
-		patience: time.Second, scanFor: 5 * time.Minute,
+		patience: time.Second, scanFor: 5 * time.Minute, smallFor: 15 * time.Second,
 	}
 }
 

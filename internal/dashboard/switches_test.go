@@ -1,6 +1,8 @@
 package dashboard
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/memory"
 )
 
 // TestDisableAndEnable switches levels off and on, and follows rows, entity,
@@ -137,7 +140,7 @@ func TestRowsShowWindowsAndShadowLimits(t *testing.T) {
 		t.Fatalf("rows %+v", rows)
 	}
 	shadow, quota := rows[1].Limits[0], rows[1].Limits[1]
-	if !shadow.Shadow || shadow.UsedPercent != 100 || shadow.End != nil {
+	if !shadow.Shadow || shadow.MissingPercent != 100 || shadow.End != nil {
 		t.Errorf("shadow limit %+v", shadow)
 	}
 	end := time.Date(2026, time.January, 31, 23, 0, 0, 0, time.UTC)
@@ -151,5 +154,32 @@ func TestRowsShowWindowsAndShadowLimits(t *testing.T) {
 	for _, bad := range []string{`"window":"decade"`, `"window":"hour","zone":"Europe/Berlin"`, `"window":"day","zone":"Nowhere/City"`} {
 		body := `{"action":"set_limits","entity":"key","limits":[{"name":"rpm","capacity":1,"refill_amount":0,"refill_period_seconds":0,` + bad + `}]}`
 		r.want(400, "/api/change", body)
+	}
+}
+
+// lateMarks is a store that stores switches and cannot mark buckets.
+type lateMarks struct{ limiter.Repository }
+
+// SetSwitch stores the switch and returns a *limiter.SwitchDelayedError.
+func (l lateMarks) SetSwitch(ctx context.Context, s limiter.Switch, ev limiter.AuditEvent) error {
+	if err := l.Repository.SetSwitch(ctx, s, ev); err != nil {
+		return err
+	}
+	return &limiter.SwitchDelayedError{Scope: s.Scope, Within: time.Minute, Err: errors.New("throttled")}
+}
+
+// TestDelayedDisable shows that the level is off, and that buckets follow.
+func TestDelayedDisable(t *testing.T) {
+	repo := limiter.Repository(memory.New(nil))
+	r := newRig(t, Options{Write: true, OnError: func(error) {}, Open: func(ctx context.Context, name string) (limiter.Repository, error) {
+		view, err := repo.Namespace(ctx, name)
+		return lateMarks{view}, err
+	}})
+	answer := r.want(http.StatusServiceUnavailable, "/api/change", `{"action":"disable","entity":"key"}`)
+	if detail, _ := answer["detail"].(string); !strings.HasPrefix(detail, "entity key is disabled, but some of its buckets may admit") {
+		t.Errorf("answer %v", answer)
+	}
+	if got := get[EntityView](r, "/api/entity?id=key").Disabled; len(got) != 1 {
+		t.Errorf("entity %+v", got)
 	}
 }

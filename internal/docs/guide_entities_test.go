@@ -19,7 +19,7 @@ func Example_hierarchy() {
 	check(hierarchy(ctx, lim))
 	// Output:
 	// key-b: <nil>
-	// key-b: rate limit exceeded for project-1/gpt-4: [tpm]; retry after 6.0s
+	// key-b: rate limit exceeded for project-1/gpt-4: tpm (2000 requested, 500 of 15000 left); retry after 6s
 	// key-c: <nil>
 }
 
@@ -60,11 +60,11 @@ func Example_levels() {
 	lim, _ := inMemory(limiter.PerMinute("rpm", 10))
 	check(levels(ctx, lim))
 	// Output:
-	// [rpm 10/1m] default
-	// [rpm 60/1m] system
-	// [rpm 100/1m tpm 10000/1m] resource
-	// [rpm 300/1m] entity_default
-	// [rpm 500/1m] entity
+	// [rpm 10/min] default
+	// [rpm 60/min] system
+	// [rpm 100/min tpm 10000/min] resource
+	// [rpm 300/min] entity_default
+	// [rpm 500/min] entity
 }
 
 func levels(ctx context.Context, lim *limiter.RateLimiter) error {
@@ -124,7 +124,7 @@ func Example_override() {
 	//docs:end
 	fmt.Println(err)
 	// Output:
-	// rate limit exceeded for trial-7/gpt-4: [rpm]; never fits: 8 rpm is above the capacity (burst) of 5
+	// rate limit exceeded for trial-7/gpt-4: rpm; never fits: 8 rpm is above the capacity (burst) of 5
 }
 
 // A tenant sees nothing of another.
@@ -134,7 +134,7 @@ func Example_namespaces() {
 	check(tenants(ctx, lim))
 	// Output:
 	// tenant-a: <nil>
-	// tenant-a: rate limit exceeded for key-1/gpt-4: [rpm]; retry after 30.0s
+	// tenant-a: rate limit exceeded for key-1/gpt-4: rpm (1 requested, 0 of 2 left); retry after 30s
 	// tenant-b: <nil>
 }
 
@@ -193,7 +193,7 @@ func Example_bucket() {
 	// 12:00:08 <nil>
 	// 12:00:10 <nil>
 	// 12:00:12 <nil>
-	// 12:00:14 rate limit exceeded for alice/search: [rpm]; retry after 6.0s
+	// 12:00:14 rate limit exceeded for alice/search: rpm (1 requested, 0 of 6 left); retry after 6s
 }
 
 func bucket(ctx context.Context, lim *limiter.RateLimiter, clock *clock) {

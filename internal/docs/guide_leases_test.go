@@ -45,7 +45,7 @@ func Example_debt() {
 	check(debt(context.Background(), lim, clock))
 	// Output:
 	// 12:00:00 tpm=-3000
-	// rate limit exceeded for key-abc/gpt-4: [tpm]; retry after 35.0s
+	// rate limit exceeded for key-abc/gpt-4: tpm (500 requested, 3000 in debt); retry after 35s
 	// 12:00:35 tpm=0
 }
 
@@ -97,7 +97,7 @@ func Example_stream() {
 	left, err := lim.Available(ctx, "key-abc", "gpt-4")
 	fmt.Println(left, err)
 	// Output:
-	// cut: rate limit exceeded for key-abc/gpt-4: [tpm]; retry after 18.0s
+	// cut: rate limit exceeded for key-abc/gpt-4: tpm (300 requested, 0 of 1000 left); retry after 18s
 	// tpm=0 <nil>
 }
 
@@ -142,5 +142,5 @@ func Example_refusal() {
 	// Output:
 	// rpm: asked 1, has 0, exceeded true, retry after 30.001s
 	// tpm: asked 100, has 800, exceeded false, retry after 0s
-	// Retry-After: 31
+	// Retry-After: 30
 }

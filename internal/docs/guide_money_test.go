@@ -3,6 +3,7 @@ package docs_test
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/llm"
@@ -12,15 +13,19 @@ import (
 func Example_money() {
 	ctx := context.Background()
 	lim, _ := inMemory()
-	file := []byte("models: {example-large: {input: 3000000, output: 15000000}}")
-	body := []byte(`{"model":"example-large","max_tokens":1000,"messages":[{"role":"user","content":"Say hello."}]}`)
-	check(money(ctx, lim, file, body, []byte(`{"usage":{"prompt_tokens":12,"completion_tokens":5}}`)))
+	file := []byte("models: {example-large: {input: $3, output: $15}}")
+	body := []byte(`{"model":"example-large","messages":[{"role":"user","content":"Say hello."}]}`)
+	check(money(ctx, lim, file, body, func(_ context.Context, body []byte) ([]byte, error) {
+		fmt.Println(string(body))
+		return []byte(`{"usage":{"prompt_tokens":12,"completion_tokens":5}}`), nil
+	}))
 	// Output:
-	// reserved $0.015012, cost $0.000111
+	// {"max_completion_tokens":8192,"model":"example-large","messages":[{"role":"user","content":"Say hello."}]}
+	// reserved $0.122997, cost $0.000111
 	// spend=49999889 <nil>
 }
 
-func money(ctx context.Context, lim *limiter.RateLimiter, file, body, answer []byte) error {
+func money(ctx context.Context, lim *limiter.RateLimiter, file, body []byte, send func(context.Context, []byte) ([]byte, error)) error {
 	//docs:money
 	const dollar = 1_000_000
 	err := lim.SetResourceDefaults(ctx, "models", limiter.Quota("spend", 50*dollar, limiter.EveryMonth))
@@ -54,6 +59,13 @@ func money(ctx context.Context, lim *limiter.RateLimiter, file, body, answer []b
 		return err
 	}
 	defer lease.Rollback(ctx)
+	if most := lease.MaxOutput(); most > 0 { // the request sets no maximum
+		body = slices.Concat(llm.ApplyEdits(body, req.MaxOutputEdits(most, "")...)...)
+	}
+	answer, err := send(ctx, body)
+	if err != nil {
+		return err
+	}
 	_, err = lease.Answer("application/json", "").WriteContext(ctx, answer)
 	if err != nil {
 		return err

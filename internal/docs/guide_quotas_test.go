@@ -14,7 +14,7 @@ func Example_quota() {
 	lim, clock := inMemory()
 	check(quota(context.Background(), lim, clock))
 	// Output:
-	// rate limit exceeded for key-abc/gpt-4: [tokens]; retry after 43200.0s
+	// rate limit exceeded for key-abc/gpt-4: tokens (100001 requested, 100000 of 1000000 left); retry after 12h
 	// tokens: 100000 of 1000000 left, retry at 2026-02-01T00:00:00Z
 	// 2026-02-01T00:00:00Z tokens=1000000 tpm=2000000 <nil>
 }

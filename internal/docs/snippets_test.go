@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -81,7 +82,7 @@ func TestHTTPServer(t *testing.T) {
 	//docs:http-server
 	limit := httplimit.New(lim, func(r *http.Request) (limiter.Request, error) {
 		return limiter.Request{Entity: r.Header.Get("X-Api-Key"), Resource: "api", Consume: limiter.Tokens("rpm", 1)}, nil
-	}, nil)
+	}, &httplimit.Options{OnError: func(r *http.Request, err error) { slog.ErrorContext(r.Context(), "limits", "error", err) }})
 	handler := limit.Handler(mux) // for http.ListenAndServe(":8080", handler)
 	//docs:end
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
@@ -90,6 +91,12 @@ func TestHTTPServer(t *testing.T) {
 	handler.ServeHTTP(answer, request)
 	if answer.Header().Get("RateLimit") == "" {
 		t.Errorf("the fields are %v", answer.Header())
+	}
+	request.Header.Del("X-Api-Key")
+	answer = httptest.NewRecorder()
+	handler.ServeHTTP(answer, request)
+	if answer.Code != http.StatusUnauthorized {
+		t.Errorf("a request without a key gets status %d, want 401", answer.Code)
 	}
 }
 

@@ -35,8 +35,11 @@ type Conn struct {
 	net.Conn
 	set    *Conns
 	busy   atomic.Int64
+	ending atomic.Bool  // the handler of a request has returned, and its answer is on its way
+	handed atomic.Bool  // the connection is no longer net/http's
 	since  time.Time    // when it was accepted
 	served atomic.Bool  // a request that counts was made
+	sent   atomic.Int64 // bytes that the network took
 	last   atomic.Int64 // when it was accepted, or last ended a request
 	closed sync.Once
 }
@@ -128,11 +131,14 @@ func (s *Conns) filter(keep func(*Conn) bool) []*Conn {
 const strangerTime = time.Second
 
 // idlest returns the connection to replace, or nil if all are busy. Strangers are
-// ordered by age, since requests that do not count must not keep them.
+// ordered by age, since requests that do not count must not keep them. An answer on its
+// way comes last: mostly its client has read it, and has not seen the connection close.
 func (s *Conns) idlest() *Conn {
-	var stranger, idle *Conn
+	var stranger, idle, ending *Conn
 	for c := range s.all {
 		switch {
+		case c.ending.Load():
+			ending = c
 		case c.busy.Load() > 0:
 		case !c.served.Load():
 			if stranger == nil || c.since.Before(stranger.since) {
@@ -142,8 +148,12 @@ func (s *Conns) idlest() *Conn {
 			idle = c
 		}
 	}
-	if stranger != nil && (idle == nil || time.Since(stranger.since) >= strangerTime) {
+
+	switch {
+	case stranger != nil && (idle == nil || time.Since(stranger.since) >= strangerTime):
 		return stranger
+	case idle == nil:
+		return ending
 	}
 	return idle
 }
@@ -171,6 +181,13 @@ func (c *Conn) rest() {
 }
 
 func (c *Conn) touch() { c.last.Store(time.Now().UnixNano()) }
+
+// Write writes to the connection, and counts the bytes.
+func (c *Conn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.sent.Add(int64(n))
+	return n, err
+}
 
 // Close closes the connection and removes it from its set.
 func (c *Conn) Close() error {
@@ -232,17 +249,65 @@ func Vouch(r *http.Request) {
 	}
 }
 
-// countBusy marks the connection of a request as busy while next runs. Every
-// request counts, unless next vouches for them.
+// Sent returns the number of bytes that the network has taken on the connection of
+// a request, so far.
+func Sent(r *http.Request) int64 {
+	if conn, ok := r.Context().Value(connKey{}).(*Conn); ok {
+		return conn.sent.Load()
+	}
+	return 0
+}
+
+// finish ends a request whose handler has returned. The rest of an answer of
+// HTTP/1 is sent afterwards, and noteState ends the request then. With a body it
+// ends now, since net/http may wait for the client to send the rest.
+func (c *Conn) finish(r *http.Request) {
+	if r.ProtoMajor > 1 || r.ContentLength != 0 || c.handed.Load() {
+		c.rest()
+		return
+	}
+	c.ending.Store(true)
+}
+
+// noteState ends the request of a connection whose answer was sent.
+func noteState(conn net.Conn, state http.ConnState) {
+	c := underlying(conn)
+	switch {
+	case c == nil:
+	case state == http.StateHijacked:
+		c.handed.Store(true)
+	case state == http.StateIdle && c.ending.CompareAndSwap(true, false):
+		c.rest()
+	}
+}
+
+// underlying returns the connection of ours that conn is or encrypts, or nil.
+func underlying(conn net.Conn) *Conn {
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	c, _ := conn.(*Conn)
+	return c
+}
+
+// countBusy marks the connection of a request as busy while next runs, and until
+// the answer is sent. Every request counts, unless next vouches for them.
 func countBusy(next http.Handler, vouching bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if conn, ok := r.Context().Value(connKey{}).(*Conn); ok {
 			conn.Begin()
-			if vouching {
-				defer conn.rest()
-			} else {
-				defer conn.End()
-			}
+			defer func() {
+				if !vouching {
+					conn.served.Store(true)
+				}
+				conn.finish(r)
+			}()
+		}
+		if len(r.TransferEncoding) > 0 {
+			// The library hides a Content-Length beside it. A server in front that goes
+			// by that sees the end of the request elsewhere, so what follows must not
+			// count as another (RFC 9112, section 6.1).
+			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)
 	})

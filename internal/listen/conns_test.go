@@ -124,3 +124,41 @@ func TestBindIPv4Alone(t *testing.T) {
 		t.Errorf("it listens on %v", l.Addr())
 	}
 }
+
+// heldConn announces the writes of a server, and holds them back.
+type heldConn struct {
+	net.Conn
+	writes, goOn chan struct{}
+}
+
+func (c *heldConn) Write(b []byte) (int, error) {
+	c.writes <- struct{}{}
+	<-c.goOn
+	return c.Conn.Write(b)
+}
+
+// An answer that is on its way when the server shuts down arrives.
+func TestDrainCutsNoAnswer(t *testing.T) {
+	near, far := net.Pipe()
+	held := &heldConn{far, make(chan struct{}, 10), make(chan struct{})}
+	l := newPipes()
+	server := listen.HTTP(l, http.HandlerFunc(hello), nil)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve() }()
+	l.conns <- held
+	answered := make(chan bool, 1)
+	go func() { answered <- request(near, "/") }()
+	<-held.writes // the handler has returned
+	down := make(chan error, 1)
+	go func() { down <- server.Shutdown(t.Context()) }()
+	<-l.done // after the connections without a request
+	close(held.goOn)
+	if !<-answered {
+		t.Error("the answer is cut off")
+	}
+	for _, done := range []chan error{down, served} {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}

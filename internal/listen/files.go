@@ -2,6 +2,7 @@ package listen
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"sync"
@@ -16,8 +17,7 @@ const maxFile = 4 << 20
 const recheck = time.Second
 
 // Files holds a value that is parsed from files, and parsed again when their
-// content changes. It runs no goroutine: Get reads the files at most once a
-// second. All methods are safe for concurrent use.
+// content changes. All methods are safe for concurrent use.
 type Files[T any] struct {
 	paths   []string
 	parse   func(content ...[]byte) (T, error)
@@ -31,9 +31,10 @@ type Files[T any] struct {
 
 // WatchFiles reads the files and parses their content, in the order of paths.
 // When the content changes later, it calls changed with nil after a new value
-// took effect, or with the reason why the old value stays. The caller may pass a
-// nil changed.
-func WatchFiles[T any](parse func(content ...[]byte) (T, error), changed func(error), paths ...string) (*Files[T], error) {
+// took effect, or with the reason why the old value stays. Until ctx ends it
+// looks for changes every second, so that an idle server reports a mistake too.
+// The caller may pass a nil changed.
+func WatchFiles[T any](ctx context.Context, parse func(content ...[]byte) (T, error), changed func(error), paths ...string) (*Files[T], error) {
 	if changed == nil {
 		changed = func(error) {}
 	}
@@ -49,7 +50,22 @@ func WatchFiles[T any](parse func(content ...[]byte) (T, error), changed func(er
 	f.content = content
 	f.value.Store(&value)
 	f.next.Store(time.Now().Add(recheck).UnixNano())
+	go f.follow(ctx)
 	return f, nil
+}
+
+// follow reads the files every second until ctx ends.
+func (f *Files[T]) follow(ctx context.Context) {
+	tick := time.NewTicker(recheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			f.Get()
+		}
+	}
 }
 
 // Get returns the value of the files as they were at most a second ago.

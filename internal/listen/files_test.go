@@ -16,6 +16,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -35,7 +36,7 @@ func TestFilesFollowChanges(t *testing.T) {
 	write("one")
 	synctest.Test(t, func(t *testing.T) {
 		var reports []string
-		f, err := listen.WatchFiles(func(content ...[]byte) (string, error) {
+		f, err := listen.WatchFiles(t.Context(), func(content ...[]byte) (string, error) {
 			if strings.Contains(string(content[0]), "broken") {
 				return "", errors.New("is broken")
 			}
@@ -53,6 +54,7 @@ func TestFilesFollowChanges(t *testing.T) {
 		expect := func(want string) {
 			t.Helper()
 			time.Sleep(2 * time.Second)
+			synctest.Wait()
 			if got := f.Get(); got != want {
 				t.Errorf("value %q, want %q", got, want)
 			}
@@ -72,6 +74,46 @@ func TestFilesFollowChanges(t *testing.T) {
 		if len(reports) != 4 || reports[0] != "changed" || reports[1] != "is broken" || !strings.Contains(reports[2], "no such file") || reports[3] != "changed" {
 			t.Errorf("reports %q", reports)
 		}
+	})
+}
+
+// A server without calls reports a change, and a mistake, within a second.
+func TestFilesFollowChangesWithoutCalls(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "value")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		var reports []error
+		parse := func(content ...[]byte) (int, error) { return strconv.Atoi(string(content[0])) }
+		write := func(text string) {
+			t.Helper()
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("1")
+		if _, err := listen.WatchFiles(ctx, parse, func(err error) { reports = append(reports, err) }, path); err != nil {
+			t.Fatal(err)
+		}
+		expect := func(want int) {
+			t.Helper()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if len(reports) != want {
+				t.Fatalf("reports %v, want %d of them", reports, want)
+			}
+		}
+		expect(0)
+		write("2")
+		expect(1)
+		write("broken")
+		expect(2)
+		if reports[0] != nil || reports[1] == nil {
+			t.Errorf("reports %v, want a change and then a mistake", reports)
+		}
+		stop()
+		synctest.Wait()
+		write("3")
+		expect(2)
 	})
 }
 
@@ -119,7 +161,7 @@ func TestMutualTLS(t *testing.T) {
 	ca := certificate(t, dir, "ca", nil)
 	certificate(t, dir, "server", &ca)
 	client, other := certificate(t, dir, "client", &ca), certificate(t, dir, "other", nil)
-	config, err := listen.TLSFiles{Cert: dir + "/server.pem", Key: dir + "/server.key", ClientCA: dir + "/ca.pem"}.Config(nil)
+	config, err := listen.TLSFiles{Cert: dir + "/server.pem", Key: dir + "/server.key", ClientCA: dir + "/ca.pem"}.Config(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,11 +205,11 @@ func TestTLSFilesThatDoNotFit(t *testing.T) {
 		"no file":         {Cert: dir + "/none.pem", Key: dir + "/b.key"},
 		"no certificates": {Cert: dir + "/a.pem", Key: dir + "/a.key", ClientCA: dir + "/a.key"},
 	} {
-		if _, err := files.Config(nil); err == nil {
+		if _, err := files.Config(t.Context(), nil); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if config, err := (listen.TLSFiles{}).Config(nil); config != nil || err != nil {
+	if config, err := (listen.TLSFiles{}).Config(t.Context(), nil); config != nil || err != nil {
 		t.Errorf("no files: %v, %v", config, err)
 	}
 }
@@ -176,7 +218,7 @@ func TestTLSFilesThatDoNotFit(t *testing.T) {
 func TestCertified(t *testing.T) {
 	dir := t.TempDir()
 	certificate(t, dir, "a", nil, "*.limits.example")
-	config, err := listen.TLSFiles{Cert: dir + "/a.pem", Key: dir + "/a.key"}.Config(nil)
+	config, err := listen.TLSFiles{Cert: dir + "/a.pem", Key: dir + "/a.key"}.Config(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,6 +89,7 @@ func HTTP(listener net.Listener, handler http.Handler, opts *Options) *Server {
 		conns:    conns,
 		tls:      opts.TLS != nil,
 		http: &http.Server{
+			ConnState:         noteState,
 			Handler:           countBusy(limitRequests(handler, cmp.Or(opts.MaxRequests, DefaultMaxRequests)), opts.Vouching),
 			TLSConfig:         opts.TLS,
 			ReadHeaderTimeout: bound(opts.HeaderTimeout, DefaultHeaderTimeout),

@@ -346,3 +346,34 @@ func TestCloseIdle(t *testing.T) {
 		t.Errorf("the idle client reads %v", err)
 	}
 }
+
+// A request with both Content-Length and Transfer-Encoding is the last of its
+// connection, since a server in front may see its end elsewhere.
+func TestAmbiguousLengthEndsTheConnection(t *testing.T) {
+	var mu sync.Mutex
+	var paths []string
+	addr := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		paths = append(paths, r.URL.Path)
+		hello(w, r)
+	}), nil)
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	_, _ = io.WriteString(conn, "POST /first HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"+
+		"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
+	answer, err := io.ReadAll(conn)
+	if err != nil || strings.Count(string(answer), "HTTP/1.1 200 OK") != 1 || !strings.Contains(string(answer), "Connection: close\r\n") {
+		t.Errorf("%v: %q", err, answer)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(paths) != 1 || paths[0] != "/first" {
+		t.Errorf("the handler saw %q", paths)
+	}
+}

@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -16,10 +17,10 @@ type TLSFiles struct {
 // Given reports whether any file is named.
 func (f TLSFiles) Given() bool { return f != TLSFiles{} }
 
-// Config returns a TLS configuration that follows changes of the files, or nil
-// if no file is named. When a changed file is broken, the configuration keeps
+// Config returns a TLS configuration that follows changes of the files until ctx
+// ends, or nil if no file is named. When a changed file is broken, the configuration keeps
 // the last good content and calls changed with the reason.
-func (f TLSFiles) Config(changed func(error)) (*tls.Config, error) {
+func (f TLSFiles) Config(ctx context.Context, changed func(error)) (*tls.Config, error) {
 	if !f.Given() {
 		return nil, nil //nolint:nilnil // no files mean no TLS, which is how tls and http spell it too
 	}
@@ -30,7 +31,7 @@ func (f TLSFiles) Config(changed func(error)) (*tls.Config, error) {
 	if f.ClientCA != "" {
 		paths = append(paths, f.ClientCA)
 	}
-	files, err := WatchFiles(f.parse, changed, paths...)
+	files, err := WatchFiles(ctx, f.parse, changed, paths...)
 	if err != nil {
 		return nil, err
 	}

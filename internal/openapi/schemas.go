@@ -13,14 +13,26 @@ import (
 type Object = map[string]any
 
 // Schemas collects the schemas of Go types. A schema has the name of its type, with
-// Request in place of Body and without JSON. The tags "json" and
-// "doc" of a struct describe its fields. The zero value is ready to use.
+// Request in place of Body and without JSON. The tags "json", "doc" and "schema"
+// of a struct describe its fields. The zero value is ready to use.
 type Schemas struct {
 	// All holds the schemas of structs by name, for components/schemas.
 	All Object
 	// Special returns the schema of a type that is not described by its fields, or
 	// nil for every other type. It may be nil.
 	Special func(*Schemas, reflect.Type) Object
+	// Named holds the schemas to which the tag "schema" of a field refers by name.
+	// They say more than the type of the field, such as bounds and patterns.
+	Named Object
+}
+
+// Ref returns a reference to a schema of Named, and adds it to All.
+func (s *Schemas) Ref(name string) Object {
+	if s.All == nil {
+		s.All = Object{}
+	}
+	s.All[name] = s.Named[name]
+	return Object{"$ref": "#/components/schemas/" + name}
 }
 
 var schemaNames = strings.NewReplacer("Body", "Request", "JSON", "")
@@ -90,7 +102,7 @@ func (s *Schemas) addFields(t reflect.Type, properties Object, required *[]strin
 		if name == "-" {
 			continue
 		}
-		schema := s.Of(f.Type)
+		schema := s.fieldSchema(f)
 		if doc := f.Tag.Get("doc"); doc != "" {
 			schema["description"] = doc
 		}
@@ -99,4 +111,13 @@ func (s *Schemas) addFields(t reflect.Type, properties Object, required *[]strin
 			*required = append(*required, name)
 		}
 	}
+}
+
+// fieldSchema returns the schema that the tag of a field names, or the schema of
+// its type.
+func (s *Schemas) fieldSchema(f reflect.StructField) Object {
+	if name := f.Tag.Get("schema"); name != "" {
+		return s.Ref(name)
+	}
+	return s.Of(f.Type)
 }

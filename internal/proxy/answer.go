@@ -99,13 +99,16 @@ func (b *answerBody) refuse(err error) {
 	b.pending = append(b.pending, event+"data: "+string(text)+"\n\n"...)
 }
 
-// Close ends the lease. An answer that was not read to its end was cut, by the
-// upstream or by the client.
+// Close ends the lease. An answer that was not passed on to its end was cut, by the
+// upstream or by the client. Where money depends on its usage, Close reads on.
 func (b *answerBody) Close() error {
-	err := b.inner.Close()
 	if b.err == nil || !errors.Is(b.err, io.EOF) {
-		b.call.record.cut(b.ctx.Err() != nil && b.call.proxy.cut.Err() == nil)
+		b.call.record.cut(b.call.left() && b.call.proxy.cut.Err() == nil)
 	}
+	if b.err == nil && b.call.follows() {
+		b.follow()
+	}
+	err := b.inner.Close()
 	b.call.out.flush() // the client need not wait for the store
 	b.call.end(func() error { return b.call.commit(b.ctx) })
 	return err

@@ -71,6 +71,9 @@ func TestPathsCannotHideACall(t *testing.T) {
 		"/v1/./chat/completions", "/v1/x/../chat/completions", "/v1/x/%2e%2e/chat/completions", "/v1/chat/completions%2F", "/v1/%63hat/completions",
 		`/v1/chat\completions`, "/v1/chat/completions;x=1", "/v1/chat;x/completions", "/v1/chat/completions%20", "/v1/chat/completions%00", "/v1/chat/completions//",
 		"/v1/chat/%63ompletions", "/v1/chat/completions/.", "/v1/../../secret",
+		"/v1/chat/completions%3F", "/v1/chat/completions%3fx=1", "/v1/chat/completions%23x", "/v1/files%3Fx", "/v1/files%23/../chat/completions", "/v1/files%253Fx",
+		"/v1/files%25253Fx", "/v1/files/%2e%2e/threads", "/v1/files/%252e%252e/threads", "/v1//files", "/v1/files;x", "/v1/files%3Bx", `/v1/files%5C..%5Cthreads`,
+		"/v1/files/%00", "/v1/files/%0d%0aX:%20y", "/v1/./files", "/v1/files/%2e",
 	} {
 		resp, _ := r.send("POST " + path + " HTTP/1.1\r\nHost: x\r\n" + auth + "Content-Length: 2\r\nConnection: close\r\n\r\n{}")
 		if resp.StatusCode != http.StatusBadRequest {
@@ -85,6 +88,70 @@ func TestPathsCannotHideACall(t *testing.T) {
 		r.wantStatus(resp, 200)
 	}
 	r.wantUsed("m", 3, 3*42)
+}
+
+// TestOnlyListedCallsAreForwarded checks the calls that are not about a model, and
+// the sentence that their clients get.
+func TestOnlyListedCallsAreForwarded(t *testing.T) {
+	for _, tc := range []struct {
+		base    string
+		paths   []string
+		call    string
+		forward bool
+	}{
+		{"", nil, "GET /v1/models", true},
+		{"/v1", nil, "GET /models", true},
+		{"/openai", nil, "GET /v1/models", true},
+		{"", nil, "HEAD /v1/models", false},
+		{"", nil, "DELETE /v1/models", false},
+		{"", nil, "POST /v1/models", false},
+		{"", nil, "GET /v1/models/", false},
+		{"", nil, "GET /V1/Models", false},
+		{"", nil, "GET /v1/models/m", false},
+		{"", nil, "DELETE /v1/models/ft:m", false},
+		{"", nil, "GET /", false},
+		{"", nil, "POST /v1/images/generations", false},
+		{"", nil, "POST /v1/audio/speech", false},
+		{"", nil, "POST /v1/realtime/client_secrets", false},
+		{"", nil, "POST /v1/threads/t/runs", false},
+		{"", nil, "POST /v1/batches", false},
+		{"", nil, "GET /v1/responses/r", false},
+		{"", nil, "POST /api/generate", false},
+		{"", nil, "DELETE /api/delete", false},
+		{"", nil, "POST /v1/files", false},
+		{"", []string{}, "GET /v1/models", false},
+		{"", []string{"/v1/files"}, "POST /v1/files", true},
+		{"", []string{"/v1/files"}, "DELETE /v1/files", true},
+		{"", []string{"/v1/files"}, "GET /v1/files/f", false},
+		{"", []string{"/v1/files"}, "GET /v1/models", false},
+		{"", []string{"GET /v1/files*"}, "GET /v1/files/f/content", true},
+		{"", []string{"GET /v1/files*"}, "DELETE /v1/files/f", false},
+		{"", []string{"/v1/files/*"}, "GET /v1/files/a%2Fb%20c", true},
+		{"", []string{"*"}, "DELETE /anything", true},
+		{"", []string{"GET *"}, "DELETE /anything", false},
+	} {
+		r := newRig(t, answerJSON("{}"), func(o *Options) { o.Paths, o.Upstream.Path = tc.paths, tc.base })
+		resp, body := r.send(tc.call + " HTTP/1.1\r\nHost: x\r\n" + auth + "Content-Length: 2\r\nConnection: close\r\n\r\n{}")
+		if forwarded := r.calls() == 1; forwarded != tc.forward || forwarded != (resp.StatusCode == http.StatusOK) {
+			t.Errorf("%v, %s: status %d, forwarded %t", tc.paths, tc.call, resp.StatusCode, forwarded)
+		}
+		if told := strings.Contains(body, "--paths") || strings.HasPrefix(tc.call, "HEAD"); !tc.forward && (resp.StatusCode != http.StatusNotFound || !told) {
+			t.Errorf("%v, %s: status %d, %s", tc.paths, tc.call, resp.StatusCode, body)
+		}
+	}
+}
+
+func TestCheckPath(t *testing.T) {
+	for _, pattern := range []string{"*", "/", "/v1/files", "/v1/files*", "/v1/files/*", "GET /v1/files", "DELETE *"} {
+		if err := CheckPath(pattern); err != nil {
+			t.Errorf("%q: %v", pattern, err)
+		}
+	}
+	for _, pattern := range []string{"", "v1/files", "GET", "GET ", "get /v1/files", "GET  /v1/files", "/v1/*/x", "**", "/v1/files?x", "/v1/%66iles", "/v1/files;x", " /v1/files", "/v1 /files"} {
+		if err := CheckPath(pattern); err == nil {
+			t.Errorf("%q is accepted", pattern)
+		}
+	}
 }
 
 // TestMethodsCannotHideACall checks that no spelling of a method makes a call of a
@@ -103,6 +170,11 @@ func TestMethodsCannotHideACall(t *testing.T) {
 	}
 	if r.calls() != 0 {
 		t.Errorf("%d requests reached the upstream", r.calls())
+	}
+	strict := newRig(t, answerJSON(plainChat), func(o *Options) { o.Paths = nil })
+	for _, method := range []string{"GET", "HEAD", "DELETE", "OPTIONS"} {
+		resp, _ := strict.send(method + " " + chatPath + " HTTP/1.1\r\nHost: x\r\n" + auth + "Connection: close\r\n\r\n")
+		strict.wantStatus(resp, http.StatusMethodNotAllowed)
 	}
 	for _, method := range []string{"GET", "HEAD", "DELETE", "OPTIONS"} {
 		resp, _ := r.send(method + " " + chatPath + " HTTP/1.1\r\nHost: x\r\n" + auth + "Connection: close\r\n\r\n")
@@ -226,4 +298,19 @@ func joinErrors(errs []error) string {
 		b.WriteString(err.Error() + "\n")
 	}
 	return b.String()
+}
+
+// TestBodiesAreSentAsJSON checks that the upstream reads a body as the proxy did,
+// and not as a form or in another charset.
+func TestBodiesAreSentAsJSON(t *testing.T) {
+	r := newRig(t, answerJSON(plainChat), nil)
+	for _, value := range []string{
+		"application/json", "application/json; charset=utf-7", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "",
+	} {
+		resp, _ := r.post(chatPath, plainCall, "Content-Type", value)
+		r.wantStatus(resp, http.StatusOK)
+		if got := r.lastHeader().Values("Content-Type"); len(got) != 1 || got[0] != "application/json" {
+			t.Errorf("%q became %q", value, got)
+		}
+	}
 }

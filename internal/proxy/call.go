@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/hint"
 	"github.com/zeroae/zae-limiter-go/internal/linger"
 	"github.com/zeroae/zae-limiter-go/internal/listen"
 	"github.com/zeroae/zae-limiter-go/llm"
@@ -30,16 +30,24 @@ const (
 
 // call is one request on its way through the proxy.
 type call struct {
-	proxy    *Proxy
-	out      *statusWriter
-	record   record
-	request  *llm.Request // nil for a request that is not about a model
-	lease    *llm.Lease   // nil until admitted
-	addUsage bool         // the proxy asked for the usage of the stream
-	hold     hold         // memory of the body
-	placed   bool         // the call has a place among those under way
-	written  atomic.Bool  // the whole request has been sent upstream, as far as the proxy knows
-	settle   sync.Once
+	proxy     *Proxy
+	out       *statusWriter
+	record    record
+	client    client
+	dialect   dialect
+	request   *llm.Request // nil for a request that is not about a model
+	lease     *llm.Lease   // nil until admitted, and for a call that no limit counts
+	reads     bool         // a call that is not about a model, and changes nothing
+	addUsage  bool         // the proxy asked for the usage of the stream
+	arriving  *arriving    // the body, while it arrives
+	hold      hold         // memory of the body
+	body      [][]byte     // of a request about a model, until it is sent; one plain part if it may be edited
+	cancel    func()       // ends the call to the upstream
+	left      func() bool  // the client has gone, or has closed its side
+	placed    bool         // the call has a place among those under way
+	uploading atomic.Bool  // and one among those whose body is passed on as it arrives
+	written   atomic.Bool  // the whole request has been sent upstream, as far as the proxy knows
+	settle    sync.Once
 }
 
 type callKey struct{}
@@ -54,7 +62,7 @@ func callOf(ctx context.Context) *call {
 // returns.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	out := &statusWriter{ResponseWriter: w}
-	c := &call{proxy: p, out: out}
+	c := &call{proxy: p, out: out, dialect: dialectOf(r, p.opts.Upstream.Path), left: func() bool { return r.Context().Err() != nil }}
 	c.record.begin(r, p.opts.Now())
 	defer func() { c.record.write(r.Context(), p.opts.Log, p.opts.Now(), out) }() //nolint:contextcheck // the values of the request's context are for the logger
 
@@ -73,26 +81,31 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.abandon(ctx)
-	p.reverse.ServeHTTP(out, r.WithContext(ctx))
+	upstream, end := c.outlive(ctx)
+	defer end()
+	c.cancel = end
+	p.reverse.ServeHTTP(out, r.WithContext(upstream))
 }
 
 // leave gives back the memory and the place of a call.
 func (c *call) leave() {
 	c.hold.release()
+	c.endUpload()
 	if c.placed {
-		c.proxy.places.give(c.record.entity, 1)
+		c.proxy.places.give(c.client, 1)
 	}
 }
 
 // admit identifies the request, reads what it costs and takes that from the
-// limits. A call has its place from the end of its body on, or from the beginning
-// if the body is passed on, so slow clients hold none for nothing.
+// limits. A call has its place from the end of its body on, or from the end of its
+// start if the rest is passed on. Few of those are under way at a time, so slow
+// clients hold little for nothing.
 func (c *call) admit(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	p := c.proxy
 	if err := checkTarget(r); err != nil {
 		return err
 	}
-	about, err := subjectOf(r, p.opts.Upstream.Path)
+	about, err := p.subjectOf(r)
 	if err != nil {
 		return err
 	}
@@ -102,21 +115,31 @@ func (c *call) admit(ctx context.Context, w http.ResponseWriter, r *http.Request
 	if p.ChecksKeys() {
 		listen.Vouch(r)
 	}
-	c.hold.quota, c.hold.entity = p.bodies, c.record.entity
+	c.client = client{c.record.entity, p.newcomers != nil && !p.newcomers.isAccepted(c.record.entity)}
+	c.hold.quota, c.hold.client = p.bodies, c.client
 	c.record.resource = p.opts.OtherResource
+	c.arrive(w, r)
 	if about.call {
-		if err := c.inspect(w, r, about); err != nil {
-			return err
-		}
+		err = c.inspect(r, about)
+	} else {
+		c.reads = r.Method == http.MethodGet || r.Method == http.MethodHead
+		err = c.receive(r)
 	}
-	if err := p.places.take(c.record.entity, 1); err != nil {
+	if err != nil {
+		return err
+	}
+	if err := p.places.take(c.client, 1); err != nil {
 		return err
 	}
 	c.placed = true
-	if !about.call {
-		c.watchBody(w, r)
+	if err := c.acquire(ctx); err != nil {
+		return err
 	}
-	return c.acquire(ctx)
+	if err := c.fill(r); err != nil {
+		c.end(func() error { return c.lease.Rollback(ctx) })
+		return err
+	}
+	return nil
 }
 
 // acquire takes the estimate from the limits. A client that leaves meanwhile stops
@@ -135,6 +158,9 @@ func (c *call) acquire(client context.Context) error {
 		_, disabled := errors.AsType[*limiter.DisabledError](err)
 		if invalid || disabled {
 			undo() // nothing was created
+		}
+		if c.reads && errors.Is(err, limiter.ErrNoLimits) {
+			return nil // a list of models works without limits for it, and costs nothing then
 		}
 		return c.explain(err)
 	}
@@ -162,28 +188,45 @@ func (c *call) isPriced() bool {
 	return err == nil
 }
 
-// inspect reads the body of a request about a model, and replaces it where the
-// stream has to report its usage.
-func (c *call) inspect(w http.ResponseWriter, r *http.Request, about subject) error {
+// inspect reads the body of a request about a model.
+func (c *call) inspect(r *http.Request, about subject) error {
 	content, err := c.readContent(r)
 	if err != nil {
 		return err
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the body has arrived; a stream may last
 	if c.request, err = llm.ParseRequest(about.format, content.plain, &llm.RequestOptions{Model: about.model}); err != nil {
 		return describe(err)
 	}
 	c.record.model, c.record.stream = c.request.Model, c.request.Stream
 	c.record.resource = c.proxy.opts.Mapping().resource(c.request.Model)
-	changed := c.request.WithStreamUsage(content.plain)
-	body := content.sent
-	if len(changed) != len(content.plain) || !bytes.Equal(changed, content.plain) {
-		c.addUsage, body = true, changed
+	if c.request.Background && c.proxy.opts.RefuseBackground {
+		return badRequest("background responses are not allowed here, since their usage is not known; leave background out")
+	}
+	c.body = content.sent
+	if _, needed := c.request.StreamUsageEdit(); needed || c.proxy.cost != "" {
+		c.body = [][]byte{content.plain}
 		r.Header.Del("Content-Encoding")
 	}
-	c.setBody(r, body)
+	return c.hold.resize(heldBytes(c.body))
+}
+
+// fill gives the request to the upstream its body. It changes the body where the
+// stream has to report its usage, and where the proxy has to bound the answer.
+func (c *call) fill(r *http.Request) error {
+	if c.request == nil {
+		return nil
+	}
+	edits := c.boundEdits()
+	if edit, needed := c.request.StreamUsageEdit(); needed {
+		c.addUsage, edits = true, append(edits, edit)
+	}
+	parts := c.body
+	if c.body = nil; len(edits) > 0 {
+		parts = llm.ApplyEdits(parts[0], edits...)
+	}
 	limitEncodings(r.Header, c.request.Stream && c.readsEvents())
-	return c.hold.resize(int64(cap(body)))
+	r.Header.Set("Content-Type", "application/json") // as a form or in UTF-7 the body could mean another call
+	return c.setBody(r, parts)
 }
 
 // describe makes the error about a body an answer that says what is wrong. The
@@ -211,40 +254,73 @@ func limitEncodings(h http.Header, plain bool) {
 // explain makes an error of Acquire more useful to the client. It names no file of
 // the proxy.
 func (c *call) explain(err error) error {
-	if errors.Is(err, llm.ErrNoPrice) {
-		return &httplimit.Problem{Status: http.StatusBadRequest, Detail: "the model has no price here; ask the operator of this proxy to add one"}
+	if isUnset(err) {
+		return c.unset(err)
+	}
+	if errors.Is(err, llm.ErrUnbounded) {
+		return describe(err)
 	}
 	bad, ok := errors.AsType[*limiter.InvalidError](err)
 	if !ok {
+		if spend, ok := errors.AsType[*llm.SpendError](err); ok && c.request != nil && c.request.Format == llm.Chat && c.request.MaxOutput == 0 {
+			spend.Field = c.proxy.opts.MaximumField // which the upstream knows
+		}
 		return c.proxy.inDollars(err)
 	}
-	what := "the model has"
-	switch {
-	case c.request == nil && errors.Is(err, limiter.ErrNoLimits):
-		what = "calls that are not about a model have"
-	case c.request == nil || !errors.Is(err, limiter.ErrNoLimits) && bad.Field != "resource":
+	if c.request == nil || bad.Field != "resource" {
 		return err
 	}
-	return errors.Join(err, &httplimit.Problem{Status: http.StatusBadRequest, Detail: what + " no limits here; ask the operator of this proxy to set some"})
+	return errors.Join(err, &httplimit.Problem{Status: http.StatusBadRequest, Detail: "the model is not known here; its name needs an alias, which the operator of this proxy can add"})
 }
+
+// isUnset reports whether err says that the operator has not set up what a call
+// needs: limits, or the price of a model where cost is limited.
+func isUnset(err error) bool {
+	return errors.Is(err, limiter.ErrNoLimits) || errors.Is(err, llm.ErrNoPrice)
+}
+
+// unset makes the lack of limits or of a price a fault of the proxy. Nothing shows
+// whether a client mistyped a model or the operator forgot it. The answer does not
+// say what is missing.
+func (c *call) unset(err error) error {
+	what := "this call"
+	if c.request != nil {
+		what = "the model"
+	}
+	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok && errors.Is(err, limiter.ErrNoLimits) && bad.Field == "limits" {
+		err = &hint.NoLimitsError{Entity: c.record.entity, Resource: c.record.resource, Err: err}
+	}
+	problem := &httplimit.Problem{Status: http.StatusInternalServerError, Detail: "this proxy is not set up for " + what + "; its operator finds the reason in the log"}
+	return &unsetError{err, problem}
+}
+
+// unsetError has the text for the operator, and the answer for the client.
+type unsetError struct {
+	cause   error
+	problem *httplimit.Problem
+}
+
+func (e *unsetError) Error() string { return e.cause.Error() }
+
+func (e *unsetError) Unwrap() []error { return []error{e.cause, e.problem} }
 
 // refuse answers a request that was not admitted.
 func (c *call) refuse(w http.ResponseWriter, err error) {
 	c.record.refuse(err)
 	problem := httplimit.NewProblem(err)
-	if errors.Is(err, limiter.ErrNeverFits) || problem.RetryAfter > longestRetry {
+	if errors.Is(err, limiter.ErrNeverFits) || isUnset(err) || problem.RetryAfter > longestRetry {
 		w.Header().Set("X-Should-Retry", "false") // the SDKs know it
 	}
 	_, busy := errors.AsType[*busyError](err)
 	if problem.Status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", strings.Join(methods, ", "))
 	}
-	if busy || problem.Status == http.StatusRequestEntityTooLarge {
+	if busy || problem.Status == http.StatusRequestEntityTooLarge || problem.Status == http.StatusRequestTimeout {
 		w.Header().Set("Connection", "close")
 	} else if problem.Status == http.StatusInternalServerError || problem.Status == http.StatusServiceUnavailable {
 		c.proxy.opts.OnError(err)
 	}
-	httplimit.WriteError(w, err, &c.proxy.opts.Fields)
+	c.dialect.writeError(w, err, &c.proxy.opts.Fields)
 }
 
 // discard reads some of a body that was too much, after the answer. A client that
@@ -274,6 +350,9 @@ func (c *call) end(how func() error) {
 // abandon ends the lease of a call that nothing else has ended. If the request was
 // sent, the upstream may have done the work, so the estimate stays.
 func (c *call) abandon(ctx context.Context) {
+	if c.lease == nil {
+		return
+	}
 	c.end(func() error {
 		if !c.written.Load() {
 			return c.lease.Rollback(ctx)
@@ -287,6 +366,8 @@ func (c *call) commit(ctx context.Context) error {
 	err := c.lease.Commit(ctx)
 	if c.request != nil {
 		c.record.usage, c.record.reported = c.lease.Usage()
+		c.record.charged = true
+		c.checkBound()
 	}
 	return err
 }

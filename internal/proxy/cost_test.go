@@ -84,7 +84,7 @@ func TestCostOfACall(t *testing.T) {
 	})
 	resp, _ := r.post(chatPath, `{"model":"m-2026","max_tokens":1000}`)
 	r.wantStatus(resp, http.StatusOK)
-	if want := int64(50 + 10_000); held != [2]int64{want, want} {
+	if want := int64(50 + 18*2 + 10_000); held != [2]int64{want, want} {
 		t.Errorf("reserved %d, want %d", held, want)
 	}
 	const cost = 50 + 15 + 1 + 10 + 120
@@ -93,7 +93,7 @@ func TestCostOfACall(t *testing.T) {
 	if log := r.log.String(); !strings.Contains(log, `"cost_microdollars":196`) || !strings.Contains(log, `"cache_write_tokens":5`) {
 		t.Errorf("log %s", log)
 	}
-	if policy := resp.Header.Get("RateLimit-Policy"); !strings.Contains(policy, `"spend"`) {
+	if policy := resp.Header.Get("RateLimit-Policy"); !strings.Contains(policy, `"spend";q=`) || !strings.Contains(policy, `;qu="usd-millionths"`) {
 		t.Errorf("policy %s", policy)
 	}
 }
@@ -138,17 +138,20 @@ func TestFailedCallsCostNoMoney(t *testing.T) {
 	}
 }
 
-// A model without a price is refused where cost is limited. The answer names no file.
+// A model without a price is a fault of the proxy where cost is limited. The answer
+// names no file, and the operator learns what to add.
 func TestModelWithoutPrice(t *testing.T) {
 	r := newSpendRig(t, answerJSON(plainChat))
 	resp, body := r.post(chatPath, `{"model":"new"}`)
-	r.wantStatus(resp, http.StatusBadRequest)
-	if !strings.Contains(body, "the model has no price here") || strings.Contains(body, "prices.yaml") {
+	r.wantStatus(resp, http.StatusInternalServerError)
+	if !strings.Contains(body, "this proxy is not set up for the model") || strings.Contains(body, "price") {
 		t.Errorf("answer %s", body)
 	}
-	if log := r.log.String(); !strings.Contains(log, "no price") || !strings.Contains(log, `"outcome":"invalid"`) {
+	r.proxy.calls.Wait()
+	if log := r.log.String(); !strings.Contains(log, "no price") || !strings.Contains(log, `"outcome":"unset"`) {
 		t.Errorf("log %s", log)
 	}
+	r.wantReport(`invalid model "new": has no price in /etc/prices.yaml; add the model, or a default named "*"`)
 	r.wantSpent("alice", keyBudget, 0)
 	resp, _ = r.post(chatPath, `{"model":"free"}`)
 	r.wantStatus(resp, http.StatusOK)
@@ -185,25 +188,25 @@ func TestRefusalsNameDollars(t *testing.T) {
 	chat := func(body string) func() (reply, string) {
 		return func() (reply, string) { return r.post(chatPath, body) }
 	}
-	const month = "; retry after 2635200 s" // from noon of January 1
+	const month = "; retry after 30d12h" // from noon of January 1
 	problem(chat(`{"model":"m"}`))
 	p := problem(chat(`{"model":"m","max_tokens":2000}`))
-	if want := "spend: the request needs $0.02005, and $0.01995 of $1.00 are available this month" + month; p.Detail != want {
+	if want := "spend: the request needs $0.020082, and $0.01995 of $1.00 are available this month; a max_tokens of 1986 would fit" + month; p.Detail != want {
 		t.Errorf("detail %q, want %q", p.Detail, want)
 	}
-	if len(p.Limits) != 1 || p.Limits[0].Requested != 20_050 || p.Limits[0].Available != 19_950 {
+	if len(p.Limits) != 1 || p.Limits[0].Requested != 20_082 || p.Limits[0].Available != 19_950 {
 		t.Errorf("limits %+v", p.Limits)
 	}
 	problem(chat(`{"model":"m","max_tokens":1}`)) // into debt
 	for body, want := range map[string]string{
-		`{"model":"m","max_tokens":1}`: "spend: the request needs $0.00006, and the budget of $1.00 is in debt by $0.9601",
-		`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("word", 1_000_001) + `"}]}`: "spend: the request needs $1.000052, above the budget of $1.00",
+		`{"model":"m","max_tokens":1}`: "spend: the request needs $0.000088, and the budget of $1.00 is in debt by $0.9601",
+		`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("word", 1_000_001) + `"}]}`: "spend: the request needs $4.00267, above the budget of $1.00",
 	} {
 		if p := problem(chat(body)); !strings.HasPrefix(p.Detail, want) {
 			t.Errorf("detail %q, want %q", p.Detail, want)
 		}
 	}
-	if log := r.log.String(); !strings.Contains(log, `"problem":"spend: the request needs $0.02005,`) {
+	if log := r.log.String(); !strings.Contains(log, `"problem":"spend: the request needs $0.020082,`) {
 		t.Errorf("log %s", log)
 	}
 }

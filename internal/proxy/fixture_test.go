@@ -94,7 +94,7 @@ func (r *rig) start(change func(*Options)) {
 	r.t.Helper()
 	at, _ := url.Parse(r.upstream.URL)
 	opts := Options{
-		Upstream: at, Log: slog.New(slog.NewJSONHandler(r.log, nil)), Now: func() time.Time { return noon },
+		Upstream: at, Paths: []string{"*"}, Log: slog.New(slog.NewJSONHandler(r.log, nil)), Now: func() time.Time { return noon },
 		OnError: func(err error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()

@@ -35,14 +35,8 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	h := r.Out.Header
 	maps.DeleteFunc(h, func(name string, _ []string) bool { return overridden(name) })
 	forbidRepeats(h)
-	for _, name := range credentialFields {
-		if p.opts.Credentials.Name != "" || strings.Join(h.Values(name), "") == "" {
-			h.Del(name)
-		}
-	}
-	if p.opts.Credentials.Name != "" {
-		h.Set(p.opts.Credentials.Name, p.opts.Credentials.Value)
-	}
+	p.replaceCredentials(h)
+	r.Out.URL.RawQuery = p.withoutCredentials(r.Out.URL.RawQuery)
 }
 
 // forbidRepeats keeps the transport from sending a call twice on its own, which it
@@ -72,6 +66,12 @@ func answered(resp *http.Response) error {
 	for _, name := range []string{"RateLimit", "RateLimit-Policy"} {
 		resp.Header.Del(name) // the limits here are what the client meets first
 	}
+	if c.client.isNew && resp.StatusCode < 300 {
+		c.proxy.newcomers.accept(c.client.entity)
+	}
+	if c.lease == nil {
+		return nil
+	}
 	c.proxy.opts.Fields.Set(resp.Header, c.lease.Decision())
 	switch status := resp.StatusCode; {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || status >= http.StatusInternalServerError:
@@ -97,6 +97,10 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case c.proxy.cut.Err() != nil:
 		problem = &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "the proxy is shutting down", RetryAfter: retryDrained}
+	case c.arriving.slow.Load():
+		problem = tooSlow()
+		w.Header().Set("Connection", "close")
+		c.record.outcome = outcomeSlow
 	case errors.Is(r.Context().Err(), context.Canceled):
 		c.record.outcome = outcomeGone // there is no client to answer
 	case errors.Is(err, errNoAnswer):
@@ -105,5 +109,5 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 		problem = &httplimit.Problem{Status: http.StatusGatewayTimeout, Detail: "the upstream did not answer in time"}
 	}
 	c.record.problem = problem.Detail
-	httplimit.WriteError(w, problem, nil)
+	c.dialect.writeError(w, problem, nil)
 }

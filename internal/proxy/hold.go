@@ -11,14 +11,18 @@ import (
 // concurrent use: the transport may end with a body after the call did.
 type hold struct {
 	quota  *quota
-	entity string
+	client client
 
 	mu    sync.Mutex
 	bytes int64
 }
 
-// firstBuffer is the memory for a body before its first byte has arrived.
-const firstBuffer = 4 << 10
+// firstBuffer is the memory for a body before its first byte has arrived, and
+// largestBuffer the most that is added at a time.
+const (
+	firstBuffer   = 4 << 10
+	largestBuffer = 1 << 20
+)
 
 // resize changes the number of bytes that the call has.
 func (h *hold) resize(to int64) error {
@@ -26,11 +30,11 @@ func (h *hold) resize(to int64) error {
 	defer h.mu.Unlock()
 	switch {
 	case to > h.bytes:
-		if err := h.quota.take(h.entity, to-h.bytes); err != nil {
+		if err := h.quota.take(h.client, to-h.bytes); err != nil {
 			return err
 		}
 	case to < h.bytes:
-		h.quota.give(h.entity, h.bytes-to)
+		h.quota.give(h.client, h.bytes-to)
 	}
 	h.bytes = to
 	return nil
@@ -41,48 +45,65 @@ func (h *hold) release() { _ = h.resize(0) } // less is always possible
 
 // read reads all of r, at most limit bytes, else the error is an
 // *http.MaxBytesError. It takes memory as the bytes arrive, so that a client has
-// to send what it wants held. The size of r is -1 if it is not known.
-func (h *hold) read(r io.Reader, size, limit int64) ([]byte, error) {
+// to send what it wants held. The size of r is -1 if it is not known. The bytes come
+// in parts, so that none is copied while they grow.
+func (h *hold) read(r io.Reader, size, limit int64) ([][]byte, error) {
 	most := limit + 1 // the last byte shows that there are too many
 	if size >= 0 {
 		most = size
 	}
-	var all []byte
-	for size < 0 || int64(len(all)) < size {
-		if len(all) == cap(all) {
-			grown, err := h.grow(all, most)
-			if err != nil {
+	var parts [][]byte
+	var total int64
+	for size < 0 || total < size {
+		if n := len(parts); n == 0 || len(parts[n-1]) == cap(parts[n-1]) {
+			room := min(max(firstBuffer, total), largestBuffer, most-total)
+			if err := h.add(room); err != nil {
 				return nil, err
 			}
-			all = grown
+			parts = append(parts, make([]byte, 0, room))
 		}
-		n, err := r.Read(all[len(all):cap(all)])
-		all = all[:len(all)+n]
-		if int64(len(all)) > limit {
+		last := &parts[len(parts)-1]
+		n, err := r.Read((*last)[len(*last):cap(*last)])
+		*last = (*last)[:len(*last)+n]
+		if total += int64(n); total > limit {
 			return nil, &http.MaxBytesError{Limit: limit}
 		}
 		switch {
-		case errors.Is(err, io.EOF) && int64(len(all)) >= size:
-			return all, nil
+		case errors.Is(err, io.EOF) && total >= size:
+			return parts, nil
 		case errors.Is(err, io.EOF):
 			return nil, &readError{io.ErrUnexpectedEOF}
 		case err != nil:
 			return nil, &readError{err}
 		}
 	}
-	return all, nil
+	return parts, nil
 }
 
-// grow returns a copy of all with room for more, up to most bytes.
-func (h *hold) grow(all []byte, most int64) ([]byte, error) {
-	room := min(max(firstBuffer, 2*int64(cap(all))), most)
-	h.mu.Lock()
-	to := h.bytes + room - int64(cap(all))
-	h.mu.Unlock()
-	if err := h.resize(to); err != nil {
+// join returns the parts that read returned as one, and gives back their memory.
+func (h *hold) join(parts [][]byte) ([]byte, error) {
+	var size, held int64
+	for _, p := range parts {
+		size += int64(len(p))
+		held += int64(cap(p))
+	}
+	if len(parts) == 1 && size == held {
+		return parts[0], nil
+	}
+	if err := h.add(size); err != nil {
 		return nil, err
 	}
-	grown := make([]byte, len(all), room)
-	copy(grown, all)
-	return grown, nil
+	all := make([]byte, 0, size)
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all, h.add(-held)
+}
+
+// add changes the number of bytes that the call has by n.
+func (h *hold) add(n int64) error {
+	h.mu.Lock()
+	to := h.bytes + n
+	h.mu.Unlock()
+	return h.resize(to)
 }

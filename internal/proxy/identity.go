@@ -29,7 +29,7 @@ func HashKey(key string) string {
 }
 
 func unauthorized(detail string) error {
-	return &httplimit.Problem{Status: http.StatusUnauthorized, Detail: detail}
+	return &httplimit.Problem{Status: http.StatusUnauthorized, Detail: detail, Challenge: "Bearer"}
 }
 
 // apiKey returns the key of a request. A request with several keys is rejected:
@@ -52,6 +52,8 @@ func apiKey(h http.Header) (string, error) {
 		}
 	}
 	switch {
+	case slices.ContainsFunc(keys, func(key string) bool { return strings.ContainsFunc(key, splits) }):
+		return "", unauthorized("the API key has a character that no key has")
 	case len(keys) == 0:
 		return "", unauthorized("an API key is required, in the header Authorization (Bearer) or X-Api-Key")
 	case len(slices.Compact(keys)) > 1:
@@ -59,6 +61,10 @@ func apiKey(h http.Header) (string, error) {
 	}
 	return keys[0], nil
 }
+
+// splits reports whether a server may end a key before a character, and so read
+// another key than the proxy.
+func splits(r rune) bool { return r <= ' ' || r >= 0x7f || r == ',' || r == ';' || r == '"' }
 
 // byKey maps a request to the hash of its API key.
 func byKey(r *http.Request) (string, error) {

@@ -74,6 +74,9 @@ func TestMappedKeys(t *testing.T) {
 	}
 	resp, _ = r.post(chatPath, plainCall, "Authorization", "Bearer sk-mallory")
 	r.wantStatus(resp, 401)
+	if got := resp.Header.Get("WWW-Authenticate"); got != "Bearer" {
+		t.Errorf("the challenge is %q", got)
+	}
 	if r.calls() != 1 {
 		t.Errorf("%d calls reached the upstream", r.calls())
 	}
@@ -241,7 +244,7 @@ func TestRefusedCallsAreNoNewKeys(t *testing.T) {
 	r := newRig(t, answerJSON(plainChat), func(o *Options) { o.NewEntities = 1 })
 	for range 3 {
 		resp, _ := r.post(chatPath, `{"model":"unknown"}`, "Authorization", "Bearer sk-1")
-		r.wantStatus(resp, 400)
+		r.wantStatus(resp, 500)
 	}
 	resp, _ := r.post(chatPath, plainCall)
 	r.wantStatus(resp, 200)

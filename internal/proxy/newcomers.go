@@ -20,14 +20,15 @@ type newcomers struct {
 	minute       time.Time
 	admitted     int
 	recent, past map[bucketID]bool // buckets seen; past is dropped when recent is full
+	accepted     map[string]bool   // entities whose calls the upstream has answered
 }
 
 type bucketID struct{ entity, resource string }
 
-const maxSeen = 50_000 // buckets in each of the two maps
+const maxSeen = 50_000 // entries in each of the maps
 
 func newNewcomers(perMinute int) *newcomers {
-	return &newcomers{perMinute: perMinute, recent: map[bucketID]bool{}, past: map[bucketID]bool{}}
+	return &newcomers{perMinute: perMinute, recent: map[bucketID]bool{}, past: map[bucketID]bool{}, accepted: map[string]bool{}}
 }
 
 // admit returns an error if a bucket is new and too many new ones came before it,
@@ -81,6 +82,24 @@ func (n *newcomers) rememberLocked(id bucketID) {
 		n.past, n.recent = n.recent, map[bucketID]bool{}
 	}
 	n.recent[id] = true
+}
+
+// isAccepted reports whether the upstream has answered a call of an entity.
+func (n *newcomers) isAccepted(entity string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.accepted[entity]
+}
+
+// accept notes that the upstream has answered a call of an entity. Those that are
+// forgotten, when there are too many, are accepted again with their next call.
+func (n *newcomers) accept(entity string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.accepted) >= maxSeen {
+		clear(n.accepted)
+	}
+	n.accepted[entity] = true
 }
 
 // forget takes back the admission of a new bucket, which was not created.

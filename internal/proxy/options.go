@@ -6,6 +6,7 @@ package proxy
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -24,18 +25,40 @@ type Options struct {
 	// Credentials is a header that replaces the client's credentials, such as
 	// "Authorization" with a key of the upstream; default: the client's pass.
 	Credentials Credentials
+	// Account holds further headers that are sent with Credentials, such as
+	// OpenAI-Project. With Credentials, the client's own are not sent.
+	Account http.Header
 
 	Limits        llm.Limits    // see llm.Options
 	Prices        llm.PriceFunc // see llm.Options
 	Step          int64         // see llm.Options
 	OtherResource string        // the resource of calls that are not about a model; default "other"
 
+	// Paths lists the calls that are forwarded beside calls of a model: a path, or
+	// its beginning and "*", after a method and a space if only that method is;
+	// default "GET /v1/models".
+	Paths []string
+
+	MaxOutput    int64 // see llm.Options
+	KeepRequests bool  // see llm.Options; the proxy writes no maximum into requests
+	// MaximumField is the field that the proxy writes to bound the answers of chat
+	// completions; default: max_completion_tokens if the upstream is OpenAI's or
+	// Azure's, else max_tokens.
+	MaximumField     string
+	RefuseBackground bool // refuses responses with background; default: they are charged what they reserve
+	// FollowTimeout bounds the time for which the proxy goes on reading an answer
+	// after its client has left, where money depends on it; default 1 minute. If it
+	// is negative, the call ends and is charged what it reserved.
+	FollowTimeout time.Duration
+
 	// MaxBody bounds the body of a request about a model, as sent and
 	// decompressed, and the compressed answers that are read; default 16 MiB.
 	MaxBody int64
-	// MaxRequests bounds the calls under way; default 1024. Each entity may have
-	// half of them. Probes do not count.
+	// MaxRequests bounds the calls under way; default 1024. Probes do not count.
 	MaxRequests int
+	// ClientRequests bounds the calls of one entity under way; default a quarter of
+	// MaxRequests.
+	ClientRequests int
 	// NewEntities bounds how many entities a minute may appear for the first
 	// time, where every API key is an entity; default 60.
 	NewEntities int
@@ -53,12 +76,16 @@ type Options struct {
 // Credentials is a header that the proxy sends upstream.
 type Credentials struct{ Name, Value string }
 
+// DefaultPath is the default of Options.Paths.
+const DefaultPath = "GET /v1/models"
+
 const (
 	defaultOther           = "other"
 	defaultMaxBody         = 16 << 20
 	defaultMaxRequests     = 1024
 	defaultNewEntities     = 60
 	defaultUpstreamTimeout = 10 * time.Minute
+	defaultFollowTimeout   = time.Minute
 	budgetBodies           = 64 // bodies of the largest size that may be in memory at a time
 	leastMemory            = 64 << 20
 )
@@ -66,10 +93,16 @@ const (
 func (o *Options) withDefaults() Options {
 	out := *o
 	out.OtherResource = cmp.Or(out.OtherResource, defaultOther)
+	if out.Paths == nil {
+		out.Paths = []string{DefaultPath}
+	}
 	out.MaxBody = cmp.Or(out.MaxBody, defaultMaxBody)
 	out.MaxRequests = cmp.Or(out.MaxRequests, defaultMaxRequests)
+	out.ClientRequests = cmp.Or(out.ClientRequests, max(1, out.MaxRequests/4))
 	out.NewEntities = cmp.Or(out.NewEntities, defaultNewEntities)
 	out.UpstreamTimeout = cmp.Or(out.UpstreamTimeout, defaultUpstreamTimeout)
+	out.FollowTimeout = cmp.Or(out.FollowTimeout, defaultFollowTimeout)
+	out.MaximumField = cmp.Or(out.MaximumField, maximumField(out.Upstream))
 	if out.Mapping == nil {
 		out.Mapping = func() *Mapping { return nil }
 	}
@@ -125,7 +158,12 @@ func (o *Options) validate(lim *limiter.RateLimiter) error {
 	if err := CheckUpstream(o.Upstream); err != nil {
 		return &limiter.InvalidError{Field: "upstream", Reason: err.Error()}
 	}
-	if o.MaxBody < 0 || o.MaxRequests < 0 || o.NewEntities < 0 || o.UpstreamTimeout < 0 {
+	for _, pattern := range o.Paths {
+		if err := CheckPath(pattern); err != nil {
+			return &limiter.InvalidError{Field: "paths", Value: fmt.Sprintf("%.60s", pattern), Reason: err.Error()}
+		}
+	}
+	if o.MaxBody < 0 || o.MaxRequests < 0 || o.ClientRequests < 0 || o.NewEntities < 0 || o.UpstreamTimeout < 0 {
 		return &limiter.InvalidError{Field: "proxy options", Reason: "sizes, numbers and times must not be negative"}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"path"
@@ -48,29 +49,66 @@ type subject struct {
 	model  string // "" if only the body names it
 }
 
-// subjectOf returns the subject of a request. The path of the upstream is base. A
-// path that only some servers take for a path about a model, because they decode
-// it twice, merge slashes or ignore parameters, is an error: it must not cost less.
-func subjectOf(r *http.Request, base string) (subject, error) {
-	plain := r.URL.EscapedPath()
+// subjectOf returns the subject of a request. A path that only some servers take
+// for a path about a model, because they decode it twice, merge slashes or ignore
+// parameters, is an error: it must not cost less. So is any other call that Paths
+// does not list.
+func (p *Proxy) subjectOf(r *http.Request) (subject, error) {
+	base, plain := p.opts.Upstream.Path, r.URL.EscapedPath()
 	resolved, err := canonicalPath(plain)
 	if err != nil {
 		return subject{}, err
 	}
 	format, found := llm.FormatOf(base + resolved)
-	if !found {
-		return subject{}, nil
+	if found {
+		if direct, ok := llm.FormatOf(base + plain); !ok || direct != format || plain != resolved && plain != resolved+"/" {
+			return subject{}, badRequest("the path must be written plainly, such as /v1/chat/completions")
+		}
 	}
-	if direct, ok := llm.FormatOf(base + plain); !ok || direct != format || plain != resolved && plain != resolved+"/" {
-		return subject{}, badRequest("the path must be written plainly, such as /v1/chat/completions")
-	}
-	switch r.Method {
-	case http.MethodPost:
+	switch {
+	case found && r.Method == http.MethodPost:
 		return subject{true, format, modelOf(base + plain)}, nil
-	case http.MethodPut, http.MethodPatch:
+	case found && (r.Method == http.MethodPut || r.Method == http.MethodPatch):
+		return subject{}, badMethod("a model is called with POST")
+	case slices.ContainsFunc(p.opts.Paths, func(pattern string) bool {
+		return fits(pattern, r.Method, plain) || fits(pattern, r.Method, base+plain)
+	}):
+		return subject{}, nil
+	case found:
 		return subject{}, badMethod("a model is called with POST")
 	}
-	return subject{}, nil
+	return subject{}, &httplimit.Problem{
+		Status: http.StatusNotFound,
+		Detail: r.Method + " " + shorten(plain) + " is not forwarded here; the operator of this proxy lists such calls with --paths",
+	}
+}
+
+// CheckPath reports why a text cannot be one of Options.Paths.
+func CheckPath(pattern string) error {
+	method, path, found := strings.Cut(pattern, " ")
+	if !found {
+		method, path = "", pattern
+	}
+	at, wild := strings.CutSuffix(path, "*")
+	if found && !slices.Contains(methods, method) || strings.ContainsAny(at, "*?#%\\; ") || !strings.HasPrefix(at, "/") && (at != "" || !wild) {
+		return errors.New(`must be a path that begins with "/", such as /v1/files, and may end in "*"; a method may come before it, as in "GET /v1/files*"`)
+	}
+	return nil
+}
+
+// fits reports whether a pattern lists a call. A pattern without a method lists
+// every method.
+func fits(pattern, method, path string) bool {
+	if before, after, found := strings.Cut(pattern, " "); found {
+		if before != method {
+			return false
+		}
+		pattern = after
+	}
+	if start, wild := strings.CutSuffix(pattern, "*"); wild {
+		return strings.HasPrefix(path, start)
+	}
+	return path == pattern
 }
 
 // modelOf returns the model that a path names, as /openai/deployments/NAME/... and
@@ -85,31 +123,50 @@ func modelOf(path string) string {
 	return ""
 }
 
-// canonicalPath returns the path that a lenient server makes of p.
+// canonicalPath returns the path that a lenient server makes of p. A path that
+// servers cut at different places, or resolve to different ones, is an error.
 func canonicalPath(p string) (string, error) {
 	if isPlain(p) {
 		return p, nil
 	}
-	for range 4 {
-		decoded, err := url.PathUnescape(p)
-		if err != nil {
-			break // a literal percent sign, after the first round
+	const rounds = 4 // of decoding; no server does as many
+	for range rounds {
+		if err := checkPath(p); err != nil {
+			return "", err
 		}
-		if decoded == p {
+		decoded, err := url.PathUnescape(p)
+		if err != nil || decoded == p { // an error is a literal percent sign, after the first round
 			break
 		}
 		p = decoded
 	}
-	p = strings.ReplaceAll(p, `\`, "/")
+	if err := checkPath(p); err != nil {
+		return "", err
+	}
 	parts := strings.Split(p, "/")
 	for i, part := range parts {
-		name, _, _ := strings.Cut(part, ";")
-		if name == ".." {
-			return "", badRequest("the path must not contain \"..\"")
-		}
-		parts[i] = strings.TrimFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f })
+		parts[i] = strings.TrimSpace(part)
 	}
 	return path.Clean("/" + strings.Join(parts, "/")), nil
+}
+
+// checkPath rejects a path, decoded or not, that servers understand in different
+// ways.
+func checkPath(p string) error {
+	for _, c := range p {
+		if c < ' ' || c == 0x7f || strings.ContainsRune(`?#;\`, c) {
+			return badRequest(`the path must not contain "?", "#", ";", "\" or control characters, also not escaped ones`)
+		}
+	}
+	for i, part := range strings.Split(p, "/") {
+		if part == "." || part == ".." {
+			return badRequest(`the path must not contain "." or ".." between slashes`)
+		}
+		if part == "" && i > 0 && i < strings.Count(p, "/") {
+			return badRequest("the path must not contain two slashes in a row")
+		}
+	}
+	return nil
 }
 
 // isPlain reports whether all servers understand a path in the same way.

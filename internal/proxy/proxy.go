@@ -23,7 +23,10 @@ type Proxy struct {
 	newcomers *newcomers   // nil where clients cannot invent entities
 	bodies    *quota       // bytes of bodies in memory
 	places    *quota       // calls under way
+	uploads   *quota       // those of them whose body is passed on as it arrives
 	open      atomic.Int64 // leases that have not ended
+	exceeded  atomic.Bool  // an answer was longer than its maximum
+	buffers   *buffers
 	reverse   *httputil.ReverseProxy
 
 	mu       sync.Mutex
@@ -40,27 +43,48 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Proxy, error) {
 		return nil, err
 	}
 	o := opts.withDefaults()
-	costs, err := llm.New(lim, &llm.Options{Limits: o.Limits, Prices: o.Prices, Step: o.Step, MaxBytes: o.MaxBody, Now: o.Now})
+	costs, err := llm.New(lim, &llm.Options{
+		Limits: o.Limits, Prices: o.Prices, MaxOutput: o.MaxOutput, KeepRequests: o.KeepRequests, Step: o.Step, MaxBytes: o.MaxBody, Now: o.Now,
+	})
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{lim: lim, llm: costs, opts: o}
+	p := &Proxy{lim: lim, llm: costs, opts: o, buffers: newBuffers()}
 	if o.Prices != nil {
 		p.cost = cmp.Or(o.Limits.Cost, llm.Spend)
 	}
+	if o.Fields.Units == nil {
+		p.opts.Fields.Units = p.units()
+	}
 	memory := max(budgetBodies*o.MaxBody, leastMemory)
 	p.bodies = newQuota("large requests", memory, max(memory/4, o.MaxBody+firstBuffer))
-	p.places = newQuota("requests", int64(o.MaxRequests), int64(o.MaxRequests+1)/2)
+	places := int64(o.MaxRequests)
+	p.places = newQuota("requests", places, int64(o.ClientRequests))
+	p.uploads = newQuota("uploads", max(1, places/4), max(1, places/16))
 	if o.Identify == nil {
 		p.opts.Identify, p.newcomers = byKey, newNewcomers(o.NewEntities)
 	}
 	p.cut, p.cutAll = context.WithCancel(context.Background())
 	p.reverse = &httputil.ReverseProxy{
-		Rewrite: p.rewrite, Transport: o.Transport, BufferPool: newBuffers(),
+		Rewrite: p.rewrite, Transport: o.Transport, BufferPool: p.buffers,
 		ModifyResponse: answered, ErrorHandler: failed,
 		ErrorLog: log.New(discard{}, "", 0), // a call reports its errors itself
 	}
 	return p, nil
+}
+
+// units returns what the limits count, where that is not requests.
+func (p *Proxy) units() map[string]string {
+	l := p.opts.Limits
+	if l == (llm.Limits{}) {
+		l.Total = limiter.TPM
+	}
+	units := map[string]string{}
+	for _, name := range []string{l.Total, l.Input, l.Output, l.Cached} {
+		units[name] = "tokens"
+	}
+	units[p.cost] = "usd-millionths"
+	return units
 }
 
 // ChecksKeys reports whether the proxy admits known clients only.
@@ -83,7 +107,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !p.begin() {
-		refuseDraining(w)
+		refuseDraining(w, dialectOf(r, p.opts.Upstream.Path))
 		return
 	}
 	defer p.calls.Done()
@@ -94,7 +118,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // store is reachable.
 func (p *Proxy) serveReady(w http.ResponseWriter, r *http.Request) {
 	if p.isDraining() {
-		refuseDraining(w)
+		refuseDraining(w, openAI)
 		return
 	}
 	if err := p.lim.Ping(r.Context()); err != nil {
@@ -105,9 +129,9 @@ func (p *Proxy) serveReady(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func refuseDraining(w http.ResponseWriter) {
+func refuseDraining(w http.ResponseWriter, d dialect) {
 	w.Header().Set("Connection", "close")
-	httplimit.WriteError(w, &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "the proxy is shutting down", RetryAfter: retryDrained}, nil)
+	d.writeError(w, &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "the proxy is shutting down", RetryAfter: retryDrained}, nil)
 }
 
 // begin counts a call as under way, unless the proxy is draining.

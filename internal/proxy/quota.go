@@ -8,42 +8,62 @@ import (
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
-// quota bounds an amount that calls hold for a while: of all entities together,
-// and of each one, so that no client takes the room of the others.
+// client is the holder of a part of a quota.
+type client struct {
+	entity string
+	// isNew is true where clients can invent entities and the upstream has not
+	// accepted this one yet.
+	isNew bool
+}
+
+// quota bounds an amount that calls hold for a while: of all clients together, of
+// each one, and of all new ones together, so that no client takes the room of the
+// others, under whatever names.
 type quota struct {
-	what         string // calls that hold it, in the plural
-	total, share int64
+	what                    string // calls that hold it, in the plural
+	total, share, newcomers int64
 
-	mu   sync.Mutex
-	used int64
-	by   map[string]int64 // what an entity holds
+	mu            sync.Mutex
+	used, usedNew int64
+	by            map[string]int64 // what an entity holds
 }
 
+// newQuota returns a quota that gives a client a share at most. All new clients
+// have a quarter together, or a share if that is more.
 func newQuota(what string, total, share int64) *quota {
-	return &quota{what: what, total: total, share: share, by: map[string]int64{}}
+	return &quota{what: what, total: total, share: share, newcomers: max(total/4, share), by: map[string]int64{}}
 }
 
-// take adds n to what an entity holds. The caller gives it back with give.
-func (q *quota) take(entity string, n int64) error {
+// take adds n to what a client holds. The caller gives it back with give.
+func (q *quota) take(c client, n int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case q.by[entity]+n > q.share:
+	case q.by[c.entity]+n > q.share:
 		return &busyError{httplimit.Problem{Status: http.StatusTooManyRequests, Detail: "too many " + q.what + " of this client are under way", RetryAfter: time.Second}}
+	case c.isNew && q.usedNew+n > q.newcomers:
+		return &busyError{httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "too many " + q.what + " of new clients are under way", RetryAfter: time.Second}}
 	case q.used+n > q.total:
 		return &busyError{httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "too many " + q.what + " are under way", RetryAfter: time.Second}}
 	}
-	q.used += n
-	q.by[entity] += n
+	q.add(c, n)
 	return nil
 }
 
-func (q *quota) give(entity string, n int64) {
+// give takes n from what a client holds.
+func (q *quota) give(c client, n int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.used -= n
-	if q.by[entity] -= n; q.by[entity] == 0 {
-		delete(q.by, entity)
+	q.add(c, -n)
+}
+
+func (q *quota) add(c client, n int64) {
+	q.used += n
+	if c.isNew {
+		q.usedNew += n
+	}
+	if q.by[c.entity] += n; q.by[c.entity] == 0 {
+		delete(q.by, c.entity)
 	}
 }
 

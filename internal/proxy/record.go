@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -23,6 +24,7 @@ type record struct {
 	upstream         int // status of the upstream; 0 without an answer
 	usage            llm.Usage
 	reported         bool // the upstream reported usage
+	charged          bool // the usage was charged, also if the upstream gave no answer
 	priced           bool // the cost of the call is known
 	outcome          string
 	problem          string
@@ -40,6 +42,8 @@ const (
 	outcomeFailed   = "failed"   // the upstream gave no answer
 	outcomeCut      = "cut"      // the answer is not complete
 	outcomeGone     = "gone"     // the client left
+	outcomeSlow     = "slow"     // the client did not send its body in time
+	outcomeUnset    = "unset"    // limits or a price are missing
 )
 
 const maxLogged = 200 // bytes of a text that the client chose
@@ -64,7 +68,7 @@ func (c *record) refuse(err error) {
 	_, exceeded := errors.AsType[*limiter.ExceededError](err)
 	off, disabled := errors.AsType[*limiter.DisabledError](err)
 	c.problem, c.outcome = problem.Detail, outcomeInvalid
-	if named && chosen {
+	if named && chosen && !isUnset(err) {
 		c.problem = "invalid " + invalid.Field // the detail may quote the body
 	}
 	switch {
@@ -72,8 +76,12 @@ func (c *record) refuse(err error) {
 		c.outcome, c.refusedBy = outcomeRefused, refusedBy(err, c.entity)
 	case disabled:
 		c.outcome, c.problem = outcomeDisabled, off.Error()
+	case isUnset(err):
+		c.outcome, c.problem = outcomeUnset, err.Error()
 	case busy:
 		c.outcome = outcomeBusy
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.outcome = outcomeSlow
 	case errors.Is(err, context.Canceled):
 		c.outcome = outcomeGone
 	case !chosen && problem.Status >= http.StatusInternalServerError:
@@ -103,7 +111,7 @@ func (c *record) write(ctx context.Context, log *slog.Logger, now time.Time, w *
 	if c.upstream != 0 {
 		fields = append(fields, slog.Int("upstream_status", c.upstream))
 	}
-	if c.model != "" && c.upstream != 0 {
+	if c.model != "" && (c.upstream != 0 || c.charged) {
 		fields = append(fields, slog.Bool("stream", c.stream), slog.Int64("input_tokens", c.usage.Input), slog.Int64("output_tokens", c.usage.Output),
 			slog.Int64("cached_tokens", c.usage.Cached), slog.Int64("cache_write_tokens", c.usage.Written), slog.Bool("usage_reported", c.reported))
 		if c.priced {

@@ -15,7 +15,8 @@ import (
 // again within seconds if they are asked to wait for longer.
 const longestRetry = time.Minute
 
-// inDollars makes a refusal by the limit of cost an answer that names dollars. The
+// inDollars makes a refusal by the limit of cost an answer that names dollars, the
+// maximum that would fit, and when open calls may have given money back. The
 // numbers for programs stay millionths.
 func (p *Proxy) inDollars(err error) error {
 	refusal, ok := errors.AsType[*limiter.ExceededError](err)
@@ -25,14 +26,33 @@ func (p *Proxy) inDollars(err error) error {
 	problem := httplimit.NewProblem(err)
 	const separator = "; " // of the exceeded limits, which come in the order of the decision
 	reasons := strings.Split(problem.Detail, separator)
-	for i, s := range refusal.Decision.Violations() {
+	violations := refusal.Decision.Violations()
+	for i, s := range violations {
 		own := s.Entity == refusal.Decision.Statuses[0].Entity
 		if s.Limit.Name == p.cost && own && i < len(reasons) {
 			reasons[i] = describeCost(&s)
 		}
 	}
+	if spend, ok := errors.AsType[*llm.SpendError](err); ok {
+		end := min(len(violations), len(reasons)) // advice on when to retry follows
+		reasons = append(reasons[:end:end], adviseSpend(problem, spend, reasons[end:])...)
+	}
 	problem.Detail = strings.Join(reasons, separator)
 	return errors.Join(err, problem)
+}
+
+// adviseSpend returns what a client can do about a refusal by the limit of cost: ask
+// for less, or retry when the calls under way have ended, instead of when the
+// window ends, as advice says.
+func adviseSpend(problem *httplimit.Problem, spend *llm.SpendError, advice []string) []string {
+	if spend.RetryAfter > 0 {
+		problem.RetryAfter = (spend.RetryAfter + time.Second - 1).Truncate(time.Second)
+		advice = []string{fmt.Sprintf("calls under way hold the rest; retry after %.0fs", problem.RetryAfter.Seconds())}
+	}
+	if spend.MaxOutput > 0 {
+		advice = append([]string{fmt.Sprintf("a %s of %d would fit", spend.Field, spend.MaxOutput)}, advice...)
+	}
+	return advice
 }
 
 // describeCost describes an exceeded limit of cost.

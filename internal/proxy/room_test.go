@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -79,7 +81,7 @@ func TestPlacesAreShared(t *testing.T) {
 		arrived <- true
 		<-block
 		answerJSON(plainChat)(w, req)
-	}, func(o *Options) { o.MaxRequests = 2 })
+	}, func(o *Options) { o.MaxRequests, o.Identify = 2, byKey })
 	hold := func(key string) {
 		r.dial("GET /v1/models HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + key + "\r\n\r\n")
 		<-arrived
@@ -114,23 +116,151 @@ func TestPlacesAreShared(t *testing.T) {
 	}
 }
 
-// TestSlowBodiesEnd checks the deadlines of a body that is passed on.
+// TestNewClientsSharePlaces checks that a client with many invented keys holds no
+// more than a part of the places, until the upstream accepts its keys.
+func TestNewClientsSharePlaces(t *testing.T) {
+	arrived, block := make(chan bool), make(chan bool)
+	r := newRig(t, func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("X-Api-Key") != "" { // invented
+			arrived <- true
+			<-block
+		}
+		answerJSON(plainChat)(w, req)
+	}, func(o *Options) { o.MaxRequests = 16 })
+	resp, _ := r.post(chatPath, plainCall)
+	r.wantStatus(resp, 200)
+	r.proxy.calls.Wait() // its place is free again
+	for i := range 4 {
+		r.dial("GET /v1/models HTTP/1.1\r\nHost: x\r\nX-Api-Key: sk-" + string(rune('a'+i)) + "\r\n\r\n")
+		<-arrived
+	}
+	resp, body := r.post(chatPath, plainCall, "Authorization", "Bearer sk-z")
+	r.wantStatus(resp, 503)
+	if !strings.Contains(body, "of new clients") {
+		t.Errorf("answer %s", body)
+	}
+	resp, _ = r.post(chatPath, plainCall)
+	r.wantStatus(resp, 200) // accepted before
+	close(block)
+	r.proxy.calls.Wait()
+	if n := r.proxy.places.usedNew; n != 0 {
+		t.Errorf("%d places are taken at the end", n)
+	}
+	resp, _ = r.post(chatPath, plainCall, "Authorization", "Bearer sk-z")
+	r.wantStatus(resp, 200)
+}
+
+// TestHalfSentBodiesHoldNoPlace checks that clients that send a part of a body, of
+// whatever call and with whatever key, keep no other client out.
+func TestHalfSentBodiesHoldNoPlace(t *testing.T) {
+	r := newRig(t, answerJSON(plainChat), func(o *Options) { o.MaxRequests = 16 })
+	large := strings.Repeat("x", startBytes)
+	const expect = "Expect: 100-continue\r\n\r\n"
+	for i := range 40 {
+		key := "X-Api-Key: sk-" + string(rune('a'+i%20)) + "\r\n"
+		for _, half := range [][2]string{
+			{"POST /v1/files HTTP/1.1\r\nHost: x\r\n" + key + "Content-Length: 2097152\r\n", "x"},
+			{"POST /v1/files HTTP/1.1\r\nHost: x\r\n" + key + "Transfer-Encoding: chunked\r\n", "1\r\nx\r\n"},
+			{"POST " + chatPath + " HTTP/1.1\r\nHost: x\r\n" + key + "Content-Length: 60\r\n", "{"},
+		} {
+			conn := r.dial(half[0] + expect)
+			if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+				t.Fatalf("%q, %v", line, err)
+			}
+			_, _ = io.WriteString(conn, half[1])
+		}
+	}
+	if n := r.proxy.places.inUse(); n != 0 || r.calls() != 0 {
+		t.Errorf("%d places are taken, and %d calls reached the upstream", n, r.calls())
+	}
+	for i := range 20 { // these have sent enough to be passed on
+		r.dial("POST /v1/files HTTP/1.1\r\nHost: x\r\nX-Api-Key: sk-" + string(rune('a'+i)) + "\r\nContent-Length: 2097152\r\n\r\n" + large)
+	}
+	for range 5 {
+		resp, _ := r.post(chatPath, plainCall)
+		r.wantStatus(resp, 200)
+		resp, _ = r.post("/v1/files", "short")
+		r.wantStatus(resp, 200)
+	}
+	if n := r.proxy.places.inUse(); n > 16/4 {
+		t.Errorf("%d of 16 places are taken by bodies that have not arrived", n)
+	}
+}
+
+// TestUploadsPass checks bodies around the size from which they are passed on as
+// they arrive.
+func TestUploadsPass(t *testing.T) {
+	r := newRig(t, answerJSON("{}"), nil)
+	for _, size := range []int{0, 1, startBytes - 1, startBytes, startBytes + 1, 3 << 20} {
+		body := strings.Repeat("x", size)
+		for _, length := range []int64{int64(size), -1} {
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.server.URL+"/v1/files", io.NopCloser(strings.NewReader(body)))
+			req.ContentLength = length
+			req.Header.Set("X-Api-Key", aliceKey)
+			resp, _ := r.do(req)
+			r.wantStatus(resp, 200)
+			if r.lastBody() != body {
+				t.Errorf("a body of %d bytes reached the upstream with %d", size, len(r.lastBody()))
+			}
+		}
+	}
+	r.proxy.calls.Wait()
+	if places, uploads, bytes := r.proxy.places.inUse(), r.proxy.uploads.inUse(), r.proxy.bodies.inUse(); places != 0 || uploads != 0 || bytes != 0 {
+		t.Errorf("%d places, %d uploads and %d bytes are held at the end", places, uploads, bytes)
+	}
+	r.wantUsed("other", 12, 0)
+}
+
+// slowBody is a body that stops after its start.
+type slowBody struct{ start *strings.Reader }
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if b.start.Len() > 0 {
+		return b.start.Read(p)
+	}
+	return 0, os.ErrDeadlineExceeded
+}
+
+// TestSlowBodiesAreCut checks the answer to a body that does not arrive in time.
+func TestSlowBodiesAreCut(t *testing.T) {
+	r := newRig(t, answerJSON(plainChat), nil)
+	for path, start := range map[string]string{chatPath: "{", "/v1/files": "x", "/v1/uploads": strings.Repeat("x", 2*startBytes)} {
+		w := httptest.NewRecorder()
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, &slowBody{strings.NewReader(start)})
+		req.ContentLength = 1 << 20
+		req.Header.Set("X-Api-Key", aliceKey)
+		r.proxy.ServeHTTP(w, req)
+		if w.Code != http.StatusRequestTimeout || w.Header().Get("Connection") != "close" || !strings.Contains(w.Body.String(), "too slowly") {
+			t.Errorf("%s: status %d, %v, %s", path, w.Code, w.Header(), w.Body)
+		}
+	}
+	if n := strings.Count(r.log.String(), `"outcome":"slow"`); n != 3 {
+		t.Errorf("%d slow lines in the log, want 3: %s", n, r.log)
+	}
+	r.wantUsed("other", 0, 0)
+}
+
+// TestSlowBodiesEnd checks the deadlines of a body.
 func TestSlowBodiesEnd(t *testing.T) {
-	b := &passedBody{started: noon}
+	a := &arriving{started: noon}
 	for _, tc := range []struct {
+		passes    bool
 		bytes     int64
 		now, want time.Duration
 	}{
-		{0, 0, time.Minute},
-		{50, 50 * time.Second, time.Minute},                                 // trickles
-		{10 << 20, time.Second, time.Minute + time.Second},                  // moves
-		{1 << 30, time.Hour, time.Hour + time.Minute},                       // moves for long
-		{60 * bodyRate, 100 * time.Second, 2 * time.Minute},                 // the slowest that may go on
-		{60 * bodyRate, 5 * time.Minute, 2 * time.Minute},                   // too late
-		{3600 * bodyRate, time.Hour + time.Second, time.Hour + time.Minute}, // as slow, for long
+		{true, 0, 0, bodyTimeout},
+		{true, 50, 9 * time.Second, bodyTimeout},                                  // trickles
+		{true, 10 << 20, time.Second, bodyTimeout + time.Second},                  // moves
+		{true, 1 << 30, time.Hour, time.Hour + bodyTimeout},                       // moves for long
+		{true, 60 * bodyRate, 65 * time.Second, time.Minute + bodyTimeout},        // the slowest that may go on
+		{true, 60 * bodyRate, 5 * time.Minute, time.Minute + bodyTimeout},         // too late
+		{true, 3600 * bodyRate, time.Hour + time.Second, time.Hour + bodyTimeout}, // as slow, for long
+		{false, 0, 0, bodyTimeout},
+		{false, 10 << 20, 40 * time.Second, 50 * time.Second},
+		{false, 10 << 20, 55 * time.Second, keptTimeout}, // memory is held for a minute at most
 	} {
-		b.bytes = tc.bytes
-		if got := b.deadline(noon.Add(tc.now)).Sub(noon); got != tc.want {
+		a.passes, a.bytes = tc.passes, tc.bytes
+		if got := a.deadline(noon.Add(tc.now)).Sub(noon); got != tc.want {
 			t.Errorf("after %v and %d bytes the deadline is %v, want %v", tc.now, tc.bytes, got, tc.want)
 		}
 	}

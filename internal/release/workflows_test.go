@@ -93,15 +93,26 @@ func TestWorkflowsAreBounded(t *testing.T) {
 	}
 }
 
-var pinned = regexp.MustCompile(`^[\w-]+(/[\w.-]+)+@(v\d+|[0-9a-f]{40})$`)
+var (
+	pinned   = regexp.MustCompile(`^[\w-]+(/[\w.-]+)+@[0-9a-f]{40}$`)
+	official = regexp.MustCompile(`^(actions|github)(/[\w.-]+)+@(v\d+|[0-9a-f]{40})$`)
+	named    = regexp.MustCompile(`@[0-9a-f]{40}(?: # v\d+\.\d+\.\d+)?`)
+)
 
-// TestActionsArePinned checks that no action follows a branch.
+// TestActionsArePinned checks that no action follows a branch. An action that is
+// not GitHub's has its commit, because its owner, or a thief of its keys, can move
+// a tag while a release has the right to publish.
 func TestActionsArePinned(t *testing.T) {
 	for name, j := range jobs(t) {
 		for _, s := range j.Steps {
-			if s.Uses != "" && !pinned.MatchString(s.Uses) {
-				t.Errorf("%s uses %s; want a major version or a commit, such as actions/checkout@v5", name, s.Uses)
+			if s.Uses != "" && !pinned.MatchString(s.Uses) && !official.MatchString(s.Uses) {
+				t.Errorf("%s uses %s; want a commit, or the major version of an action of GitHub, such as actions/checkout@v5", name, s.Uses)
 			}
+		}
+	}
+	for _, pin := range named.FindAllString(read(t, root+"/.github/workflows/release.yaml"), -1) {
+		if !strings.Contains(pin, " # v") {
+			t.Errorf("release.yaml pins %s; want the version behind it, such as # v1.2.3", pin)
 		}
 	}
 }

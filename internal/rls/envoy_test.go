@@ -56,7 +56,7 @@ func TestEnvoyPassesHeadersAndBodyOn(t *testing.T) {
 	admitted := r.get(t, "limited", "X-User", "alice")
 	wantCode(t, admitted, http.StatusOK)
 	for name, want := range map[string]string{
-		"RateLimit": `"rpm";r=9;t=7`, "RateLimit-Policy": `"rpm";q=10;w=60`, "Retry-After": "",
+		"RateLimit": `"rpm";r=9;t=6`, "RateLimit-Policy": `"rpm";q=10;w=60`, "Retry-After": "",
 		"X-RateLimit-Limit": `10, 10;w=60;name="rpm"`, "X-RateLimit-Remaining": "9",
 	} {
 		if got := admitted.header.Get(name); got != want {
@@ -65,7 +65,7 @@ func TestEnvoyPassesHeadersAndBodyOn(t *testing.T) {
 	}
 	refused := r.get(t, "limited", "X-Spends", "alice", "X-Cost", "10")
 	wantCode(t, refused, http.StatusTooManyRequests)
-	if h := refused.header; h.Get("Retry-After") != "7" || h.Get("Content-Type") != "application/problem+json" || len(h.Values("Content-Type")) != 1 {
+	if h := refused.header; h.Get("Retry-After") != "6" || h.Get("Content-Type") != "application/problem+json" || len(h.Values("Content-Type")) != 1 {
 		t.Errorf("headers %v", h)
 	}
 	if !strings.Contains(refused.body, `"violated-policies":["rpm"]`) {

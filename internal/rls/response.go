@@ -15,6 +15,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
+	limits "github.com/zeroae/zae-limiter-go/internal/answer"
 )
 
 // response returns the answer to Envoy, with a status for each descriptor.
@@ -44,7 +45,7 @@ func (t *transaction) describe(out *ratelimit.RateLimitResponse, refusal *call) 
 	if refusal != nil {
 		refusal.describe(out, h)
 	} else if c := t.tightest(); c != nil {
-		(*httplimit.Fields)(nil).Set(h, c.decision)
+		limits.Fields(c.decision).Set(h, c.decision)
 	}
 	for name, v := range h {
 		out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, &core.HeaderValue{Key: strings.ToLower(name), Value: v[0]})
@@ -74,7 +75,7 @@ func (c *call) describe(out *ratelimit.RateLimitResponse, h http.Header) {
 		out.RawBody = body
 		h.Set("Content-Type", "application/problem+json")
 	}
-	(*httplimit.Fields)(nil).Set(h, c.decision)
+	limits.Fields(c.decision).Set(h, c.decision)
 }
 
 // tightest returns the descriptor with the smallest share of a limit left, or nil
@@ -119,6 +120,9 @@ func (c *call) status() *ratelimit.RateLimitResponse_DescriptorStatus {
 		out.Code = ratelimit.RateLimitResponse_OVER_LIMIT
 	case unjudged:
 	}
+	if c.isUnlimited() {
+		out.LimitRemaining = math.MaxUint32
+	}
 	if s := c.subject(); s != nil && (c.verdict == admitted || s.Exceeded) {
 		out.CurrentLimit = currentLimit(s.Limit)
 		out.LimitRemaining = clamp(s.Available)
@@ -134,6 +138,12 @@ func (c *call) status() *ratelimit.RateLimitResponse_DescriptorStatus {
 		}
 	}
 	return out
+}
+
+// isUnlimited reports whether a rule admitted the descriptor without a limit. A
+// descriptor without a rule has no limit to speak of.
+func (c *call) isUnlimited() bool {
+	return c.verdict == admitted && c.rule != nil && (c.kind == unlimited || len(c.decision.Statuses) == 0 && !c.isLate())
 }
 
 // units holds Envoy's names of the windows of quotas.

@@ -2,12 +2,14 @@ package rls_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -31,7 +33,7 @@ func TestStatusOfAnAdmittedDescriptor(t *testing.T) {
 		t.Errorf("status %v", s)
 	}
 	want := map[string]string{
-		"ratelimit-policy": `"rpm";q=100;w=60, "tpm";q=1000;w=60`,
+		"ratelimit-policy": `"rpm";q=100;w=60, "tpm";q=1000;w=60;qu="tokens"`,
 		"ratelimit":        `"rpm";r=99;t=1, "tpm";r=600;t=1`,
 	}
 	if diff := cmp.Diff(want, headers(r)); diff != "" {
@@ -47,7 +49,7 @@ func TestHeadersOfSeveralDescriptors(t *testing.T) {
 	w := start(t, rules)
 	w.ask(hits(descriptor("user", "bob"), 8))
 	r := w.ask(descriptor("user", "alice"), descriptor("user", "bob"), descriptor("nothing", "known"))
-	if got := headers(r)["ratelimit"]; got != `"rpm";r=1;t=7` {
+	if got := headers(r)["ratelimit"]; got != `"rpm";r=1;t=6` {
 		t.Error(got)
 	}
 }
@@ -61,7 +63,7 @@ func TestStatusOfARefusedDescriptor(t *testing.T) {
 		t.Errorf("status %v", s)
 	}
 	h := headers(r)
-	if h["retry-after"] != "13" || h["content-type"] != "application/problem+json" || h["ratelimit"] != `"rpm";r=1;t=13` {
+	if h["retry-after"] != "12" || h["content-type"] != "application/problem+json" || h["ratelimit"] != `"rpm";r=1;t=12` {
 		t.Errorf("headers %v", h)
 	}
 	if body := string(r.GetRawBody()); !strings.Contains(body, `"violated-policies":["rpm"]`) || strings.Contains(body, "alice") {
@@ -123,6 +125,45 @@ func TestHeadersCanBeLeftOut(t *testing.T) {
 	w.wants("OVER_LIMIT: OVER_LIMIT", r)
 	if len(r.GetResponseHeadersToAdd()) > 0 || r.GetRawBody() != nil {
 		t.Errorf("%v", r)
+	}
+}
+
+// A descriptor that was rolled back shows its limit and what remains then.
+func TestStatusAfterARollback(t *testing.T) {
+	w := start(t, rules)
+	w.ask(hits(descriptor("user", "alice"), 2))
+	r := w.ask(hits(descriptor("user", "alice"), 3), descriptor("banned", "yes"), descriptor("user", "bob"))
+	w.wants("OVER_LIMIT: OK OVER_LIMIT UNKNOWN", r)
+	s := r.GetStatuses()[0]
+	if s.GetLimitRemaining() != 8 || s.GetCurrentLimit().GetRequestsPerUnit() != 10 || s.GetDurationUntilReset().AsDuration().Round(time.Second) != 12*time.Second {
+		t.Errorf("status %v", s)
+	}
+	w.left("alice", "api", "rpm", 8)
+}
+
+// What a rule admits without a limit has the largest remaining number.
+func TestStatusWithoutALimit(t *testing.T) {
+	w := start(t, rules)
+	r := w.ask(descriptor("banned", "no"), descriptor("free", "alice"), descriptor("nothing", "known"))
+	w.wants("OK: OK OK OK", r)
+	for i, want := range []uint32{math.MaxUint32, math.MaxUint32, 0} {
+		if s := r.GetStatuses()[i]; s.GetLimitRemaining() != want || s.GetCurrentLimit() != nil {
+			t.Errorf("status %d is %v, want %d remaining", i, s, want)
+		}
+	}
+}
+
+// Use above the largest amount is charged as that.
+func TestSettleIsClamped(t *testing.T) {
+	for _, n := range []uint64{1 << 60, math.MaxUint64} {
+		w := start(t, rules)
+		d := descriptor("tokens_of", "alice")
+		d.HitsAddend = wrapperspb.UInt64(n)
+		w.wants("OK: OK", w.ask(d))
+		if err := w.reported(); err != nil {
+			t.Error(err)
+		}
+		w.left("alice", "llm", "tpm", 1000-math.MaxInt64/1_000_000)
 	}
 }
 

@@ -136,9 +136,16 @@ func (r *Rules) call(req *ratelimit.RateLimitRequest, d *descriptors.RateLimitDe
 	case hits == 0:
 		c.kind = peek
 	}
+	if c.isLate() {
+		hits = min(hits, maxLate)
+	}
 	c.request.Consume = found.consume(hits, negative)
 	return c
 }
+
+// maxLate is the largest amount of RateLimiter.Adjust. More hits count as so many,
+// because an error would charge nothing.
+const maxLate = math.MaxInt64 / 1_000_000
 
 // consume returns the amounts of a rule. Negative hits give back the limits that
 // count hits, and leave the others.

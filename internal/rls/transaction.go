@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -119,8 +121,8 @@ func (t *transaction) refusal() *call {
 	return nil
 }
 
-// rollback gives back what the descriptors acquired. Their balances are not known
-// afterwards.
+// rollback gives back what the descriptors acquired. Their statuses show what they
+// have left then.
 func (t *transaction) rollback(ctx context.Context) {
 	var leases sync.WaitGroup
 	for i := range t.calls {
@@ -129,11 +131,28 @@ func (t *transaction) rollback(ctx context.Context) {
 			continue
 		}
 		leases.Go(func() {
-			c.decision = limiter.Decision{}
 			if err := c.lease.Rollback(ctx); err != nil {
 				t.report(withoutTarget(err))
+				return
 			}
+			c.decision = givenBack(c.decision)
 		})
 	}
 	leases.Wait()
+}
+
+// givenBack returns a decision after its amounts were given back.
+func givenBack(d limiter.Decision) limiter.Decision {
+	all := slices.Clone(d.Statuses)
+	for i := range all {
+		s := &all[i]
+		before := s.Available
+		s.Available = min(s.Available+s.Requested, max(s.Available, s.Limit.Capacity))
+		if s.Available >= s.Limit.Capacity {
+			s.FullAfter = 0
+		} else if !s.Limit.IsQuota() {
+			s.FullAfter = max(0, s.FullAfter-time.Duration(float64(s.Available-before)*float64(s.Limit.Period)/float64(s.Limit.Refill)))
+		}
+	}
+	return limiter.Decision{Statuses: all}
 }

@@ -23,8 +23,9 @@ import (
 const SweepMargin = 3600 * 1000
 
 const (
-	hour = 3600 * 1000
-	day  = 24 * hour
+	hour  = 3600 * 1000
+	day   = 24 * hour
+	never = math.MaxInt64
 )
 
 // Bucket is the state of one bucket.
@@ -38,9 +39,19 @@ type Bucket struct {
 	// Starts holds for each quota the start of the window that its tokens belong
 	// to, and 0 for a rate. It is nil if no limit is a quota.
 	Starts []int64
-	// Excess holds for each quota the thousandths that were spent in its window
-	// above a capacity that was lowered since; nil if there are none.
-	Excess []int64
+	// Peaks holds for each quota the largest capacity that was in force in its
+	// window, in thousandths, and 0 if that is the present one; nil if all are 0.
+	Peaks []int64
+	// Hidden holds for each quota by how many thousandths its real use exceeds the use
+	// that its tokens and its capacity show, and 0 for a rate; nil if all are 0. See
+	// [Level.become].
+	Hidden []int64
+	// Left holds limits that have left and are not forgotten yet, by name. It is replaced
+	// and never changed, since copies of the bucket share it.
+	Left []Level
+	// Keep is the time before which the bucket does not expire, because it had limits
+	// that would be full only then; 0 for none.
+	Keep int64
 	// Idle is how long the bucket stays without a write; 0 means forever.
 	// Expires is when that time is over; 0 means never.
 	Idle, Expires int64
@@ -87,7 +98,8 @@ func (b *Bucket) size(n int) {
 func (b *Bucket) Clone() Bucket {
 	c := *b
 	c.Tokens, c.Used = slices.Clone(b.Tokens), slices.Clone(b.Used)
-	c.Starts, c.Spared, c.Excess = slices.Clone(b.Starts), slices.Clone(b.Spared), slices.Clone(b.Excess)
+	c.Starts, c.Spared = slices.Clone(b.Starts), slices.Clone(b.Spared)
+	c.Peaks, c.Hidden = slices.Clone(b.Peaks), slices.Clone(b.Hidden)
 	return c
 }
 
@@ -95,7 +107,7 @@ func (b *Bucket) Clone() Bucket {
 func (b *Bucket) extend() {
 	b.Expires = 0
 	if b.Idle > 0 {
-		b.Expires = wholeSeconds(bucket.Add(b.At, b.Idle))
+		b.Expires = wholeSeconds(max(b.Keep, bucket.Add(b.At, b.Idle)))
 	}
 }
 
@@ -115,18 +127,16 @@ func (b *Bucket) Gone(now int64) bool {
 	return b.Expires != 0 && b.Expires <= now && wholeSeconds(b.Full()) <= now
 }
 
-// Full returns the time at which every limit is full if nothing more is taken.
+// Full returns the time at which every limit is full if nothing more is taken, also
+// those that have left.
 func (b *Bucket) Full() int64 {
 	full := b.At
-	for i, l := range b.Account.Limits {
-		from, tokens := b.At, b.Tokens[i]
-		if l.Window != 0 {
-			from = b.Starts[i]
-			if b.excess(i) > 0 { // until the next window, since a new bucket would not know it
-				tokens = min(tokens, l.Capacity*bucket.Milli-1)
-			}
-		}
-		full = max(full, bucket.FullAt(tokens, from, RateOf(l)))
+	for i := range b.Account.Limits {
+		v := b.Level(i)
+		full = max(full, v.fullAt())
+	}
+	for _, v := range b.Left {
+		full = max(full, v.fullAt())
 	}
 	return full
 }
@@ -186,6 +196,7 @@ func WithoutLevel(a *limiter.Account) *limiter.Account {
 // At.
 func (b *Bucket) Advance(now int64) {
 	at := max(now, b.At)
+	b.settleLeft(at, now)
 	if at == b.At && b.Starts == nil {
 		return
 	}
@@ -232,6 +243,7 @@ func (b *Bucket) endChange(at, now int64, tokens []int64) {
 	copy(b.Tokens, tokens)
 	b.At = at
 	b.openWindows(now)
+	b.settleLeft(at, now)
 	if b.counted {
 		b.Events++
 		b.counted = false

@@ -137,6 +137,7 @@ func unknownLimit(name string, payers ...limiter.Bucket) error {
 		Field: "consume", Value: name,
 		Reason: fmt.Sprintf("is no limit of entity %s and resource %s, nor of a parent it cascades to; the limits are %s",
 			self.Entity, self.Resource, strings.Join(slices.Compact(have), ", ")),
+		Err: limiter.ErrUnknown,
 	}
 }
 

@@ -8,57 +8,86 @@ import (
 )
 
 // Credit gives back positive amounts, up to the capacity, and takes negative
-// amounts even into debt. It skips limits that the bucket no longer has. The
-// amounts of limits that spared names change the usage alone. A credit without
-// effect does not count as a change. What was taken under a higher capacity of a
-// quota, as the account of shows, pays the excess first.
-func (b *Bucket) Credit(now int64, of *limiter.Account, amounts *limiter.Amounts, spared []string, book Book) error {
-	if !b.affectedBy(amounts) {
+// amounts even into debt. A limit of charged, the limits of the charge, that the bucket
+// neither has nor remembers owes what is taken, and was full; others are skipped. The
+// amounts of limits that spared names change the usage alone. A credit without effect
+// does not count as a change.
+func (b *Bucket) Credit(now int64, amounts *limiter.Amounts, spared []string, charged []limiter.Limit, book Book) error {
+	if !b.affectedBy(amounts, spared, charged) {
 		return nil
 	}
 	if err := b.startHour(max(now, b.At), book); err != nil {
 		return err
 	}
 	b.Advance(now)
+	b.Recall(now, amounts, spared, charged)
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
 		if j := find(b.Account.Limits, name, i); j >= 0 {
 			if !slices.Contains(spared, name) {
-				b.credit(j, of, bucket.Thousandths(n))
+				b.give(j, bucket.Thousandths(n))
 			}
 			b.count(j, bucket.Sub(0, n))
 		}
+	}
+	if err := b.creditLeft(now, amounts, spared, book); err != nil {
+		return err
 	}
 	b.endChange(b.At, now, b.Tokens)
 	return nil
 }
 
-// credit adds an amount, which may be negative, to limit i.
-func (b *Bucket) credit(i int, of *limiter.Account, amount int64) {
-	tokens := bucket.Add(b.Tokens[i], amount)
-	if amount > 0 && b.Repays(i, of) {
-		var excess int64
-		tokens, excess = bucket.Repay(b.Tokens[i], b.excess(i), amount)
-		b.setExcess(i, excess)
+// give adds thousandths to limit i as Give does.
+func (b *Bucket) give(i int, n int64) {
+	before := b.Level(i)
+	v := before.Give(n)
+	b.Tokens[i] = v.Tokens
+	if v.Hidden != before.Hidden {
+		b.Hidden = withValue(b.Hidden, len(b.Hidden), i, v.Hidden)
 	}
-	b.Tokens[i] = min(b.Account.Limits[i].Capacity*bucket.Milli, tokens)
 }
 
-// Repays reports whether a give-back to limit i pays its excess first: an account
-// took it under a higher capacity of the quota.
-func (b *Bucket) Repays(i int, of *limiter.Account) bool {
-	if b.excess(i) == 0 || of == nil {
-		return false
+// Give returns the level with n thousandths more, up to the capacity. What is above it
+// goes to the use that a change of windows has hidden: 100 a month that are used up, then
+// are 10 a day, and are given back have 10 left, and 100 as 100 a day.
+func (v Level) Give(n int64) Level {
+	sum, full := bucket.Add(v.Tokens, n), v.Limit.Capacity*bucket.Milli
+	v.Tokens = min(full, sum)
+	if v.Hidden > 0 {
+		v.Hidden -= min(v.Hidden, max(0, bucket.Sub(sum, full)))
 	}
-	own := b.Account.Limits[i]
-	j := find(of.Limits, own.Name, i)
-	return j >= 0 && of.Limits[j].Window != 0 && of.Limits[j].Capacity > own.Capacity
+	return v
 }
 
-// affectedBy reports whether a credit changes any limit of the bucket.
-func (b *Bucket) affectedBy(amounts *limiter.Amounts) bool {
+// Recall makes limits of a charge that an advanced bucket has forgotten leave again,
+// full, if amounts take from them. A bucket without room for more leaves them.
+func (b *Bucket) Recall(now int64, amounts *limiter.Amounts, spared []string, charged []limiter.Limit) {
+	left := slices.Clone(b.Left)
 	for i := range amounts.Len() {
-		if name, n := amounts.At(i); n != 0 && find(b.Account.Limits, name, i) >= 0 {
+		name, n := amounts.At(i)
+		j := find(charged, name, i)
+		if n >= 0 || j < 0 || slices.Contains(spared, name) || find(b.Account.Limits, name, i) >= 0 || b.findLeft(name) >= 0 {
+			continue
+		}
+		if len(b.Account.Limits)+len(left) < MaxLimits {
+			left = append(left, newLevel(charged[j], max(now, b.At), now))
+		}
+	}
+	if len(left) > len(b.Left) {
+		slices.SortFunc(left, compareLevels)
+		b.Left = left
+	}
+}
+
+// affectedBy reports whether a credit may change a limit that the bucket has, remembers or
+// recalls.
+func (b *Bucket) affectedBy(amounts *limiter.Amounts, spared []string, charged []limiter.Limit) bool {
+	for i := range amounts.Len() {
+		name, n := amounts.At(i)
+		if n != 0 && (find(b.Account.Limits, name, i) >= 0 || b.findLeft(name) >= 0) {
+			return true
+		}
+		if n < 0 && find(charged, name, i) >= 0 && !slices.Contains(spared, name) {
 			return true
 		}
 	}

@@ -49,6 +49,7 @@ func notFillable(f *limiter.Fill, name string, limits []limiter.Limit) error {
 	return &limiter.InvalidError{
 		Field: "limit", Value: name,
 		Reason: fmt.Sprintf("is no limit of entity %s and resource %s; the limits are %s", f.Entity, f.Resource, strings.Join(have, ", ")),
+		Err:    limiter.ErrUnknown,
 	}
 }
 
@@ -68,7 +69,7 @@ func (b *Bucket) Fill(now int64, f *limiter.Fill) {
 		switch {
 		case f.ID != "":
 			if named {
-				b.Tokens[j] = min(full, bucket.Add(b.Tokens[j], bucket.Thousandths(n)))
+				b.give(j, bucket.Thousandths(n))
 			}
 		case len(f.Limits) == 0 || slices.Contains(f.Limits, l.Name):
 			b.Tokens[j] = full
@@ -76,9 +77,17 @@ func (b *Bucket) Fill(now int64, f *limiter.Fill) {
 				if bucket.Sub(b.Starts[j], now) > clockTolerance { // a wrong clock has begun it
 					b.Starts[j] = windowStart(l, now)
 				}
-				b.setExcess(j, 0)
+				if b.Peaks != nil {
+					b.Peaks = withValue(b.Peaks, len(b.Peaks), j, 0)
+				}
+				if b.Hidden != nil {
+					b.Hidden = withValue(b.Hidden, len(b.Hidden), j, 0)
+				}
 			}
 		}
+	}
+	if f.ID == "" && len(f.Limits) == 0 { // as if the bucket were new
+		b.Left, b.Keep = nil, 0
 	}
 	b.extend()
 }

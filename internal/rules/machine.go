@@ -1,8 +1,10 @@
 package rules
 
 import (
+	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
@@ -56,7 +58,11 @@ func (m *Machine) Local(b *Bucket, now int64) (local, back int64) {
 	case off < -Agreement || ahead <= 2*Agreement:
 		return now, 0
 	}
-	return now, max(0, bucket.Sub(ahead, longestFill(b.Account.Limits)))
+	longest := longestFill(b.Account.Limits)
+	for _, v := range b.Left {
+		longest = max(longest, longestFill([]limiter.Limit{v.Limit}))
+	}
+	return now, max(0, bucket.Sub(ahead, longest))
 }
 
 // PullBack moves the bucket's own time back by what [Machine.Local] returned.
@@ -65,6 +71,10 @@ func (b *Bucket) PullBack(by int64) {
 		return
 	}
 	b.At -= by
+	b.Left = slices.Clone(b.Left)
+	for i := range b.Left {
+		b.Left[i].At = min(b.Left[i].At, b.At)
+	}
 	b.Pulled = bucket.Add(b.Pulled, by)
 	b.extend()
 }

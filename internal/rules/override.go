@@ -23,43 +23,43 @@ func BeginOverride(b *Bucket, at, now int64, limits []limiter.Limit) Turn {
 		Ahead:   t.View.Ahead,
 	}
 	for i, l := range limits {
-		t.View.Tokens[i] = l.Capacity * bucket.Milli
+		v := b.joins(l, t.at, now)
 		if j := find(own.Limits, l.Name, i); j >= 0 {
-			limits[i], t.View.Tokens[i] = t.judgedBy(l, j)
+			v = t.judgedBy(l, j)
 		}
-	}
-	if starts := newStarts(now, limits); starts != nil {
-		stored := b.startsAt(now)
-		for i, l := range limits {
-			if j := find(own.Limits, l.Name, i); j >= 0 && l.Window != 0 {
-				starts[i] = stored[j]
-			}
+		limits[i], t.View.Tokens[i] = v.Limit, v.Tokens
+		if v.Limit.Window == 0 {
+			continue
 		}
-		t.View.Detail = &limiter.Detail{At: now, Starts: starts}
+		if t.View.Detail == nil || t.View.Detail.Starts == nil {
+			t.View.Detail = &limiter.Detail{At: now, Starts: make([]int64, len(limits))}
+		}
+		if t.View.Detail.Starts[i] = v.Start; v.Peak > v.Limit.Capacity*bucket.Milli {
+			t.View.Detail.Peaks = withValue(t.View.Detail.Peaks, len(limits), i, v.Peak)
+		}
 	}
 	return t
 }
 
 // judgedBy returns the limit that judges a charge whose override has l where the
-// bucket has its own limit j, and the tokens of it.
-func (t *Turn) judgedBy(l limiter.Limit, j int) (limiter.Limit, int64) {
+// bucket has its own limit j, and its level.
+func (t *Turn) judgedBy(l limiter.Limit, j int) Level {
 	b := t.bucket
-	own := b.Account.Limits[j]
-	left := t.tokens[j]
-	if l.Window == 0 && own.Window == 0 {
+	own := b.Level(j).advanced(t.at, t.now)
+	if l.Window == 0 && own.Limit.Window == 0 {
 		r := RateOf(l)
-		r.Capacity = own.Capacity * bucket.Milli
-		left = bucket.Advance(b.Tokens[j], b.At, t.at, r)
-		t.tokens[j] = left
+		r.Capacity = own.Limit.Capacity * bucket.Milli
+		own.Tokens = bucket.Advance(b.Tokens[j], b.At, t.at, r)
+		t.tokens[j] = own.Tokens
 	} else {
-		if more := OverrideReserve(own, l); more > 0 {
-			left, _ = bucket.Resize(left, 0, more, 0)
-		}
-		l.Refill, l.Period, l.Window, l.Zone = own.Refill, own.Period, own.Window, own.Zone
+		own.Tokens = bucket.Sub(own.Tokens, OverrideReserve(own.Limit, l))
+		own.Peak = max(own.Peak, own.Limit.Capacity*bucket.Milli)
+		l.Refill, l.Period, l.Window, l.Zone = own.Limit.Refill, own.Limit.Period, own.Limit.Window, own.Limit.Zone
 	}
-	left = min(left, l.Capacity*bucket.Milli)
-	l.Capacity = min(l.Capacity, own.Capacity)
-	return l, left
+	own.Tokens = min(own.Tokens, l.Capacity*bucket.Milli)
+	l.Capacity = min(l.Capacity, own.Limit.Capacity)
+	own.Limit = l
+	return own
 }
 
 // OverrideReserve returns by how many thousandths the tokens of a quota must exceed

@@ -75,39 +75,36 @@ func (b *Bucket) startsAt(now int64) []int64 {
 	return starts
 }
 
-// openWindows moves the tokens of quotas to their windows at now. The excess of a
-// window ends with it.
+// openWindows moves the tokens of quotas to their windows at now. The peak of a
+// window and its hidden use end with it.
 func (b *Bucket) openWindows(now int64) {
 	starts := b.startsAt(now)
-	for i := range b.Excess {
-		if starts[i] != b.Starts[i] {
-			b.setExcess(i, 0)
-		}
-	}
+	b.Peaks, b.Hidden = b.staying(b.Peaks, starts), b.staying(b.Hidden, starts)
 	b.Starts = starts
 }
 
-// excess returns the excess of limit i.
-func (b *Bucket) excess(i int) int64 {
-	if b.Excess == nil {
-		return 0
+// rate returns how limit i fills.
+func (b *Bucket) rate(i int) bucket.Rate {
+	r := RateOf(b.Account.Limits[i])
+	if b.Peaks != nil {
+		r.Peak = b.Peaks[i]
 	}
-	return b.Excess[i]
+	return r
 }
 
-// setExcess sets the excess of limit i. It replaces the list, which copies of the
-// bucket share, and drops it if no excess is left.
-func (b *Bucket) setExcess(i int, excess int64) {
-	if b.excess(i) == excess {
-		return
+// staying returns the numbers of a list, one for each limit, whose windows are those that
+// start at starts. It returns nil if all are 0.
+func (b *Bucket) staying(list, starts []int64) (same []int64) {
+	for i, n := range list {
+		if n == 0 || starts[i] != b.Starts[i] {
+			continue
+		}
+		if same == nil {
+			same = make([]int64, len(list))
+		}
+		same[i] = n
 	}
-	all := make([]int64, len(b.Tokens))
-	copy(all, b.Excess)
-	all[i] = excess
-	b.Excess = nil
-	if slices.ContainsFunc(all, func(n int64) bool { return n != 0 }) {
-		b.Excess = all
-	}
+	return same
 }
 
 // windowStart returns the start of the window of a quota that contains now.
@@ -140,7 +137,7 @@ func (b *Bucket) advanced(i int, at, now int64) int64 {
 	if l.Window == 0 {
 		return bucket.Advance(b.Tokens[i], b.At, at, RateOf(*l))
 	}
-	return bucket.Advance(b.Tokens[i], b.Starts[i], now, RateOf(*l))
+	return bucket.Advance(b.Tokens[i], b.Starts[i], now, b.rate(i))
 }
 
 // detail returns the Detail of a view of the bucket at now. spared is nil if no
@@ -149,13 +146,14 @@ func (b *Bucket) detail(now int64, spared []bool) *limiter.Detail {
 	if b.Starts == nil && spared == nil {
 		return nil
 	}
-	return &limiter.Detail{At: now, Starts: b.startsAt(now), Spared: spared}
+	starts := b.startsAt(now)
+	return &limiter.Detail{At: now, Starts: starts, Peaks: b.staying(b.Peaks, starts), Spared: spared}
 }
 
 // InWindow returns the amounts of a credit that apply to the bucket at now. It
 // leaves out what Starts of the credit binds to another window.
 func (b *Bucket) InWindow(c *limiter.Credit, now int64) limiter.Amounts {
-	if c.Starts == nil || b.Starts == nil {
+	if c.Starts == nil || b.Starts == nil && b.Left == nil {
 		return c.Amounts
 	}
 	var amounts limiter.Amounts
@@ -163,7 +161,13 @@ func (b *Bucket) InWindow(c *limiter.Credit, now int64) limiter.Amounts {
 	for i := range c.Amounts.Len() {
 		name, n := c.Amounts.At(i)
 		j, bound := find(b.Account.Limits, name, i), find(c.Account.Limits, name, i)
-		if n > 0 && j >= 0 && bound >= 0 && bound < len(c.Starts) && starts[j] != c.Starts[bound] {
+		var start int64
+		if j >= 0 && starts != nil {
+			start = starts[j]
+		} else if k := b.findLeft(name); k >= 0 {
+			j, start = k, b.Left[k].advanced(b.At, now).Start
+		}
+		if n > 0 && j >= 0 && bound >= 0 && bound < len(c.Starts) && start != c.Starts[bound] {
 			continue
 		}
 		amounts = amounts.And(name, n)

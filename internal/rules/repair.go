@@ -8,12 +8,12 @@ import (
 )
 
 // Repair applies the limits of account to the bucket. It refills by the old
-// limits up to now. A new limit starts full, a removed one is dropped, a lower
-// capacity clamps, and a higher one adds nothing. The tokens of a quota move with
-// its capacity. A limit that becomes a quota, or one of other windows, keeps its
-// tokens and belongs to the current window, or to that in which the old one begins if
-// a clock that is ahead has begun it. Repair reports whether a stored field
-// changed.
+// limits up to now. A new limit starts full, a lower capacity clamps, and a higher one
+// adds nothing. The tokens of a quota move with its capacity. A limit that becomes a
+// quota, or one of other windows, keeps its tokens and belongs to the current window,
+// or to that in which the old one begins if a clock that is ahead has begun it; see
+// [Level.become]. A limit that is removed leaves: it is remembered until it is full.
+// Repair reports whether a stored field changed.
 func (b *Bucket) Repair(now int64, account *limiter.Account, idle int64, book Book) (bool, error) {
 	if slices.Equal(b.Account.Limits, account.Limits) {
 		changed := b.Account.Source != account.Source || b.Idle != idle
@@ -30,40 +30,117 @@ func (b *Bucket) Repair(now int64, account *limiter.Account, idle int64, book Bo
 	}
 	old, at := *b, max(now, b.At)
 	b.size(len(account.Limits))
-	b.Starts, b.Excess = newStarts(now, account.Limits), nil
+	b.Account, b.Starts = account, newStarts(now, account.Limits)
+	b.Peaks, b.Hidden = nil, nil
 	for i, l := range account.Limits {
-		b.Tokens[i] = l.Capacity * bucket.Milli
 		if j := find(old.Account.Limits, l.Name, i); j >= 0 {
-			b.follow(i, l, &old, j, at, now)
+			was := old.Level(j)
+			b.keep(was, l, at, now)
+			b.set(i, was.become(l, at, now, old.Keep))
+			continue
 		}
+		if j := old.findLeft(l.Name); j >= 0 {
+			b.keep(old.Left[j], l, at, now)
+		}
+		b.set(i, old.joins(l, at, now))
 	}
-	b.Account, b.Idle, b.At = account, idle, at
+	b.leave(&old, at, now)
+	b.Idle, b.At = idle, at
 	b.extend()
 	return true, nil
 }
 
-// follow gives limit i of a repaired bucket, which is full, the tokens and the
-// window that limit j of the old bucket leaves.
-func (b *Bucket) follow(i int, l limiter.Limit, old *Bucket, j int, at, now int64) {
-	full, was := b.Tokens[i], old.Account.Limits[j]
-	switch {
-	case sameWindow(was, l):
-		b.Starts[i] = max(b.Starts[i], old.Starts[j])
-		excess := old.excess(j)
-		if b.Starts[i] != old.Starts[j] {
-			excess = 0
-		}
-		tokens, excess := bucket.Resize(old.advanced(j, at, now), excess, was.Capacity*bucket.Milli, full)
-		b.Tokens[i] = min(full, tokens)
-		b.setExcess(i, excess)
-	case was.Window != 0: // a step that is due is not taken
-		tokens, excess := bucket.Rewind(old.Tokens[j], old.excess(j), was.Capacity*bucket.Milli, full)
-		b.Tokens[i] = tokens
-		if l.Window != 0 { // not before the old window, or a clock that is behind would gain a step
-			b.Starts[i] = windowStart(l, max(now, old.Starts[j]))
-			b.setExcess(i, excess)
-		}
-	default:
-		b.Tokens[i] = min(full, old.advanced(j, at, now))
+// set gives limit i a balance and, if it is a quota, a window.
+func (b *Bucket) set(i int, v Level) {
+	b.Tokens[i] = v.Tokens
+	if b.Starts != nil {
+		b.Starts[i] = v.Start
 	}
+	if v.Peak != 0 {
+		b.Peaks = withValue(b.Peaks, len(b.Tokens), i, v.Peak)
+	}
+	if v.Hidden != 0 {
+		b.Hidden = withValue(b.Hidden, len(b.Tokens), i, v.Hidden)
+	}
+}
+
+// withValue returns a copy of a list of n numbers, or of zeros if it is nil, with
+// another number i.
+func withValue(list []int64, n, i int, value int64) []int64 {
+	all := make([]int64, n)
+	copy(all, list)
+	all[i] = value
+	return all
+}
+
+// become returns the level of a limit that l replaces. keep is the time before which
+// limits that the bucket had earlier would not be full.
+//
+// In the same windows the use stays: 100 a day with 40 left become 50 a day with -10
+// left. Another window leaves what is left, or owed, up to the new capacity:
+// 100 a month that are used up become 10 a day with nothing left. These show a use of
+// 10, so the other 90 are hidden. As the capacity changes, the use that is shown moves
+// towards the real one: 10 a day become 100 a day with nothing left, and not with 90.
+// The real use is not known if a rate becomes a quota before keep, or before it is full.
+// The capacity then changes nothing but the bound, until the next boundary.
+func (v Level) become(l limiter.Limit, at, now, keep int64) Level {
+	next := newLevel(l, at, now)
+	before, full := v.Limit.Capacity*bucket.Milli, next.Tokens
+	if sameWindow(v.Limit, l) {
+		v = v.advanced(at, now)
+		var moved int64
+		moved, next.Peak, next.Hidden = ResizeQuota(before, full, v.Peak, v.Hidden)
+		next.Tokens, next.Start = min(full, bucket.Add(v.Tokens, moved)), v.Start
+		return next
+	}
+
+	// A step that is due is not taken, or a clock that is behind would gain one. What is
+	// hidden of a window ends with it all the same.
+	if v.Limit.Window == 0 {
+		v = v.advanced(at, now)
+		// What a rate lacks need not be use in this window, and the rate may have replaced
+		// a limit with more use.
+		if keep > now || v.Tokens < before {
+			v.Hidden = never
+		}
+	} else if windowStart(v.Limit, now) > v.Start {
+		v.Hidden = 0
+	}
+	if v.Limit.Window != 0 && l.Window != 0 {
+		next.Start = windowStart(l, max(now, v.Start))
+	}
+
+	// What was used above a capacity that was lowered is no debt: it ends with a higher
+	// capacity, or at the next boundary.
+	used := max(0, bucket.Add(bucket.Sub(before, v.Tokens), v.Hidden))
+	next.Tokens = min(full, v.Tokens)
+	if above := min(-v.Tokens, v.Peak-before); above > 0 {
+		next.Tokens = max(v.Tokens, min(v.Tokens+above, bucket.Sub(full, used)))
+		above -= next.Tokens - v.Tokens
+		if above > 0 && l.Window != 0 {
+			next.Peak = full + above
+		}
+	}
+	if l.Window != 0 {
+		next.Hidden = bucket.Sub(used, bucket.Sub(full, next.Tokens))
+	}
+	return next
+}
+
+// ResizeQuota returns by how many thousandths the tokens of a quota move if its
+// capacity changes, and its peak and hidden use then. Of the difference, the tokens
+// leave out what makes the use that they show the real one. The peak moves against the
+// tokens, so that the next boundary ends what a lower capacity takes. If the real use is
+// not known, the tokens stay, or they would fall with every change down and back.
+func ResizeQuota(from, to, peak, hidden int64) (moved, newPeak, stillHidden int64) {
+	difference := bucket.Sub(to, from)
+	shown := max(min(0, difference), min(hidden, max(0, difference)))
+	if hidden > never/2 {
+		shown = difference
+	}
+	moved = bucket.Sub(difference, shown)
+	if above := bucket.Sub(max(peak, from)-from, moved); above > 0 {
+		newPeak = bucket.Add(to, above)
+	}
+	return moved, newPeak, bucket.Sub(hidden, shown)
 }

@@ -19,7 +19,7 @@ func (s *Server) authenticate(h http.Header) (Identity, error) {
 	if by, ok := s.opts.Tokens.CheckBearer(h.Values("Authorization")); ok {
 		return by, nil
 	}
-	return Identity{}, &httplimit.Problem{Status: http.StatusUnauthorized, Detail: "a valid token is required: Authorization: Bearer TOKEN"}
+	return Identity{}, &httplimit.Problem{Status: http.StatusUnauthorized, Challenge: "Bearer", Detail: "a valid token is required: Authorization: Bearer TOKEN"}
 }
 
 // CheckBearer returns the identity of the token in the values of the field

@@ -50,22 +50,28 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 			_ = answer.write(w)
 			return
 		}
-		c.answered(r.Context().Err() == nil && answer.deliver(w) == nil)
+		c.answered(!isReset(r) && answer.deliver(w, r))
 	}
 }
 
 // context returns the context of a call. A client that leaves stops a call that
-// reads. It stops no charge or settlement under way, which could not be taken back;
-// the timeouts of the limiter bound those.
+// reads, if it surely left. It stops no charge or settlement under way, which could
+// not be taken back; the timeouts of the limiter bound those.
 func (rt *route) context(r *http.Request) (context.Context, context.CancelFunc) {
-	switch {
-	case rt.keyed && r.Context().Err() == nil:
-		return context.WithoutCancel(r.Context()), func() {}
-	case r.Method == http.MethodGet: // a list may need many calls of the store
-		return context.WithTimeout(r.Context(), readTimeout)
+	ctx := r.Context()
+	if rt.keyed || r.ProtoMajor < 2 {
+		ctx = context.WithoutCancel(ctx)
 	}
-	return r.Context(), func() {}
+	if rt.keyed {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, readTimeout) // a list may need many calls of the store
 }
+
+// isReset reports whether a client has surely left: it reset its HTTP/2 stream, on
+// which nothing can be delivered any more. The context of an HTTP/1.1 request also
+// ends when a client closes its sending side, and the client may read on.
+func isReset(r *http.Request) bool { return r.ProtoMajor >= 2 && r.Context().Err() != nil }
 
 // readTimeout bounds a call that reads.
 const readTimeout = 30 * time.Second
@@ -89,7 +95,7 @@ func (s *Server) prepare(w http.ResponseWriter, r *http.Request, rt *route) (*ca
 			return nil, err
 		}
 	}
-	if c.view, err = s.view(r.Context(), by); err != nil {
+	if c.view, err = s.view(context.WithoutCancel(r.Context()), by); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -209,13 +215,15 @@ func (a *reply) write(w http.ResponseWriter) error {
 	return err
 }
 
-// deliver sends the answer, and reports whether the connection took it.
-func (a *reply) deliver(w http.ResponseWriter) error {
-	if err := a.write(w); err != nil {
-		return err
+// deliver sends the answer, and reports whether the client may have a part of it:
+// the status alone says that a request was admitted. On HTTP/1.1 the connection
+// counts what it took. A stream of HTTP/2 is not asked, since its write can fail
+// after the status was sent.
+func (a *reply) deliver(w http.ResponseWriter, r *http.Request) bool {
+	before := listen.Sent(r)
+	err := a.write(w)
+	if err == nil {
+		err = http.NewResponseController(w).Flush()
 	}
-	if err := http.NewResponseController(w).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	return nil
+	return err == nil || errors.Is(err, http.ErrNotSupported) || r.ProtoMajor >= 2 || listen.Sent(r) != before
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"unicode/utf8"
 
 	"google.golang.org/grpc/encoding"
@@ -13,27 +14,67 @@ import (
 
 // tolerantCodec decodes messages whose texts are not UTF-8, as Envoy sends them
 // when a client's header is not. gRPC's codec fails for them, and Envoy admits a
-// client whose call failed.
+// client whose call failed. It bounds the fields of a message, since an empty one
+// takes two bytes on the wire and a hundred in memory.
 type tolerantCodec struct{ encoding.CodecV2 }
 
 func newTolerantCodec() tolerantCodec { return tolerantCodec{encoding.GetCodecV2("proto")} }
 
 // Unmarshal decodes a message. It replaces bytes that are not UTF-8 by U+FFFD.
 func (c tolerantCodec) Unmarshal(data mem.BufferSlice, v any) error {
-	err := c.CodecV2.Unmarshal(data, v)
 	message, ok := v.(proto.Message)
-	if err == nil || !ok {
-		return err
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
 	}
-	repaired, ok := repairTexts(data.Materialize(), message.ProtoReflect().Descriptor(), maxNesting)
+	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer whole.Free()
+	wire, of := whole.ReadOnlyData(), message.ProtoReflect().Descriptor()
+	if left := countFields(wire, of, maxWireFields, maxNesting); left < 0 {
+		return errManyFields
+	}
+	err := proto.Unmarshal(wire, message)
+	if err == nil {
+		return nil
+	}
+	repaired, ok := repairTexts(wire, of, maxNesting)
 	if !ok {
 		return err
 	}
 	return proto.Unmarshal(repaired, message)
 }
 
-// maxNesting bounds the recursion of repairTexts.
-const maxNesting = 100
+// maxNesting bounds the recursion of repairTexts. maxWireFields is far above what the
+// configuration of an Envoy makes of any request.
+const maxNesting, maxWireFields = 100, 10_000
+
+var errManyFields = errors.New("the message has more than 10000 fields; send fewer descriptors")
+
+// countFields returns how many fields of a message are left of a number, which is
+// negative if it has more, or is nested too deeply. It stops at what cannot be
+// decoded.
+func countFields(data []byte, of protoreflect.MessageDescriptor, left, nesting int) int {
+	if nesting == 0 {
+		return -1
+	}
+	for len(data) > 0 && left >= 0 {
+		number, kind, tag := protowire.ConsumeTag(data)
+		if tag < 0 {
+			return left
+		}
+		length := protowire.ConsumeFieldValue(number, kind, data[tag:])
+		if length < 0 {
+			return left
+		}
+		left--
+		field := of.Fields().ByNumber(number)
+		if kind == protowire.BytesType && field != nil && field.Kind() == protoreflect.MessageKind {
+			content, _ := protowire.ConsumeBytes(data[tag:])
+			left = countFields(content, field.Message(), left, nesting-1)
+		}
+		data = data[tag+length:]
+	}
+	return left
+}
 
 // repairTexts returns an encoded message with its texts as valid UTF-8. It reports
 // false if the message is broken otherwise.

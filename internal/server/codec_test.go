@@ -30,6 +30,18 @@ func TestCodecRepairsNestedTexts(t *testing.T) {
 	}
 }
 
+// A message of empty fields takes fifty times its size in memory, so it is not
+// decoded.
+func TestCodecBoundsFields(t *testing.T) {
+	for fields, fits := range map[int]bool{maxWireFields: true, maxWireFields + 1: false, 8 << 20: false} {
+		var got structpb.ListValue
+		err := newTolerantCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(bytes.Repeat([]byte("\x0a\x00"), fields))}, &got)
+		if (err == nil) != fits || !fits && len(got.GetValues()) > 0 {
+			t.Errorf("%d fields: %v with %d values", fields, err, len(got.GetValues()))
+		}
+	}
+}
+
 // FuzzCodec checks that bytes of a stranger never panic, and that a message which
 // gRPC's codec decodes is unchanged.
 func FuzzCodec(f *testing.F) {

@@ -20,6 +20,7 @@ func decode[T any](body []byte, allowed *shape) (T, error) {
 	if i := skipSpace(body, 0); i == len(body) || body[i] != '{' {
 		return v, badBody(errNotObject)
 	}
+	body = plainNumbers(body)
 	if err := json.Unmarshal(body, &v); err != nil {
 		return v, badBody(err)
 	}
@@ -31,17 +32,17 @@ func decode[T any](body []byte, allowed *shape) (T, error) {
 
 // badBody returns the problem of a body in words of JSON.
 func badBody(err error) error {
-	detail := err.Error()
+	detail, status := err.Error(), http.StatusBadRequest
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		detail = fmt.Sprintf("field %s: must be %s, not a JSON %s", wrong.Field, kindName(wrong.Type), wrong.Value)
+		detail = fmt.Sprintf("field %s: must be %s, not a JSON %s", wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:], kindName(wrong.Type), wrong.Value)
 	}
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
 		detail = errNotObject.Error()
 	}
 	if invalid, ok := errors.AsType[*limiter.InvalidError](err); ok {
-		detail = invalid.Error()
+		detail, status = invalid.Error(), statusOf(invalid)
 	}
-	return &httplimit.Problem{Status: http.StatusBadRequest, Detail: "body: " + detail}
+	return &httplimit.Problem{Status: status, Detail: "body: " + detail}
 }
 
 // kindName returns the JSON name of a Go type.
@@ -75,6 +76,16 @@ func checkTaken(object map[string]int64) error {
 	for name, n := range object {
 		if n < 0 {
 			return badBody(fmt.Errorf("field consume: %q must be 0 or more; adjust or rollback gives tokens back", clip(name)))
+		}
+	}
+	return nil
+}
+
+// checkNames rejects names that no limit can have.
+func checkNames(object map[string]int64) error {
+	for name := range object {
+		if err := limiter.PerMinute(name, 1).Validate(); err != nil {
+			return badBody(err)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strconv"
 	"strings"
@@ -161,13 +162,21 @@ func (s *slowAnswer) Consume(ctx context.Context, now time.Time, c limiter.Charg
 	return out, err
 }
 
-// A client that is gone before the answer gets its tokens back, since it does not
-// know its lease. With a key it may come back for it.
+// A client that resets its connection before the answer gets its tokens back, since
+// it does not know its lease. With a key it may come back for it. A client that
+// closes its sending side alone gets the whole answer, and pays.
 func TestClientGone(t *testing.T) {
-	for _, test := range []struct{ name, header, field, left string }{
-		{"with a lease", "", "", "rpm=10 tpm=1000"},
-		{"with a commit", "", `,"commit":true`, "rpm=10 tpm=1000"},
-		{"with a key", "Idempotency-Key: k\r\n", `,"commit":true`, "rpm=10 tpm=900"},
+	for _, test := range []struct {
+		name, header, field, left string
+		half                      bool
+		leases                    int
+	}{
+		{"with a lease", "", "", "rpm=10 tpm=1000", false, 0},
+		{"with a commit", "", `,"commit":true`, "rpm=10 tpm=1000", false, 0},
+		{"with a key", "Idempotency-Key: k\r\n", `,"commit":true`, "rpm=10 tpm=900", false, 0},
+		{"half with a lease", "", "", "rpm=10 tpm=900", true, 1},
+		{"half with a commit", "", `,"commit":true`, "rpm=10 tpm=900", true, 0},
+		{"half with a key", "Idempotency-Key: k\r\n", `,"commit":true`, "rpm=10 tpm=900", true, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := &slowAnswer{memory.New(nil), make(chan struct{}), make(chan struct{})}
@@ -184,25 +193,97 @@ func TestClientGone(t *testing.T) {
 			ctx, stop := context.WithCancel(context.Background())
 			done := make(chan error, 1)
 			go func() { done <- listen.Run(ctx, nil, listen.HTTP(l, seen, nil)) }()
-			client, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
+			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
 			if err != nil {
 				t.Fatal(err)
 			}
+			client := conn.(*net.TCPConn)
 			body := strings.TrimSuffix(acquireJSON("key", `{"tpm":100}`), "}") + test.field + "}"
 			_, _ = io.WriteString(client, "POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\n"+test.header+"Content-Type: application/json\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
 			<-store.charged
-			_ = client.Close()
+			if test.half {
+				_ = client.CloseWrite()
+			} else {
+				_ = client.SetLinger(0)
+				_ = client.Close()
+			}
 			<-gone
 			close(store.release)
+			if test.half {
+				answer, err := io.ReadAll(client)
+				if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200 ") || !strings.Contains(string(answer), `"consumed":{"tpm":100}`) {
+					t.Errorf("%v: %q", err, answer)
+				}
+				_ = client.Close()
+			}
 			stop()
 			if err := <-done; err != nil { // waits for the handler
 				t.Error(err)
 			}
-			if r.left("key") != test.left || r.Leases() != 0 {
-				t.Errorf("%s is left, %d leases; want %s", r.left("key"), r.Leases(), test.left)
+			if r.left("key") != test.left || r.Leases() != test.leases {
+				t.Errorf("%s is left, %d leases; want %s and %d", r.left("key"), r.Leases(), test.left, test.leases)
 			}
 		})
 	}
+}
+
+// A client that closes its sending side before the server looks at its request gets
+// the answer of every route.
+func TestHalfClosedReads(t *testing.T) {
+	r := newMemoryRig(t, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.want(200, request{path: "/v1/explain", body: acquireJSON("key", `{"tpm":1}`), ctx: ctx})
+	r.want(200, request{path: "/v1/acquire", body: acquireJSON("key", `{"tpm":1}`), ctx: ctx})
+	if w := r.send(request{method: http.MethodGet, path: "/v1/entities", ctx: ctx}); w.Code != 200 {
+		t.Errorf("a list: %d %s", w.Code, w.Body)
+	}
+}
+
+// A client that resets its HTTP/2 stream before the answer pays nothing. One that
+// resets it later may have seen the status, so it pays although the write fails.
+func TestResetStream(t *testing.T) {
+	for _, test := range []struct {
+		early bool
+		left  string
+	}{{true, "rpm=10 tpm=1000"}, {false, "rpm=10 tpm=900"}} {
+		r := newMemoryRig(t, Options{})
+		ctx, reset := context.WithCancel(t.Context())
+		t.Cleanup(reset)
+		q := request{path: "/v1/acquire", body: acquireJSON("key", `{"tpm":100}`), ctx: ctx}.http(t)
+		q.ProtoMajor = 2
+		w := &brokenWriter{ResponseRecorder: httptest.NewRecorder()}
+		if test.early {
+			q.Body = io.NopCloser(&endReader{q.Body, reset})
+		}
+		r.ServeHTTP(w, q)
+		if left := r.left("key"); left != test.left || w.written == test.early {
+			t.Errorf("early %v: %s is left, want %s; written: %v", test.early, left, test.left, w.written)
+		}
+	}
+}
+
+// brokenWriter fails to write a body.
+type brokenWriter struct {
+	*httptest.ResponseRecorder
+	written bool
+}
+
+func (w *brokenWriter) Write([]byte) (int, error) {
+	w.written = true
+	return 0, io.ErrClosedPipe
+}
+
+// endReader calls a function at its end.
+type endReader struct {
+	io.Reader
+	end func()
+}
+
+func (r *endReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.end()
+	return n, err
 }
 
 // A client that is gone during a consume has a lease that knows of it.

@@ -10,15 +10,15 @@ import (
 
 // resetBody fills a bucket.
 type resetBody struct {
-	Resource string   `json:"resource" doc:"resource of the bucket"`
-	Limits   []string `json:"limits,omitempty" doc:"names of the limits to fill; default: all"`
+	Resource string   `json:"resource" schema:"ResourceName" doc:"resource of the bucket"`
+	Limits   []string `json:"limits,omitempty" schema:"LimitNames" doc:"names of the limits to fill; default: all"`
 }
 
 // topUpBody adds tokens to a bucket.
 type topUpBody struct {
-	Resource string           `json:"resource" doc:"resource of the bucket"`
-	Amounts  map[string]int64 `json:"amounts" doc:"tokens to add, by limit, whole numbers, 1 or more"`
-	ID       string           `json:"id" doc:"ID of the top-up; with the same ID, a repetition within 24 hours adds nothing"`
+	Resource string           `json:"resource" schema:"ResourceName" doc:"resource of the bucket"`
+	Amounts  map[string]int64 `json:"amounts" schema:"TopUpAmounts" doc:"tokens to add, by limit, whole numbers, 1 or more"`
+	ID       string           `json:"id" schema:"TopUpID" doc:"ID of the top-up; with the same ID, a repetition within 24 hours adds nothing"`
 }
 
 // toppedUp is the response to a top-up.
@@ -30,8 +30,8 @@ type toppedUp struct {
 // fillRoutes returns the calls that fill buckets.
 func fillRoutes() []route {
 	return []route{
-		post("/v1/entities/{id}/reset", "Fill the bucket of an entity and a resource", RoleAdmin, true, reset),
-		post("/v1/entities/{id}/top-up", "Add tokens to the bucket of an entity and a resource, up to its capacity", RoleAdmin, true, topUp),
+		post("resetBucket", "/v1/entities/{id}/reset", "Fill the bucket of an entity and a resource", RoleAdmin, true, reset),
+		post("topUpBucket", "/v1/entities/{id}/top-up", "Add tokens to the bucket of an entity and a resource, up to its capacity", RoleAdmin, true, topUp),
 	}
 }
 
@@ -67,5 +67,5 @@ func (c *call) balance(entity, resource string) ([]answer.Status, error) {
 		err = nil
 	}
 	own := slices.DeleteFunc(statuses, func(s limiter.Status) bool { return s.Entity != entity })
-	return answer.NewStatuses(own), err
+	return answer.NewStatuses(own, nil), err
 }

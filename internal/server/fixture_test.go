@@ -151,7 +151,7 @@ func tokensFile(t *testing.T, entries ...TokenEntry) (path string, tokens []stri
 func openTokens(t *testing.T, entries ...TokenEntry) (*Tokens, []string) {
 	t.Helper()
 	path, tokens := tokensFile(t, entries...)
-	opened, err := OpenTokens(path, nil)
+	opened, err := OpenTokens(t.Context(), path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

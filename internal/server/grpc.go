@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,9 +12,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -26,7 +28,10 @@ type GRPCOptions struct {
 	TLS         *tls.Config // nil for none
 	MaxConns    int         // connections at a time; default 4096
 	MaxRequests int         // calls at a time; default 1024
+	Reflection  bool        // whether callers with a token may list the services
 	Before      func()      // runs before each call, for changes that it must see; nil for nothing
+
+	receive time.Duration // for a message to arrive; default 10 s
 }
 
 // GRPCService serves gRPC on one listener. It is a listen.Service.
@@ -34,6 +39,7 @@ type GRPCService struct {
 	listener net.Listener
 	conns    *listen.Conns
 	server   *grpc.Server
+	health   *health
 }
 
 // Bounds of gRPC clients.
@@ -44,10 +50,16 @@ const (
 	grpcMessage    = 16 << 20  // more than Envoy makes of a client's headers
 	grpcStreams    = 256       // calls of one connection at a time
 	grpcMaxCalls   = 1024
+	grpcWindow     = 64 << 10         // bytes of a stream that are accepted before it is read
+	grpcReceive    = 10 * time.Second // for a message to arrive
+	grpcBytes      = 64 << 20         // of all messages that are under way
+	grpcStrange    = 256 << 10        // of those without a token
+	grpcProbes     = 64               // messages without a token that are awaited at a time
 )
 
 // GRPC returns a server of the services that register adds, for the callers and
-// namespaces of s. Their calls find the caller's limiter with CallerLimiter.
+// namespaces of s, and of grpc.health.v1 for everyone. Their calls find the
+// caller's limiter with CallerLimiter.
 func (s *Server) GRPC(listener net.Listener, register func(grpc.ServiceRegistrar), opts *GRPCOptions) *GRPCService {
 	if opts == nil {
 		opts = &GRPCOptions{}
@@ -56,60 +68,38 @@ func (s *Server) GRPC(listener net.Listener, register func(grpc.ServiceRegistrar
 	if most <= 0 {
 		most = grpcMaxCalls
 	}
-	free := make(chan struct{}, most)
-	options := []grpc.ServerOption{
-		grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-			return s.admit(ctx, free, func(ctx context.Context) (any, error) {
-				if opts.Before != nil {
-					opts.Before()
-				}
-				return next(ctx, req)
-			})
-		}),
-		grpc.StreamInterceptor(func(any, grpc.ServerStream, *grpc.StreamServerInfo, grpc.StreamHandler) error {
-			return status.Error(codes.Unimplemented, "streams are not served")
-		}),
+	g := &gate{
+		server: s, before: opts.Before, free: make(chan struct{}, most), waiting: make(chan struct{}, 2*most),
+		bytes: newByteBudget(grpcBytes, 0), receive: cmp.Or(opts.receive, grpcReceive),
+	}
+	creds := insecure.NewCredentials()
+	if opts.TLS != nil {
+		creds = credentials.NewTLS(opts.TLS)
+	}
+	server := grpc.NewServer(
+		grpc.Creds(metered{creds, g.bytes, newByteBudget(grpcStrange, grpcProbes)}),
+		grpc.InTapHandle(tapStream), grpc.StreamInterceptor(g.admit),
+		grpc.InitialWindowSize(grpcWindow),
+		grpc.RPCDecompressor(smallGzip{}), //nolint:staticcheck // the registry has no bound
 		grpc.ConnectionTimeout(grpcHandshake), grpc.MaxHeaderListSize(grpcHeaderSize), grpc.MaxConcurrentStreams(grpcStreams),
 		grpc.MaxRecvMsgSize(grpcMessage), grpc.ForceServerCodecV2(newTolerantCodec()),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: grpcIdle, Time: time.Minute, Timeout: grpcHandshake}),
+	)
+	services := registrar{server, g}
+	register(services)
+	h := newHealth(s, server)
+	if _, taken := server.GetServiceInfo()[healthService]; !taken {
+		grpc_health_v1.RegisterHealthServer(services, h)
+		g.open = "/" + healthService + "/"
 	}
-	if opts.TLS != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(opts.TLS)))
+	if opts.Reflection {
+		reflection.Register(server)
 	}
-	server := grpc.NewServer(options...)
-	register(server)
 	conns := listen.NewConns(opts.MaxConns)
-	return &GRPCService{conns.Listener(listener), conns, server}
+	return &GRPCService{conns.Listener(listener), conns, server, h}
 }
 
 type callerKey struct{}
-
-// admit authenticates a call, and bounds how many run at a time.
-func (s *Server) admit(ctx context.Context, free chan struct{}, next func(context.Context) (any, error)) (any, error) {
-	by := anonymous
-	if s.opts.Tokens != nil {
-		var ok bool
-		if by, ok = s.opts.Tokens.CheckBearer(metadata.ValueFromIncomingContext(ctx, "authorization")); !ok {
-			return nil, status.Error(codes.Unauthenticated, "a valid token is required: authorization: Bearer TOKEN")
-		}
-	}
-	if !by.Role.Allows(RoleAcquire) {
-		return nil, status.Error(codes.PermissionDenied, "this call needs a token with the role acquire or admin")
-	}
-	select {
-	case free <- struct{}{}:
-		defer func() { <-free }()
-	default:
-		return nil, status.Error(codes.Unavailable, "too many calls are under way; retry in a second")
-	}
-	if from, ok := peer.FromContext(ctx); ok {
-		if conn := listen.ConnOf(from.Addr); conn != nil {
-			conn.Begin()
-			defer conn.End()
-		}
-	}
-	return next(context.WithValue(ctx, callerKey{}, by))
-}
 
 // CallerLimiter returns the limiter of the namespace of a gRPC call's caller. Its
 // errors are gRPC statuses.
@@ -146,6 +136,7 @@ const grpcGrace = time.Second
 // Shutdown stops accepting, waits for the calls under way until ctx ends, and
 // then cuts them off. Connections without a call get a moment to leave.
 func (g *GRPCService) Shutdown(ctx context.Context) error {
+	g.health.stop()
 	done := make(chan struct{})
 	go func() {
 		g.server.GracefulStop()

@@ -2,33 +2,41 @@ package server
 
 import (
 	"cmp"
+	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/internal/answer"
 )
 
 var windows = []string{string(limiter.Hourly), string(limiter.Daily), string(limiter.Monthly)}
 
+// agePattern is the form of an age in a query: its number and unit.
+const agePattern = "^[1-9][0-9]{0,3}[dhms]$"
+
+var age = regexp.MustCompile(agePattern)
+
 func usageParameters(more ...parameter) []parameter {
 	return append([]parameter{
-		{name: "entity_id", doc: "only usage of this entity"},
-		{name: "resource", doc: "only usage of this resource"},
+		{name: "entity_id", schema: "EntityName", doc: "only usage of this entity"},
+		{name: "resource", schema: "ResourceName", doc: "only usage of this resource"},
 		{name: "window", words: windows, doc: "length of the windows"},
-		{name: "start", doc: "windows that start at this time or later: a day, a time, or an age such as 24h or 7d"},
-		{name: "end", doc: "windows that start at this time or earlier"},
+		{name: "start", schema: "Moment", doc: "windows that start at this time or later: a day, a time, or an age such as 24h or 7d"},
+		{name: "end", schema: "Moment", doc: "windows that start at this time or earlier; none if it is before start"},
 	}, more...)
 }
 
 // historyRoutes returns the reads of usage and of the audit trail.
 func historyRoutes() []route {
 	return []route{
-		get("/v1/usage", "List usage, newest first", RoleRead, usageParameters(parameter{name: "after", doc: "continue after this position, as in the link to the next page"}, limitParameter), listUsage),
-		get("/v1/usage/summary", "Summarize usage", RoleRead, usageParameters(), usageSummary),
-		get("/v1/audit", "List audit events, newest first", RoleRead, []parameter{
-			{name: "entity_id", doc: "only changes of this entity, of $SYSTEM, or of $RESOURCE: and a resource"},
-			{name: "start_event_id", doc: "only events older than this event"},
+		get("listUsage", "/v1/usage", "List usage, newest first", RoleRead, usageParameters(parameter{name: "after", schema: "UsagePosition", doc: "continue after this position, as in the link to the next page"}, limitParameter), listUsage),
+		get("summarizeUsage", "/v1/usage/summary", "Summarize usage", RoleRead, usageParameters(), usageSummary),
+		get("listAuditEvents", "/v1/audit", "List audit events, newest first", RoleRead, []parameter{
+			{name: "entity_id", schema: "AuditSubject", doc: "only changes of this entity, of $SYSTEM, or of $RESOURCE: and a resource"},
+			{name: "start_event_id", schema: "EventID", doc: "only events older than this event"},
 			limitParameter,
 		}, listAudit),
 	}
@@ -43,12 +51,12 @@ func (c *call) usageQuery() (limiter.UsageQuery, error) {
 			continue
 		}
 		var err error
+		if text[len(text)-1] >= 'a' && !age.MatchString(text) || text == "0" {
+			return q, badQuery(name, "must be an age of at most 4 digits, such as 24h or 7d")
+		}
 		if *target, err = answer.ParseTime(c.server.opts.Now(), text); err != nil {
 			return q, badQuery(name, err.Error())
 		}
-	}
-	if !q.To.IsZero() && q.To.Before(q.From) {
-		return q, badQuery("end", "must not be before start")
 	}
 	return q, q.Validate()
 }
@@ -61,7 +69,9 @@ func listUsage(c *call) ([]answer.Usage, error) {
 	var after answer.Position
 	if text := c.param("after"); text != "" {
 		if after, err = answer.ParsePosition(text); err != nil {
-			return nil, badQuery("after", "must be a position of a link to the next page")
+			return nil, &httplimit.Problem{
+				Status: http.StatusNotFound, Detail: "parameter after: is no position of a link to the next page",
+			}
 		}
 	}
 	position := func(s limiter.UsageSnapshot) string { return answer.PositionOf(s).String() }

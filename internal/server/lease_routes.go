@@ -3,21 +3,24 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/internal/answer"
+	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
 // acquireBody asks for tokens.
 type acquireBody struct {
-	Entity        string                `json:"entity_id" doc:"entity that uses the resource"`
-	Resource      string                `json:"resource" doc:"resource that is used"`
-	Consume       map[string]int64      `json:"consume" doc:"tokens by limit, whole numbers, 0 or more"`
-	Limits        []limiter.Limit       `json:"limits,omitempty" doc:"limits in place of the stored ones, for this call; needs the role admin"`
+	Entity        string                `json:"entity_id" schema:"EntityName" doc:"entity that uses the resource"`
+	Resource      string                `json:"resource" schema:"ResourceName" doc:"resource that is used"`
+	Consume       map[string]int64      `json:"consume" schema:"Amounts" doc:"tokens by limit, whole numbers, 0 or more"`
+	Limits        []limiter.Limit       `json:"limits,omitempty" schema:"CallLimits" doc:"limits in place of the stored ones, for this call; needs the role admin"`
 	OnUnavailable limiter.OnUnavailable `json:"on_unavailable,omitempty" doc:"block or allow when the store is unavailable; default: as stored"`
 	Commit        bool                  `json:"commit,omitempty" doc:"whether the tokens are spent at once, without a lease"`
 }
@@ -29,15 +32,22 @@ func (b acquireBody) request(by Identity) (limiter.Request, error) {
 	if err := checkTaken(b.Consume); err != nil {
 		return limiter.Request{}, err
 	}
+	for i, l := range b.Limits {
+		if slices.ContainsFunc(b.Limits[:i], func(other limiter.Limit) bool { return other.Name == l.Name }) {
+			return limiter.Request{}, &httplimit.Problem{
+				Status: http.StatusConflict, Detail: fmt.Sprintf("field limits: names %q twice; give each limit once", l.Name),
+			}
+		}
+	}
 	return limiter.Request{Entity: b.Entity, Resource: b.Resource, Consume: amountsOf(b.Consume), Limits: b.Limits, OnUnavailable: b.OnUnavailable}, nil
 }
 
 // explainBody asks for the decision that an acquire would make.
 type explainBody struct {
-	Entity   string           `json:"entity_id" doc:"entity that uses the resource"`
-	Resource string           `json:"resource" doc:"resource that is used"`
-	Consume  map[string]int64 `json:"consume,omitempty" doc:"tokens by limit, whole numbers, 0 or more"`
-	Limits   []limiter.Limit  `json:"limits,omitempty" doc:"limits to check in place of the stored ones; needs the role admin"`
+	Entity   string           `json:"entity_id" schema:"EntityName" doc:"entity that uses the resource"`
+	Resource string           `json:"resource" schema:"ResourceName" doc:"resource that is used"`
+	Consume  map[string]int64 `json:"consume,omitempty" schema:"SomeAmounts" doc:"tokens by limit, whole numbers, 0 or more"`
+	Limits   []limiter.Limit  `json:"limits,omitempty" schema:"CallLimits" doc:"limits to check in place of the stored ones; needs the role admin"`
 }
 
 // admission is the answer to an acquire that was admitted.
@@ -58,26 +68,29 @@ type settlement struct {
 
 // consumeBody asks for more tokens.
 type consumeBody struct {
-	Consume map[string]int64 `json:"consume" doc:"tokens to take now, by limit, whole numbers, 0 or more"`
+	Consume map[string]int64 `json:"consume" schema:"Amounts" doc:"tokens to take now, by limit, whole numbers, 0 or more"`
 }
 
 // adjustBody corrects a lease.
 type adjustBody struct {
-	Used   map[string]int64 `json:"used,omitempty" doc:"tokens that the work used in total, by limit"`
-	Adjust map[string]int64 `json:"adjust,omitempty" doc:"tokens used beyond those taken, by limit; negative gives back"`
+	Used   map[string]int64 `json:"used,omitempty" schema:"SomeAmounts" doc:"tokens that the work used in total, by limit"`
+	Adjust map[string]int64 `json:"adjust,omitempty" schema:"Differences" doc:"tokens used beyond those taken, by limit; negative gives back"`
 }
+
+// commitBody corrects a lease before it ends.
+type commitBody struct{ adjustBody }
 
 // emptyBody has no fields.
 type emptyBody struct{}
 
 func leaseRoutes() []route {
 	return []route{
-		post("/v1/acquire", "Take tokens of every limit named, or of none", RoleAcquire, true, acquire),
-		post("/v1/leases/{id}/consume", "Take more tokens under a lease", RoleAcquire, true, consume),
-		post("/v1/leases/{id}/adjust", "Correct the amounts of a lease", RoleAcquire, true, adjust),
-		post("/v1/leases/{id}/commit", "Store the corrections and end a lease", RoleAcquire, true, commit),
-		post("/v1/leases/{id}/rollback", "Give everything back and end a lease", RoleAcquire, true, rollback),
-		post("/v1/explain", "Explain whether a request would be admitted", RoleRead, false, explain),
+		post("acquire", "/v1/acquire", "Take tokens of every limit named, or of none", RoleAcquire, true, acquire),
+		post("consumeLease", "/v1/leases/{id}/consume", "Take more tokens under a lease", RoleAcquire, true, consume),
+		post("adjustLease", "/v1/leases/{id}/adjust", "Correct the amounts of a lease", RoleAcquire, true, adjust),
+		post("commitLease", "/v1/leases/{id}/commit", "Store the corrections and end a lease", RoleAcquire, true, commit),
+		post("rollbackLease", "/v1/leases/{id}/rollback", "Give everything back and end a lease", RoleAcquire, true, rollback),
+		post("explain", "/v1/explain", "Explain whether a request would be admitted", RoleRead, false, explain),
 	}
 }
 
@@ -102,11 +115,11 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 	lease, err := c.lim.Acquire(c.ctx, req)
 	if err != nil {
 		s.writes.note(c.ctx, err)
-		return nil, err
+		return nil, c.forOperator(err, req.Entity, req.Resource)
 	}
 	decision, outage := lease.Decision(), lease.Outage()
 	s.writes.note(c.ctx, outage)
-	(*httplimit.Fields)(nil).Set(c.header, decision)
+	answer.Fields(decision).Set(c.header, decision)
 	admitted := &admission{Consumed: maps.Collect(lease.Consumed().All()), Outage: outage != nil, Limits: ownLimits(req, decision)}
 	if outage != nil {
 		s.opts.OnError(outage)
@@ -184,24 +197,68 @@ func (c *call) withLease(do func(*openLease) error) (*settlement, error) {
 }
 
 func consume(c *call, body consumeBody) (*settlement, error) {
-	if err := checkTaken(body.Consume); err != nil {
+	if len(body.Consume) == 0 {
+		return nil, badBody(errors.New("field consume: must name a limit"))
+	}
+	if err := errors.Join(checkNames(body.Consume), checkTaken(body.Consume)); err != nil {
 		return nil, err
 	}
+
 	return c.withLease(func(open *openLease) error {
 		err := open.lease.Consume(c.ctx, amountsOf(body.Consume))
 		c.server.writes.note(c.ctx, err)
+		if d := open.lease.Decision(); len(d.Statuses) > 0 {
+			err = c.forOperator(err, d.Statuses[0].Entity, d.Statuses[0].Resource)
+		}
 		return err
 	})
 }
 
+// forOperator makes the lack of limits a fault of the server. A caller that takes
+// tokens cannot store limits, and nothing shows whether it mistyped a name or the
+// operator forgot one.
+func (c *call) forOperator(err error, entity, resource string) error {
+	if !errors.Is(err, limiter.ErrNoLimits) {
+		return err
+	}
+	return &hint.NoLimitsError{Namespace: c.by.Namespace, Entity: entity, Resource: resource, Err: err}
+}
+
 func adjust(c *call, body adjustBody) (*settlement, error) {
 	if len(body.Used)+len(body.Adjust) == 0 {
-		return nil, &httplimit.Problem{Status: http.StatusBadRequest, Detail: "body: used or adjust must name a limit"}
+		return nil, badBody(errors.New("used or adjust must name a limit"))
+	}
+	if err := body.check(); err != nil {
+		return nil, err
 	}
 	return c.withLease(func(open *openLease) error { return open.correct(body) })
 }
 
-// correct applies a body to the lease, all of it or nothing.
+// check rejects a body that no lease can take, so that it gets 400 whether or not
+// the lease exists.
+func (b adjustBody) check() error {
+	if err := errors.Join(checkNames(b.Used), checkNames(b.Adjust)); err != nil {
+		return err
+	}
+	for limit, n := range b.Used {
+		if n < 0 {
+			return badBody(fmt.Errorf("field used: %q must be 0 or more", clip(limit)))
+		}
+		if _, twice := b.Adjust[limit]; twice {
+			return &httplimit.Problem{
+				Status: http.StatusConflict, Detail: fmt.Sprintf("body: used and adjust name %q; name it in one of them", limit),
+			}
+		}
+	}
+	for limit, n := range b.Adjust {
+		if n < -maxAdjusted || n > maxAdjusted {
+			return badBody(fmt.Errorf("field adjust: %q must be between %d and %d", clip(limit), -maxAdjusted, maxAdjusted))
+		}
+	}
+	return nil
+}
+
+// correct applies a checked body to the lease, all of it or nothing.
 func (o *openLease) correct(body adjustBody) error {
 	if len(body.Used)+len(body.Adjust) == 0 {
 		return nil
@@ -209,20 +266,17 @@ func (o *openLease) correct(body adjustBody) error {
 	taken := o.lease.Consumed()
 	delta := amountsOf(body.Adjust)
 	for limit, n := range amountsOf(body.Used).All() {
-		if n < 0 {
-			return &httplimit.Problem{Status: http.StatusBadRequest, Detail: "field used: must be 0 or more"}
-		}
-		if _, twice := body.Adjust[limit]; twice {
-			return &httplimit.Problem{Status: http.StatusBadRequest, Detail: "body: used and adjust name the same limit; name it in one of them"}
-		}
 		delta = delta.And(limit, n-taken.Get(limit))
 	}
 	o.corrected = true
 	return o.lease.Adjust(delta)
 }
 
-func commit(c *call, body adjustBody) (*settlement, error) {
-	return c.end(func(open *openLease) error { return open.correct(body) }, (*limiter.Lease).Commit)
+func commit(c *call, body commitBody) (*settlement, error) {
+	if err := body.check(); err != nil {
+		return nil, err
+	}
+	return c.end(func(open *openLease) error { return open.correct(body.adjustBody) }, (*limiter.Lease).Commit)
 }
 
 func rollback(c *call, _ emptyBody) (*settlement, error) {

@@ -78,7 +78,7 @@ func TestRefusal(t *testing.T) {
 	}
 	r.acquire("", "key", `{"rpm":10}`)
 	w = r.send(request{path: "/v1/acquire", body: acquireJSON("key", `{"rpm":1}`)})
-	if w.Code != 429 || w.Header().Get("Retry-After") != "7" || w.Header().Get("Content-Type") != "application/problem+json" || w.Header().Get("RateLimit") == "" {
+	if w.Code != 429 || w.Header().Get("Retry-After") != "6" || w.Header().Get("Content-Type") != "application/problem+json" || w.Header().Get("RateLimit") == "" {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 	if n := r.Leases(); n != 1 {

@@ -109,7 +109,7 @@ func TestOpenAPIDescribesTheHandlers(t *testing.T) {
 	call("/v1/explain", "/v1/explain", acquireJSON("child", `{"rpm":99}`), 200)
 	call("/v1/acquire", "/v1/acquire", `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"limits":[{"name":"rpm","capacity":9,"refill_amount":0,"refill_period_seconds":0,"window":"day","zone":"Europe/Berlin","shadow":true}]}`, 200)
 	call("/v1/entities/{id}/reset", "/v1/entities/child/reset", `{"resource":"gpt-4","limits":["tpm"]}`, 200)
-	call("/v1/entities/{id}/reset", "/v1/entities/child/reset", `{"resource":"gpt-4","limits":["x"]}`, 400)
+	call("/v1/entities/{id}/reset", "/v1/entities/child/reset", `{"resource":"gpt-4","limits":["x"]}`, 404)
 	call("/v1/entities/{id}/top-up", "/v1/entities/child/top-up", `{"resource":"gpt-4","amounts":{"tpm":1},"id":"invoice-1"}`, 200)
 	call("/v1/enable", "/v1/enable", `{"entity_id":"parent"}`, 404)
 	call("/v1/disable", "/v1/disable", `{"entity_id":"parent","reason":"unpaid"}`, 200)

@@ -69,16 +69,24 @@ func (w *writeHealth) down() bool {
 
 // serveReady answers whether the server can take work.
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
+	if why := s.unready(r.Context()); why != "" {
+		answerProbe(w, http.StatusServiceUnavailable, why)
+		return
+	}
+	answerProbe(w, http.StatusOK, "ready")
+}
+
+// unready returns why the server can take no work, or "" if it can.
+func (s *Server) unready(ctx context.Context) string {
 	switch {
 	case s.draining.Load():
-		answerProbe(w, http.StatusServiceUnavailable, "draining")
-	case !s.ready.check(r.Context(), s.home.lim.Ping):
-		answerProbe(w, http.StatusServiceUnavailable, "the store does not answer")
+		return "draining"
+	case !s.ready.check(ctx, s.home.lim.Ping):
+		return "the store does not answer"
 	case s.writes.down():
-		answerProbe(w, http.StatusServiceUnavailable, "the store does not take charges")
-	default:
-		answerProbe(w, http.StatusOK, "ready")
+		return "the store does not take charges"
 	}
+	return ""
 }
 
 func answerProbe(w http.ResponseWriter, status int, text string) {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
+	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
 // errGone answers a call for a lease that the caller does not have here: it has
@@ -33,15 +35,13 @@ func (s *Server) fail(h http.Header, err error) *reply {
 	if problem.Status >= http.StatusInternalServerError && !errors.As(err, new(*httplimit.Problem)) {
 		s.opts.OnError(err)
 	}
-	if problem.Status == http.StatusUnauthorized {
-		h.Set("WWW-Authenticate", "Bearer")
-	}
 	var sent error = problem
+	var fields *httplimit.Fields
 	if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
-		sent = refused
+		sent, fields = refused, answer.Fields(refused.Decision)
 	}
 	capture := &captured{header: h}
-	httplimit.WriteError(capture, sent, nil)
+	httplimit.WriteError(capture, sent, fields)
 	return newReply(h, problem.Status, h.Get("Content-Type"), capture.body)
 }
 
@@ -75,10 +75,21 @@ func outage(op string, err error) error {
 	return &limiter.UnavailableError{Op: op, Err: err}
 }
 
+// statusOf returns 404 for a name that has the right form and does not exist, and
+// 400 for other bad input.
+func statusOf(bad *limiter.InvalidError) int {
+	if errors.Is(bad, limiter.ErrUnknown) {
+		return http.StatusNotFound
+	}
+	return http.StatusBadRequest
+}
+
 func (s *Server) problem(err error) *httplimit.Problem {
 	switch {
-	case errors.Is(err, limiter.ErrNoLimits):
-		return &httplimit.Problem{Status: http.StatusBadRequest, Detail: "no level stores limits for this entity and resource; set some, such as defaults of the resource"}
+	case errors.As(err, new(*hint.NoLimitsError)):
+		return httplimit.NewProblem(err) // its text is for the operator
+	case errors.Is(err, limiter.ErrNoLimits): // the call asks for them, or changes them
+		return &httplimit.Problem{Status: http.StatusNotFound, Detail: "no level stores limits for this entity and resource; set some, such as defaults of the resource"}
 	case errors.Is(err, limiter.ErrLeaseDone):
 		return errGone
 	case errors.Is(err, limiter.ErrNotFound):
@@ -91,8 +102,11 @@ func (s *Server) problem(err error) *httplimit.Problem {
 	if off, ok := errors.AsType[*limiter.DisabledError](err); ok {
 		return &httplimit.Problem{Status: http.StatusForbidden, Detail: off.Public()}
 	}
+	if late, ok := errors.AsType[*limiter.SwitchDelayedError](err); ok { // the same request marks the rest
+		return &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: late.Public(), RetryAfter: time.Second}
+	}
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
-		return &httplimit.Problem{Status: http.StatusBadRequest, Detail: bad.Error()}
+		return &httplimit.Problem{Status: statusOf(bad), Detail: bad.Error()}
 	}
 	return httplimit.NewProblem(err)
 }

@@ -17,7 +17,7 @@ import (
 // Rows of a list: how many it has without the parameter limit, and at most.
 const defaultRows, maxRows = 100, 1000
 
-var limitParameter = parameter{name: "limit", kind: "integer", doc: "maximum number of rows, 1 to 1000; default 100"}
+var limitParameter = parameter{name: "limit", schema: "Rows", doc: "maximum number of rows, 1 to 1000; default 100"}
 
 // badQuery returns the problem of a parameter.
 func badQuery(name, reason string) error {

@@ -8,31 +8,31 @@ import (
 )
 
 var (
-	afterEntity       = parameter{name: "after", doc: "only entities after this ID"}
-	resourceParameter = parameter{name: "resource", doc: "resource of the limits; default: limits for all resources"}
-	onlyResource      = parameter{name: "resource", doc: "only this resource"}
+	afterEntity       = parameter{name: "after", schema: "After", doc: "only entities after this ID"}
+	resourceParameter = parameter{name: "resource", schema: "ResourceOrAll", doc: "resource of the limits; default: limits for all resources"}
+	onlyResource      = parameter{name: "resource", schema: "ResourceOrAll", doc: "only this resource"}
 )
 
 // readRoutes returns the reads of entities, limits and buckets, in the shapes of
 // the command line.
 func readRoutes() []route {
 	return []route{
-		get("/v1/entities", "List entities", RoleRead, []parameter{afterEntity, limitParameter}, listEntities),
-		get("/v1/entities/{id}", "Show an entity", RoleRead, nil, showEntity),
-		get("/v1/entities/{id}/children", "List the children of an entity", RoleRead, []parameter{afterEntity, limitParameter}, listChildren),
-		get("/v1/entities/{id}/limits", "Show the limits stored for exactly this entity", RoleRead, []parameter{resourceParameter}, entityLimits),
-		get("/v1/entities/{id}/buckets", "List the tokens in the buckets of an entity", RoleRead, []parameter{onlyResource, limitParameter}, entityBuckets),
-		get("/v1/entities/{id}/status", "Show what an entity has used and has left", RoleRead, []parameter{onlyResource}, entityStatus),
-		get("/v1/limited-entities", "List the entities with limits of their own", RoleRead, []parameter{resourceParameter, afterEntity, limitParameter}, limitedEntities),
-		get("/v1/limited-resources", "List the resources for which entities have limits", RoleRead, nil, limitedResources),
-		get("/v1/resources", "List the resources with defaults", RoleRead, nil, listResources),
-		get("/v1/resources/{id}/limits", "Show the defaults of a resource", RoleRead, nil, resourceLimits),
-		get("/v1/resources/{id}/capacity", "Show one limit of a resource across all entities", RoleRead, []parameter{
-			{name: "limit_name", doc: "name of the limit", required: true},
-			{name: "parents_only", kind: "boolean", words: []string{"true", "false"}, doc: "whether to omit children and entities without a record"},
+		get("listEntities", "/v1/entities", "List entities", RoleRead, []parameter{afterEntity, limitParameter}, listEntities),
+		get("getEntity", "/v1/entities/{id}", "Show an entity", RoleRead, nil, showEntity),
+		get("listChildren", "/v1/entities/{id}/children", "List the children of an entity", RoleRead, []parameter{afterEntity, limitParameter}, listChildren),
+		get("getEntityLimits", "/v1/entities/{id}/limits", "Show the limits stored for exactly this entity", RoleRead, []parameter{resourceParameter}, entityLimits),
+		get("listBuckets", "/v1/entities/{id}/buckets", "List the tokens in the buckets of an entity", RoleRead, []parameter{onlyResource, limitParameter}, entityBuckets),
+		get("getStatus", "/v1/entities/{id}/status", "Show what an entity has used and has left", RoleRead, []parameter{onlyResource}, entityStatus),
+		get("listLimitedEntities", "/v1/limited-entities", "List the entities with limits of their own", RoleRead, []parameter{resourceParameter, afterEntity, limitParameter}, limitedEntities),
+		get("listLimitedResources", "/v1/limited-resources", "List the resources for which entities have limits", RoleRead, nil, limitedResources),
+		get("listResources", "/v1/resources", "List the resources with defaults", RoleRead, nil, listResources),
+		get("getResourceLimits", "/v1/resources/{id}/limits", "Show the defaults of a resource", RoleRead, nil, resourceLimits),
+		get("getResourceCapacity", "/v1/resources/{id}/capacity", "Show one limit of a resource across all entities", RoleRead, []parameter{
+			{name: "limit_name", schema: "LimitName", doc: "name of the limit", required: true},
+			{name: "parents_only", words: []string{"true", "false"}, doc: "whether to omit children and entities without a record"},
 		}, resourceCapacity),
-		get("/v1/system/limits", "Show the defaults of the system", RoleRead, nil, systemLimits),
-		get("/v1/namespaces", "List the namespaces of the store", RoleAdmin, []parameter{{name: "after", doc: "only namespaces after this name"}, limitParameter}, listNamespaces),
+		get("getSystemLimits", "/v1/system/limits", "Show the defaults of the system", RoleRead, nil, systemLimits),
+		get("listNamespaces", "/v1/namespaces", "List the namespaces of the store", RoleAdmin, []parameter{{name: "after", schema: "After", doc: "only namespaces after this name"}, limitParameter}, listNamespaces),
 	}
 }
 
@@ -124,7 +124,11 @@ func entityStatus(c *call) (answer.Owner, error) {
 	}
 	e.ID = id // also without a record
 	off, err := answer.ReadSwitches(c.ctx, c.lim, e, resources...)
-	return answer.NewOwner(id, e, statuses, off...), err
+	if err != nil {
+		return answer.Owner{}, err
+	}
+	used, err := answer.ReadUsed(c.ctx, c.lim, c.server.opts.Now(), statuses)
+	return answer.NewOwner(id, e, statuses, used, off...), err
 }
 
 func limitedEntities(c *call) ([]answer.EntityID, error) {
@@ -176,7 +180,7 @@ func resourceLimits(c *call) ([]answer.Limit, error) {
 
 func resourceCapacity(c *call) ([]answer.Status, error) {
 	sum, err := c.lim.Capacity(c.ctx, limiter.CapacityQuery{Resource: c.r.PathValue("id"), Limit: c.param("limit_name"), ParentsOnly: c.param("parents_only") == "true"})
-	return answer.NewStatuses(sum.Entities), err
+	return answer.NewStatuses(sum.Entities, nil), err
 }
 
 func systemLimits(c *call) (answer.System, error) {

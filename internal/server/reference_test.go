@@ -39,6 +39,10 @@ type schema struct {
 	AdditionalProperties json.RawMessage
 	Properties           map[string]schema
 	Required             []string
+	Pattern              string
+	Minimum, Maximum     json.Number
+	MaxLength            int
+	AnyOf                []schema
 }
 
 // TestReferenceHTTP compares docs/reference/http-api.md with the server's OpenAPI
@@ -81,6 +85,10 @@ func TestReferenceHTTP(t *testing.T) {
 	b.WriteString(calls.String())
 	for _, name := range slices.Sorted(maps.Keys(doc.Components.Schemas)) {
 		s := doc.Components.Schemas[name]
+		if s.Properties == nil {
+			fmt.Fprintf(&b, "\n## %s\n\n%s.\n", name, s.rule())
+			continue
+		}
 		fmt.Fprintf(&b, "\n## %s\n\n| field | type | |\n|---|---|---|\n", name)
 		for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
 			p := s.Properties[field]
@@ -88,6 +96,25 @@ func TestReferenceHTTP(t *testing.T) {
 		}
 	}
 	golden.Check(t, "../../docs/reference/http-api.md", b.String())
+}
+
+// rule describes a schema that is no object with fields.
+func (s schema) rule() string {
+	parts := []string{s.text()}
+	if s.Pattern != "" {
+		parts = append(parts, "pattern `"+s.Pattern+"`")
+	}
+	if s.MaxLength > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d characters", s.MaxLength))
+	}
+	if s.Maximum != "" {
+		parts = append(parts, fmt.Sprintf("%s to %s", s.Minimum, s.Maximum))
+	}
+	text := strings.Join(parts, ", ")
+	if s.Description != "" {
+		text = s.Description + ": " + text
+	}
+	return text
 }
 
 func optional(required bool) string {
@@ -116,6 +143,9 @@ func (s schema) text() string {
 		return strings.TrimSpace(t + " " + s.Format)
 	case []any:
 		return fmt.Sprint(t[0], " or ", t[1])
+	}
+	if s.AnyOf != nil {
+		return "string"
 	}
 	return "any"
 }

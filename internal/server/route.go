@@ -12,6 +12,7 @@ import (
 // route is a call that clients can make. It is also the source of the OpenAPI
 // document.
 type route struct {
+	id                    string // the operationId
 	method, path, summary string
 	role                  Role
 	keyed                 bool // an Idempotency-Key is honoured
@@ -23,16 +24,16 @@ type route struct {
 // parameter is a parameter of a query.
 type parameter struct {
 	name, doc string
-	kind      string   // the JSON schema's type; "" for string
+	schema    string   // the name of its schema; "" for words
 	words     []string // the values that are allowed; nil for any
 	required  bool
 }
 
 // post returns a route whose calls carry a body of type B.
-func post[B, A any](path, summary string, role Role, keyed bool, do func(*call, B) (A, error)) route {
+func post[B, A any](id, path, summary string, role Role, keyed bool, do func(*call, B) (A, error)) route {
 	allowed := shapeOf(reflect.TypeFor[B]())
 	return route{
-		method: http.MethodPost, path: path, summary: summary, role: role, keyed: keyed,
+		id: id, method: http.MethodPost, path: path, summary: summary, role: role, keyed: keyed,
 		request: reflect.TypeFor[B](), answer: reflect.TypeFor[A](),
 		do: func(c *call) (any, error) {
 			if err := c.checkQuery(nil); err != nil {
@@ -48,9 +49,9 @@ func post[B, A any](path, summary string, role Role, keyed bool, do func(*call, 
 }
 
 // get returns a route that only reads.
-func get[A any](path, summary string, role Role, query []parameter, do func(*call) (A, error)) route {
+func get[A any](id, path, summary string, role Role, query []parameter, do func(*call) (A, error)) route {
 	return route{
-		method: http.MethodGet, path: path, summary: summary, role: role, query: query, answer: reflect.TypeFor[A](),
+		id: id, method: http.MethodGet, path: path, summary: summary, role: role, query: query, answer: reflect.TypeFor[A](),
 		do: func(c *call) (any, error) {
 			if err := c.checkQuery(query); err != nil {
 				return nil, err

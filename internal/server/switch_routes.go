@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -14,17 +15,17 @@ import (
 
 // levelBody names a level.
 type levelBody struct {
-	Entity   string `json:"entity_id,omitempty" doc:"entity of the level"`
-	Resource string `json:"resource,omitempty" doc:"resource of the level"`
-	All      bool   `json:"all,omitempty" doc:"true for everything in the namespace, without an entity and a resource"`
+	Entity   *string `json:"entity_id,omitempty" schema:"EntityName" doc:"entity of the level"`
+	Resource *string `json:"resource,omitempty" schema:"ResourceName" doc:"resource of the level"`
+	All      bool    `json:"all,omitempty" doc:"true for everything in the namespace, without an entity and a resource"`
 }
 
 // disableBody switches a level off.
 type disableBody struct {
-	Entity   string `json:"entity_id,omitempty" doc:"entity of the level"`
-	Resource string `json:"resource,omitempty" doc:"resource of the level"`
-	All      bool   `json:"all,omitempty" doc:"true for everything in the namespace, without an entity and a resource"`
-	Reason   string `json:"reason,omitempty" doc:"why, for people"`
+	Entity   *string `json:"entity_id,omitempty" schema:"EntityName" doc:"entity of the level"`
+	Resource *string `json:"resource,omitempty" schema:"ResourceName" doc:"resource of the level"`
+	All      bool    `json:"all,omitempty" doc:"true for everything in the namespace, without an entity and a resource"`
+	Reason   string  `json:"reason,omitempty" schema:"Reason" doc:"why, for people"`
 }
 
 // levelState is a level after a change.
@@ -48,16 +49,28 @@ func newLevelState(of limiter.Scope, off *limiter.Switch) levelState {
 // switchRoutes returns the calls about levels that are off.
 func switchRoutes() []route {
 	return []route{
-		post("/v1/disable", "Switch a level off: its calls get 403", RoleAdmin, true, disable),
-		post("/v1/enable", "Switch a level on again", RoleAdmin, true, enable),
-		get("/v1/switches", "List the levels that are off", RoleRead, []parameter{{name: "after", doc: "continue after this position, as in the link to the next page"}, limitParameter}, listSwitches),
+		post("disable", "/v1/disable", "Switch a level off: its calls get 403", RoleAdmin, true, disable),
+		post("enable", "/v1/enable", "Switch a level on again", RoleAdmin, true, enable),
+		get("listSwitches", "/v1/switches", "List the levels that are off", RoleRead, []parameter{{name: "after", schema: "After", doc: "continue after this position, as in the link to the next page"}, limitParameter}, listSwitches),
 	}
 }
 
 // scope returns the level. Everything needs a word of its own, since an empty body
 // may be a mistake.
 func (b levelBody) scope() (limiter.Scope, error) {
-	of := limiter.Scope{Entity: b.Entity, Resource: b.Resource}
+	var of limiter.Scope
+	for name, field := range map[string]struct{ from, to *string }{
+		"entity_id": {b.Entity, &of.Entity}, "resource": {b.Resource, &of.Resource},
+	} {
+		if field.from == nil {
+			continue
+		}
+		// An empty name would widen the level to every entity or resource.
+		if *field.from == "" {
+			return of, badBody(fmt.Errorf("field %s: must not be empty; leave it out", name))
+		}
+		*field.to = *field.from
+	}
 	if b.All == (of == limiter.Scope{}) {
 		return of, nil
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -150,9 +151,10 @@ func TestResetAndTopUp(t *testing.T) {
 	for _, verb := range []string{"reset", "top-up"} {
 		fill(http.StatusForbidden, secret[1], verb, `{"resource":"gpt-4"}`)
 	}
-	for _, body := range []string{`{"resource":"gpt-4","amounts":{},"id":"x"}`, `{"resource":"gpt-4","amounts":{"tpm":0},"id":"x"}`, `{"resource":"gpt-4","amounts":{"nope":1},"id":"x"}`, `{"resource":"gpt-4","amounts":{"tpm":1}}`} {
+	for _, body := range []string{`{"resource":"gpt-4","amounts":{},"id":"x"}`, `{"resource":"gpt-4","amounts":{"tpm":0},"id":"x"}`, `{"resource":"gpt-4","amounts":{"tpm":1}}`} {
 		fill(http.StatusBadRequest, secret[0], "top-up", body)
 	}
+	fill(http.StatusNotFound, secret[0], "top-up", `{"resource":"gpt-4","amounts":{"nope":1},"id":"x"}`)
 }
 
 // TestSparedLimitsOverTheNetwork acquires beyond a shadow limit. The answer says
@@ -177,5 +179,39 @@ func TestSparedLimitsOverTheNetwork(t *testing.T) {
 	r.want(200, request{path: "/v1/leases/" + rest[:32] + "/rollback", body: `{}`})
 	if got := r.left("key"); got != "rpm=1 tpm=999" {
 		t.Errorf("left %s", got)
+	}
+}
+
+// lateMarks is a store that stores switches and cannot mark buckets.
+type lateMarks struct{ limiter.Repository }
+
+// Namespace returns a view that cannot mark buckets either.
+func (l lateMarks) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
+	view, err := l.Repository.Namespace(ctx, name)
+	return lateMarks{view}, err
+}
+
+// SetSwitch stores the switch and returns a *limiter.SwitchDelayedError.
+func (l lateMarks) SetSwitch(ctx context.Context, s limiter.Switch, ev limiter.AuditEvent) error {
+	if err := l.Repository.SetSwitch(ctx, s, ev); err != nil {
+		return err
+	}
+	return &limiter.SwitchDelayedError{Scope: s.Scope, Resources: []string{"gpt-4"}, Within: time.Minute, Err: errors.New("table secret-name is throttled")}
+}
+
+// TestDelayedDisable answers 503 with a sentence that says that the level is off,
+// and nothing about the store.
+func TestDelayedDisable(t *testing.T) {
+	tokens, secret := openTokens(t, TokenEntry{Role: RoleAdmin, Namespace: "default"})
+	var reported []error
+	r := newRig(t, lateMarks{memory.New(nil)}, Options{Tokens: tokens, OnError: func(err error) { reported = append(reported, err) }})
+	seed(t, r)
+	w := r.send(request{path: "/v1/disable", token: secret[0], body: `{"entity_id":"parent"}`})
+	const want = "entity parent is disabled, but its buckets of gpt-4 may admit calls of other processes for 1m0s; disable it again to shorten that"
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), want) || strings.Contains(w.Body.String(), "secret") {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if len(reported) != 1 || !strings.Contains(reported[0].Error(), "secret-name") {
+		t.Errorf("reported %v", reported)
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -60,11 +61,11 @@ type Tokens struct{ file *listen.Files[[]Identity] }
 // maxTokens bounds a file, since every check compares with every token.
 const maxTokens = 1000
 
-// OpenTokens reads a file of tokens. When the file changes, the new tokens apply
-// within a second. A file without tokens is valid, and then no token is. If the
+// OpenTokens reads a file of tokens and follows it until ctx ends. When the file
+// changes, the new tokens apply within a second. A file without tokens is valid, and then no token is. If the
 // new file is broken or gone, the old tokens stay, and changed receives the
 // reason; it receives nil after a change. It may be nil.
-func OpenTokens(path string, changed func(error)) (*Tokens, error) {
+func OpenTokens(ctx context.Context, path string, changed func(error)) (*Tokens, error) {
 	parse := func(content ...[]byte) ([]Identity, error) {
 		all, err := parseTokens(content[0])
 		if err != nil {
@@ -72,7 +73,7 @@ func OpenTokens(path string, changed func(error)) (*Tokens, error) {
 		}
 		return all, nil
 	}
-	file, err := listen.WatchFiles(parse, changed, path)
+	file, err := listen.WatchFiles(ctx, parse, changed, path)
 	if err != nil {
 		return nil, err
 	}

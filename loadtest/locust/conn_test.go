@@ -39,6 +39,15 @@ func listen(t *testing.T, address string) *router {
 	return &router{t, socket, socket.Addr().String(), "worker-1"}
 }
 
+// Close closes the socket. zmq4 itself closes the connection of a worker that has
+// left, at any moment, and then reports that it was closed.
+func (r *router) Close() error {
+	if err := r.Socket.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
 // next returns the type and the data of the next message, without heartbeats and
 // reports.
 func (r *router) next() (kind string, data any) {

@@ -168,7 +168,7 @@ func Connect(tb testing.TB, table string, opts *dynamo.Options) *dynamo.Reposito
 		o.AWS = Config(Endpoint(tb))
 	}
 	o.Timeout = cmp.Or(o.Timeout, LongTimeout)
-	o.PurgeWait = cmp.Or(o.PurgeWait, -1)
+	o.PurgeWait, o.SwitchWait = cmp.Or(o.PurgeWait, -1), cmp.Or(o.SwitchWait, -1)
 	repo, err := dynamo.Connect(context.Background(), table, &o)
 	must(tb, err)
 	tb.Cleanup(func() { _ = repo.Close() })

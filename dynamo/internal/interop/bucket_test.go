@@ -137,3 +137,27 @@ func TestInteropNamesOfLimits(t *testing.T) {
 		}
 	})
 }
+
+// TestInteropLife checks that Python keeps the identity of a bucket, and works on a
+// bucket that has one. A bucket of Python gets it with the first locked write of Go.
+func TestInteropLife(t *testing.T) {
+	eachTable(t, func(w *world, py pyProgram) {
+		w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
+		w.mustAdmit(w.ours, "alice", rpm(30))
+		life := w.bucket("alice")["_id"]
+		w.Equal("a bucket of Go has an identity", life != nil, true)
+		w.mustAdmit(py, "alice", rpm(10))
+		w.wait(time.Minute) // Python refills
+		w.mustAdmit(py, "alice", rpm(10))
+		py.set(limiter.Scope{Entity: "alice", Resource: "gpt-4"}, limiter.PerMinute("rpm", 50))
+		w.mustAdmit(py, "alice", rpm(10))
+		w.Equal("the identity after Python's writes", dynamotest.FormatAttribute(w.bucket("alice")["_id"]), dynamotest.FormatAttribute(life))
+
+		w.mustAdmit(py, "bob", rpm(30))
+		w.Equal("a bucket of Python has an identity", w.bucket("bob")["_id"] != nil, false)
+		w.wait(time.Minute)
+		w.mustAdmit(w.ours, "bob", rpm(30))
+		w.Equal("after a locked write of Go", w.bucket("bob")["_id"] != nil, true)
+		w.mustAdmit(py, "bob", rpm(30))
+	})
+}

@@ -54,7 +54,7 @@ func TestInteropLimitsOfAnEntityReachItsBucket(t *testing.T) {
 		w.mustRefuse(py, "alice", rpm(31))
 		w.mustAdmit(py, "alice", rpm(20).And("tpm", 600))
 		w.ours.unset(own)
-		w.checkTokens("alice", map[string]int64{"rpm": 10_000})
+		w.checkTokens("alice", map[string]int64{"rpm": 10_000, "tpm": 400_000}) // tpm has left, and is remembered
 		w.wait(6 * time.Second)
 		w.mustRefuse(py, "alice", rpm(21))
 		w.mustAdmit(py, "alice", rpm(20))

@@ -78,7 +78,8 @@ func TestOtherRaisesTheCapacity(t *testing.T) {
 }
 
 // TestOtherAddsAndRemovesALimit adds and removes a limit while our cached limits
-// are stale: only charges change balances, and a new limit starts full once.
+// are stale: only charges change balances, a new limit starts full once, and one that
+// was removed comes back with what it had.
 func TestOtherAddsAndRemovesALimit(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		one, two := limiter.PerDay("rpm", 100), limiter.PerDay("tpm", 1000)
@@ -94,19 +95,20 @@ func TestOtherAddsAndRemovesALimit(t *testing.T) {
 		w.mustAdmit(other, "alice", rpm(10).And("tpm", 50))
 		w.checkTokens("alice", map[string]int64{"rpm": 50_000, "tpm": 50_000})
 
-		other.set(ofAlice, one) // Python leaves the limit in the bucket until our next charge
+		other.set(ofAlice, one)
 		for range 3 {
 			w.mustAdmit(w.ours, "alice", rpm(5))
 		}
 		w.mustAdmit(fresh(), "alice", rpm(5))
 		w.mustAdmit(w.ours, "alice", rpm(5))
-		w.checkTokens("alice", map[string]int64{"rpm": 25_000})
+		w.checkTokens("alice", map[string]int64{"rpm": 25_000, "tpm": 50_000}) // the item remembers it
 
 		other.set(ofAlice, one, two)
-		w.mustAdmit(fresh(), "alice", limiter.Tokens("tpm", 400))
+		w.mustRefuse(fresh(), "alice", limiter.Tokens("tpm", 400))
+		w.mustAdmit(fresh(), "alice", limiter.Tokens("tpm", 40))
 		for range 3 {
 			w.mustAdmit(w.ours, "alice", rpm(5))
 		}
-		w.checkTokens("alice", map[string]int64{"rpm": 10_000, "tpm": 600_000})
+		w.checkTokens("alice", map[string]int64{"rpm": 10_000, "tpm": 10_000})
 	})
 }

@@ -15,7 +15,8 @@ import (
 	"testing"
 )
 
-// Recorder is an http.RoundTripper that records the calls it sends.
+// Recorder is an http.RoundTripper that records the calls it sends, but for optional
+// ones.
 type Recorder struct {
 	Next        http.RoundTripper
 	NamespaceID string // becomes Namespace in the keys of calls
@@ -55,12 +56,20 @@ func (r *Recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 		c, err = r.parse(action, sent)
 	}
 	r.mu.Lock()
-	r.calls = append(r.calls, c)
+	if !isOptional(action, sent) {
+		r.calls = append(r.calls, c)
+	}
 	if r.err == nil {
 		r.err = err
 	}
 	r.mu.Unlock()
 	return r.Next.RoundTrip(request)
+}
+
+// isOptional reports whether a request is the search for buckets of newer releases,
+// which package dynamo does without if it is denied.
+func isOptional(action string, sent []byte) bool {
+	return action == "Query" && bytes.Contains(sent, []byte(`"GSI4"`)) && bytes.Contains(sent, []byte(`"BUCKET#"`))
 }
 
 // objectCall parses the URL of a request to S3. Its query has the operation.

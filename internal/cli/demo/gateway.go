@@ -102,20 +102,29 @@ func (g *gateway) notAdmitted(c call, err error) {
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		g.book.count(func(t *totals) { t.GaveUp++ })
 		if refused {
-			g.book.note("gave up", c, "had to wait "+wait(refusal.Decision.RetryAfter())+": "+reason(refusal))
+			g.book.note("gave up", c, "would wait "+wait(refusal.Decision.RetryAfter())+": "+reason(c.key.id, refusal))
 		}
 	case refused:
 		g.book.count(func(t *totals) { t.Refused++ })
-		g.book.note("refused", c, "retry in "+wait(refusal.Decision.RetryAfter())+": "+reason(refusal))
+		g.book.note("refused", c, "wait "+wait(refusal.Decision.RetryAfter())+": "+reason(c.key.id, refusal))
 	default:
 		g.fail(err)
 	}
 }
 
-// reason returns the limit with the longest wait.
-func reason(e *limiter.ExceededError) string {
+// reason returns the limit with the longest wait, what the call needs of it and
+// what it has. It names the entity if that is not the key itself.
+func reason(key string, e *limiter.ExceededError) string {
 	s := e.Decision.Primary()
-	return fmt.Sprintf("%s has %s of %s %s", s.Entity, amount(s.Limit.Name, s.Available), amount(s.Limit.Name, s.Requested), s.Limit.Name)
+	limit := s.Limit.Name
+	has := "has " + short(limit, s.Available) + " of " + short(limit, s.Limit.Capacity)
+	if s.Available < 0 {
+		has = "owes " + short(limit, -s.Available)
+	}
+	if s.Entity != key {
+		limit = s.Entity + " " + limit
+	}
+	return limit + " needs " + short(s.Limit.Name, s.Requested) + ", " + has
 }
 
 // lookForDebt records an event if a call with a low estimate left a bucket in

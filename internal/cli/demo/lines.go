@@ -35,7 +35,7 @@ func (l *lines) show(f frame) error {
 		return nil
 	}
 	l.second = f.Elapsed.Truncate(time.Second) + time.Second
-	_, err := fmt.Fprintf(l.out, "%s  %s\n", tty.Right(seconds(f.Elapsed), 6), f.Totals)
+	_, err := fmt.Fprintf(l.out, "%s  %s\n", tty.Right(seconds(f.Elapsed), 5), f.Totals)
 	return err
 }
 

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -39,6 +40,16 @@ func amount(limit string, n int64) string {
 		return dollars(n)
 	}
 	return tty.Number(n)
+}
+
+// short formats an amount without the zeros after its cents.
+func short(limit string, n int64) string {
+	text := amount(limit, n)
+	if limit != spend {
+		return text
+	}
+	cents := strings.IndexByte(text, '.') + len(".00")
+	return text[:cents] + strings.TrimRight(text[cents:], "0")
 }
 
 // wait formats the time until a retry. A quota makes it hours or days.

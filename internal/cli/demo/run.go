@@ -172,13 +172,17 @@ func (c camera) conclude(ctx context.Context) error {
 		return err
 	}
 	verdict := c.book.verdict()
-	width := 0
+	all := c.book.lines(f, time.Now())
+	text := summary(f, all, verdict, c.Style)
 	if c.Screen != nil {
-		width, _ = c.Screen.Size()
+		width, _ := c.Screen.Size()
+		text = brief(f, all, verdict, width, c.Style)
 	}
-	text := summary(f, c.book.lines(f, time.Now()), verdict, width, c.Style)
 	if c.held != nil {
 		text += heldSummary(c.held.Stats())
+	}
+	if verdict.broken == 0 {
+		text += next
 	}
 	if _, err := fmt.Fprint(c.Out, text); err != nil {
 		return err

@@ -40,8 +40,8 @@ func TestRunShowsWhatALimiterDoes(t *testing.T) {
 			}
 			for _, want := range []string{
 				`zae-limiter demo: a small LLM gateway for 15s on memory:, seed \d+\n`,
-				`s  refused \S+ +(large|small) +retry in [0-9.]+s: \S+ has [-0-9,]+ of [0-9,]+ [rt]pm\n`,
-				`s  refused \S+ +(large|small) +retry in [0-9]+[mhd]: \S+ has -?\$[0-9.]+ of \$[0-9.]+ spend\n`,
+				`s  refused \S+ +(large|small) +wait [0-9.]+s: (\S+ )?[rt]pm needs [0-9,]+, (has [0-9,]+ of|owes) [0-9,]+\n`,
+				`s  refused \S+ +(large|small) +wait [0-9]+[mhd]: (\S+ )?spend needs \$[0-9.]+, (has \$[0-9.]+ of|owes) \$[0-9.]+\n`,
 				`s  failed  \S+ +(large|small) +its [0-9,]+ tokens are rolled back\n`,
 				`s  debt    \S+ +(large|small) +[0-9,]+ tokens, not [0-9,]+: \S+ owes [0-9,]+ for [0-9.]+s\n`,
 				`14.0s  calls \d+   admitted [1-9]\d*   refused [1-9]`,
@@ -49,6 +49,7 @@ func TestRunShowsWhatALimiterDoes(t *testing.T) {
 				`(?m) tpm +[0-9,]+ +[0-9,]+ +[1-9][0-9,]* +[0-9,]+ +[1-9][0-9,]* `, // used later, and as debt
 				`\nNothing was admitted beyond the limits: the check covered all windows that end\nwith one of \d+ admissions on 42 limits\.\nThe tightest had ([0-9.]+ tokens|\$[0-9.]+) to spare:\n`,
 				`\nLater corrections are outside this promise`,
+				`\nNext: zae-limiter demo --web`,
 			} {
 				if !regexp.MustCompile(want).MatchString(out.String()) {
 					t.Errorf("seed %d: nothing matches %s in\n%s", seed, want, &out)
@@ -73,7 +74,7 @@ func TestRunWithEscrow(t *testing.T) {
 			if err := Run(t.Context(), o); err != nil {
 				t.Errorf("seed %d: %v\n%s", seed, err, &out)
 			}
-			want := regexp.MustCompile(`\nexceed allowed\. The excess is debt\. Until it is paid, calls are admitted only\nwith tokens that escrow holds already\.\n\nEscrow sent [1-9][0-9,]* charges and admitted ([0-9,]+) calls without one\.\nIt returned [0-9,]+ units that it had held, and dropped [0-9,]+\.\n$`)
+			want := regexp.MustCompile(`\nexceed allowed\. The excess is debt\. Until it is paid, calls are admitted only\nwith tokens that escrow holds already\.\n\nEscrow sent [1-9][0-9,]* charges and admitted ([0-9,]+) calls without one\.\nIt returned [0-9,]+ units that it had held, and dropped [0-9,]+\.\n\nNext: zae-limiter demo --web`)
 			match := want.FindStringSubmatch(out.String())
 			if match == nil {
 				t.Fatalf("seed %d: nothing matches %s in\n%s", seed, want, &out)

@@ -10,15 +10,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 
-// summary returns the summary of the demo. It wraps the line with the name of the
-// store at width, unless that is 0.
-func summary(f frame, all []line, v verdict, width int, style tty.Style) string {
+// summary returns the summary of the demo with all numbers, for a file or a pipe.
+func summary(f frame, all []line, v verdict, style tty.Style) string {
 	var b strings.Builder
-	title := style.Bold("zae-limiter demo") + "   " + style.Dim(ended(f))
-	if tty.Width(title) > width && width > 0 {
-		title = tty.Wrap("zae-limiter demo "+ended(f), width)
-	}
-	fmt.Fprintf(&b, "\n%s\n%s\n\n", title, f.Totals)
+	fmt.Fprintf(&b, "\n%s   %s\n%s\n\n", style.Bold("zae-limiter demo"), style.Dim(ended(f)), f.Totals)
 	b.WriteString(style.Dim(summaryLine("", "", "", "allowed", "admitted", "later", "used", "as debt", "refused")) + "\n")
 	entity, model := "", ""
 	for _, l := range all {

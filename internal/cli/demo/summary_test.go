@@ -20,10 +20,10 @@ func TestSummaryGolden(t *testing.T) {
 	}
 	v := verdict{limits: 6, checks: 1304, worst: check{excess: -24}, entity: "web", model: small, limit: rpm, at: 9800 * time.Millisecond}
 	f := picture()
-	golden.Check(t, "testdata/summary.txt", summary(f, all, v, 0, false))
+	golden.Check(t, "testdata/summary.txt", summary(f, all, v, false))
 	f.Elapsed = 15_312 * time.Millisecond
 	v.broken, v.worst.excess = 3, 12_500
-	golden.Check(t, "testdata/summary-broken.txt", summary(f, all, v, 0, true))
+	golden.Check(t, "testdata/summary-broken.txt", summary(f, all, v, true))
 }
 
 func TestVerdictSentence(t *testing.T) {
@@ -43,9 +43,34 @@ func TestVerdictSentence(t *testing.T) {
 	}
 	long := picture()
 	long.Store = "sqlite:/a/path/to/a/file/that/is/quite/long/" + strings.Repeat("x", 60)
-	for line := range strings.Lines(summary(long, []line{lineOf("shop", large, tpm, false, 99_999)}, v, minWidth, false)) {
+	for line := range strings.Lines(brief(long, []line{lineOf("shop", large, tpm, false, 99_999)}, v, minWidth, false)) {
 		if n := tty.Width(strings.TrimSpace(line)); n > minWidth {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
+}
+
+// TestBriefFitsOneScreen checks that the summary of a terminal, what follows it and
+// the prompt of a shell fit 24 lines of 80 columns.
+func TestBriefFitsOneScreen(t *testing.T) {
+	f := blank(Options{Store: "sqlite (temporary file)", Seed: 999_999})
+	f.Elapsed, f.SettingUp = 15*time.Second, false
+	var all []line
+	for i := range f.Rows {
+		r := &f.Rows[i]
+		r.Refused = 19
+		all = append(all, line{r.Entity, r.Model, rpm, r.Key, 35, 13, 0, 0, 3}, line{r.Entity, r.Model, tpm, r.Key, 20_063, 7_041, 12_626, 3_971, 13_727},
+			line{r.Entity, r.Model, spend, r.Key, 250_000, 72_400, 189_400, 11_800, 94_200})
+	}
+	v := verdict{limits: 42, checks: 1304, worst: check{excess: -24}}
+	text := brief(f, all, v, 80, false) + next
+	if n := strings.Count(text, "\n"); n > 23 {
+		t.Errorf("%d lines", n)
+	}
+	for line := range strings.Lines(text) {
+		if n := tty.Width(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	golden.Check(t, "testdata/brief.txt", text)
 }

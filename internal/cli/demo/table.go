@@ -32,12 +32,15 @@ func (t *table) close() error { return t.screen.Close() }
 // minWidth is the width of the columns. A narrower terminal cuts them.
 const minWidth = 80
 
+// fewEvents is the number of events for which empty lines make room.
+const fewEvents = 3
+
 // render draws a frame in at most height lines, none wider than width. If it does
-// not fit, it drops events, then the legend, empty lines, and the last rows.
+// not fit, it drops empty lines, then events, the legend, and the last rows.
 func render(f frame, width, height int, style tty.Style) []string {
 	wide := max(width, minWidth)
 	lines := append([]string{header(f, wide, style), " " + f.Totals.String(), ""}, rows(f.Rows, wide, style)...)
-	if len(lines) > height {
+	if len(lines)+len(legend)+fewEvents+len("  ") > height { // a line before the legend, and one before the events
 		lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 	}
 	if len(lines)+1+len(legend) <= height {
@@ -62,7 +65,7 @@ func render(f frame, width, height int, style tty.Style) []string {
 
 // legend explains the bars, the numbers and the clock.
 var legend = [...]string{
-	tty.BarFull + tty.BarFull + " left, as 9/12 is of the capacity   " + tty.BarDebt + tty.BarDebt + " debt, which refill pays first",
+	tty.BarFull + tty.BarFull + " used; 9/12 is left of the capacity   " + tty.BarDebt + tty.BarDebt + " debt, which refill pays first",
 	"Time is real: limits refill per minute, $ per month. Keys charge their project.",
 }
 
@@ -173,5 +176,5 @@ func (e event) line(style tty.Style) string {
 	case "debt":
 		what = style.Red(what)
 	}
-	return fmt.Sprintf("%s  %s %s %s %s", style.Dim(tty.Right(seconds(e.At), 6)), what, tty.Left(e.Key, 6), tty.Left(e.Model, modelWidth), e.Text)
+	return fmt.Sprintf("%s  %s %s %s %s", style.Dim(tty.Right(seconds(e.At), 5)), what, tty.Left(e.Key, 6), tty.Left(e.Model, modelWidth), e.Text)
 }

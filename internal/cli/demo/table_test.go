@@ -36,9 +36,9 @@ func picture() frame {
 	f.Events = []event{
 		{412 * time.Millisecond, "failed", "web", large, "its 316 tokens are rolled back"},
 		{2100 * time.Millisecond, "waited", "batch", large, "admitted after 2.1s"},
-		{4800 * time.Millisecond, "refused", "search", small, "retry in 12.9s: search has -2,308 of 1,644 tpm"},
-		{4900 * time.Millisecond, "refused", "bot", large, "retry in 14d: bot has $0.0012 of $0.0066 spend"},
-		{5100 * time.Millisecond, "gave up", "batch", large, "had to wait 12.9s: search has -2,308 of 1,644 tpm"},
+		{4800 * time.Millisecond, "refused", "search", small, "wait 12.9s: tpm needs 1,644, owes 2,308"},
+		{4900 * time.Millisecond, "refused", "bot", large, "wait 14d: spend needs $0.0066, has $0.0012 of $0.03"},
+		{5100 * time.Millisecond, "gave up", "batch", large, "would wait 12.9s: lab tpm needs 1,644, owes 2,308"},
 		{12_100 * time.Millisecond, "debt", "search", large, "5,119 tokens, not 594: search owes 2,700 for 12.9s"},
 	}
 	return f

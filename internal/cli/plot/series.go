@@ -55,13 +55,13 @@ func (s series) columns(l layout) []float64 {
 // title returns lines with the limit, its total and its peak.
 func (s series) title(width int, style tty.Style) []string {
 	at := s.peakTime()
-	if len("peak "+tty.Number(s.peak)+at) > width {
+	if len("peak "+tty.Amount(s.limit, s.peak)+at) > width {
 		at = ""
 	}
 	return wrap([]string{
 		style.Green(printable(s.limit)),
-		style.Dim("total ") + tty.Number(s.total),
-		style.Dim("peak ") + tty.Number(s.peak) + style.Dim(at),
+		style.Dim("total ") + tty.Amount(s.limit, s.total),
+		style.Dim("peak ") + tty.Amount(s.limit, s.peak) + style.Dim(at),
 	}, "  ", width)
 }
 

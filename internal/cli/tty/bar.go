@@ -12,19 +12,23 @@ const (
 // barParts are the eighths of the last cell of a bar.
 var barParts = [...]string{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"}
 
-// Bar draws the available part of a capacity, yellow below a quarter, or the debt
-// in red.
+// Bar draws the used part of a capacity, in the colours of the dashboard: green
+// below a half, yellow below four fifths, then red. A debt fills the bar with
+// another glyph.
 func Bar(available, capacity int64, width int, style Style) string {
-	size := min(max(available, -available), capacity)
-	eighths := int(float64(size) / float64(capacity) * float64(width) * 8)
 	if available < 0 {
-		cells := max(min((eighths+7)/8, width), 1)
-		return style.Red(strings.Repeat(BarDebt, cells)) + style.Dim(strings.Repeat(barEmpty, width-cells))
+		return style.Red(strings.Repeat(BarDebt, width))
 	}
+
+	used := float64(max(0, capacity-available)) / float64(capacity)
+	eighths := int(used * float64(width) * 8)
 	filled := strings.Repeat(BarFull, eighths/8) + barParts[eighths%8]
 	rest := style.Dim(strings.Repeat(barEmpty, width-Width(filled)))
-	if float64(available)*4 < float64(capacity) {
+	switch {
+	case used < 0.5:
+		return style.Green(filled) + rest
+	case used < 0.8:
 		return style.Yellow(filled) + rest
 	}
-	return style.Green(filled) + rest
+	return style.Red(filled) + rest
 }

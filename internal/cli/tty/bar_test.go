@@ -7,13 +7,12 @@ func TestBar(t *testing.T) {
 		available, capacity int64
 		want                string
 	}{
-		{0, 8, "····"},
-		{1, 8, "▌···"},
-		{5, 8, "██▌·"},
-		{8, 8, "████"},
-		{9, 8, "████"}, // the capacity was lowered
-		{-1, 8, "▒···"},
-		{-5, 8, "▒▒▒·"},
+		{8, 8, "····"},
+		{7, 8, "▌···"},
+		{3, 8, "██▌·"},
+		{0, 8, "████"},
+		{9, 8, "····"}, // the capacity was lowered
+		{-1, 8, "▒▒▒▒"},
 		{-80, 8, "▒▒▒▒"},
 	} {
 		if got := Bar(c.available, c.capacity, 4, false); got != c.want {

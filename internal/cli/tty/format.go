@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // Number formats a number with grouped digits: 12,345.
@@ -18,6 +20,20 @@ func Number(n int64) string {
 		digits = digits[:i] + "," + digits[i:]
 	}
 	return sign + digits
+}
+
+// Amount formats a number of tokens of a limit with grouped digits, or of money,
+// such as $1,250.50.
+func Amount(limit string, n int64) string {
+	if !figure.IsMoney(limit) {
+		return Number(n)
+	}
+	whole, cents, _ := strings.Cut(figure.Dollars(n), ".")
+	sign, digits, _ := strings.Cut(whole, "$")
+	if dollars, err := strconv.ParseInt(digits, 10, 64); err == nil {
+		digits = Number(dollars)
+	}
+	return sign + "$" + digits + "." + cents
 }
 
 // Thousandths formats a number of thousandths as a decimal fraction: 12,345.5.

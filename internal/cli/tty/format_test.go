@@ -5,6 +5,16 @@ import (
 	"testing"
 )
 
+func TestAmount(t *testing.T) {
+	for n, want := range map[int64][2]string{
+		0: {"0", "$0.00"}, 1250: {"1,250", "$0.00125"}, -1_250_500_000: {"-1,250,500,000", "-$1,250.50"},
+	} {
+		if got := [2]string{Amount("tpm", n), Amount("spend", n)}; got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
 func TestNumbers(t *testing.T) {
 	for n, want := range map[int64][2]string{
 		0:             {"0", "0"},

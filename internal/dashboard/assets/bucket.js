@@ -11,19 +11,25 @@ const signs = { green: '●', yellow: '◆', red: '▲', debt: '▼' };
 
 export function level(limit) {
 	if (limit.debt > 0) return 'debt';
-	if (limit.used_percent < 50) return 'green';
-	return limit.used_percent < 80 ? 'yellow' : 'red';
+	if (limit.missing_percent < 50) return 'green';
+	return limit.missing_percent < 80 ? 'yellow' : 'red';
 }
 
 export function worst(row) {
-	const weight = (l) => (l.debt > 0 ? 100 + l.debt / Math.max(1, l.capacity) : l.used_percent);
-	return row.limits.filter((l) => !l.shadow).reduce((a, b) => (a && weight(a) >= weight(b) ? a : b), null);
+	return row.limits.filter((l) => !l.shadow).reduce((a, b) => (a && a.missing_percent >= b.missing_percent ? a : b), null);
 }
 
-// badge returns the use of a limit as a sign and a number.
+// tightestFirst orders rows by their worst limit, and then by name.
+export function tightestFirst(a, b) {
+	const missing = (row) => worst(row)?.missing_percent ?? -1;
+	const keys = [a, b].map((row) => keyOf(row.entity, row.resource));
+	return missing(b) - missing(a) || (keys[0] < keys[1] ? -1 : 1);
+}
+
+// badge returns what a limit lacks as a sign and a number.
 export function badge(limit) {
 	const shade = level(limit);
-	const text = shade === 'debt' ? T.debt(compact(limit.debt)) : percent(limit.used_percent);
+	const text = shade === 'debt' ? T.debt(compact(limit.debt, limit.name)) : percent(limit.missing_percent);
 	return h('span', { class: `use ${shade}`, 'data-level': shade, title: `${limit.name}: ${T.levels[shade]}` },
 		sign(signs[shade]), text, h('span.hidden', ` ${T.levels[shade]}`));
 }
@@ -34,11 +40,12 @@ export class Meter {
 		this.element = h('span.bar', { role: 'meter', 'aria-valuemin': 0, 'aria-valuemax': 100 }, this.bar);
 	}
 
-	update(label, used, words) {
-		this.bar.style.transform = `scaleX(${used / 100})`;
+	update(label, missing, words) {
+		const filled = Math.min(100, Math.max(0, missing));
+		this.bar.style.transform = `scaleX(${filled / 100})`;
 		setAttribute(this.element, 'aria-label', label);
-		setAttribute(this.element, 'aria-valuenow', Math.floor(used));
-		setAttribute(this.element, 'aria-valuetext', `${percent(used)} ${T.used}, ${words}`);
+		setAttribute(this.element, 'aria-valuenow', Math.floor(filled));
+		setAttribute(this.element, 'aria-valuetext', `${percent(missing)} ${T.missing}, ${words}`);
 	}
 }
 
@@ -61,20 +68,19 @@ class Line {
 		this.received = performance.now();
 		const shade = level(limit);
 		const debt = shade === 'debt';
-		const used = debt ? 100 : Math.min(100, Math.max(0, limit.used_percent));
 		setText(this.name, limit.shadow ? `◌ ${limit.name}` : limit.name);
 		setAttribute(this.name, 'title', limitText(limit));
 		setAttribute(this.element, 'data-level', shade);
 		setAttribute(this.element, 'data-limit', limit.name);
-		const precise = T.availableExact(exact(limit.available), exact(limit.capacity), debt ? exact(limit.debt) : '')
+		const precise = T.availableExact(exact(limit.available, limit.name), exact(limit.capacity, limit.name), debt ? exact(limit.debt, limit.name) : '')
 			+ (limit.window_end ? T.windowEnds(dateTime(limit.window_end)) : '') + (limit.shadow ? `, ${T.shadow}` : '');
-		this.meter.update(T.meter(limit.name, key), used, `${T.levels[shade]}, ${precise}`);
+		this.meter.update(T.meter(limit.name, key), limit.missing_percent, `${T.levels[shade]}, ${precise}`);
 		setAttribute(this.element, 'title', precise);
-		const left = debt ? T.debt(compact(limit.debt)) : compact(limit.available);
-		setText(this.amount, `${left} / ${compact(limit.capacity)}`);
+		const left = debt ? T.debt(compact(limit.debt, limit.name)) : compact(limit.available, limit.name);
+		setText(this.amount, `${left} / ${compact(limit.capacity, limit.name)}`);
 		if (before && (limit.available < before.available || limit.capacity !== before.capacity)) flash(this.amount);
 		setText(this.sign, signs[shade]);
-		setText(this.percent, percent(used));
+		setText(this.percent, percent(limit.missing_percent));
 		setText(this.refill, refill(limit));
 		this.tick();
 	}
@@ -134,14 +140,14 @@ export function head(cell, first) {
 	return h('div.row.head', { role: 'row' },
 		column('title', first),
 		column('limits', h('div.limit',
-			h('span', T.limit), h('span', T.usedShare), h('span.amount', T.available),
+			h('span', T.limit), h('span', T.missingShare), h('span.amount', T.available),
 			h('span.use'), h('span.refill', T.refill), h('span.full', T.timeToFull))),
 		column('source', T.source),
 		column('activity', T.activity));
 }
 
 // bucketTable shows rows that follow the stream, for views with few of them.
-export function bucketTable(label, rows, { names = 'resource', signal, watching }) {
+export function bucketTable(label, rows, { names = 'resource', signal, watching, part }) {
 	const shown = new Map();
 	const body = h('div', { role: 'rowgroup' });
 	const element = h('div.grid', { role: 'table', 'aria-label': label },
@@ -157,7 +163,7 @@ export function bucketTable(label, rows, { names = 'resource', signal, watching 
 			body.append(shown.get(key).element);
 		}
 		more.forEach((row) => watching.add(keyOf(row.entity, row.resource)));
-		watch([...watching].map((k) => JSON.parse(k)));
+		watch([...watching].map((k) => JSON.parse(k)), part);
 	};
 	add(rows);
 	on('rows', (message) => message.rows.forEach((row) => shown.get(keyOf(row.entity, row.resource))?.update(row)), signal);

@@ -3,6 +3,7 @@
 import { T } from './texts.js';
 import { get, post, problemOf } from './api.js';
 import { bdi, button, every, field, h, latest, problemBox, setText, sign, submitButton } from './dom.js';
+import { bucketTable } from './bucket.js';
 import { countdown, exact } from './format.js';
 import { connected } from './live.js';
 
@@ -24,6 +25,19 @@ function requestForm(demo, signal) {
 	const submit = submitButton(T.send);
 	const result = h('div.demo-result', { 'data-state': 'idle', role: 'status' }, h('p.muted', T.demoIdle));
 	const next = latest(signal);
+	const tried = h('div.tried');
+	const follow = latest(signal);
+	// The buckets of the tried key stand beside the answer: in the list below, they may be out of sight.
+	const showTried = async () => {
+		const inner = follow();
+		const { rows } = await get('api/entity', { id: key.value }, inner).catch(() => ({ rows: [] }));
+		if (inner.aborted) return;
+		tried.replaceChildren(rows.length
+			? bucketTable(T.tried(key.value), rows, { signal: inner, watching: new Set(), part: 'tried' }).element
+			: h('p.muted', T.noBucketsOfEntity));
+	};
+	key.addEventListener('change', showTried);
+	showTried();
 	const send = async (event) => {
 		event.preventDefault();
 		const inner = next();
@@ -43,6 +57,7 @@ function requestForm(demo, signal) {
 		}
 		submit.disabled = false;
 		setText(submit, T.send);
+		showTried();
 	};
 	const slider = field(T.maxTokens, most);
 	slider.querySelector('label').append(' ', shown);
@@ -50,7 +65,7 @@ function requestForm(demo, signal) {
 		h('form.form', { onsubmit: send },
 			h('div.pair', field(T.apiKey, key), field(T.model, model), slider), field(T.message, message),
 			h('div.submit', submit, h('label.inline', stream, ' ', T.streamOption))),
-		result,
+		result, tried,
 	];
 }
 
@@ -73,7 +88,7 @@ function refused(body, signal) {
 	return [
 		h('p.verdict-line', sign('✕'), ' ', T.refused429),
 		h('ul.reasons', over.map((l) => h('li', bdi(l.entity_id), ' · ', bdi(l.resource), ' · ', bdi(l.limit_name), ': ',
-			T.refusal(exact(l.requested), exact(l.available), exact(l.capacity))))),
+			T.refusal(exact(l.requested, l.limit_name), exact(l.available, l.limit_name), exact(l.capacity, l.limit_name))))),
 		line,
 		body.message ? h('p.muted', { dir: 'auto' }, body.message) : null,
 	].filter(Boolean);

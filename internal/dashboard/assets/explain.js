@@ -50,7 +50,7 @@ function verdict(answer, signal, ask) {
 function limits(answer, signal) {
 	const asked = (l, shown) => (Object.hasOwn(answer.requested, l.limit_name) ? shown : '–');
 	return table(T.byLimit, [T.entity, T.limit, number(T.requested), number(T.available), number(T.capacity), T.source, T.verdict], answer.limits.map((l) => [
-		entityLink(l.entity_id), bdi((l.shadow ? '◌ ' : '') + l.limit_name), asked(l, exact(l.requested)), exact(l.available), exact(l.capacity), levelName(l.source), asked(l, status(l, signal)),
+		entityLink(l.entity_id), bdi((l.shadow ? '◌ ' : '') + l.limit_name), asked(l, exact(l.requested, l.limit_name)), exact(l.available, l.limit_name), exact(l.capacity, l.limit_name), levelName(l.source), asked(l, status(l, signal)),
 	]));
 }
 

@@ -3,14 +3,27 @@
 import { T } from './texts.js';
 
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 3 });
-const suffixes = [[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']];
+const suffixes = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k']];
 
-export function exact(n) {
+const money = /^spend([-_.]|$)/;
+
+// inDollars returns millionths as dollars, cut to cents or, below a cent, to all digits.
+function inDollars(n, digits) {
+	const size = Math.abs(n) / 1e6;
+	const scale = 10 ** (size > 0 && size < 0.01 ? 6 : digits);
+	const text = (Math.floor(size * scale + 1e-6) / scale).toLocaleString('en', { minimumFractionDigits: 2, maximumFractionDigits: 6 });
+	return `${n < 0 ? '−' : ''}$${text}`;
+}
+
+// exact returns all digits of a number, which may be an amount of a named limit.
+export function exact(n, name = '') {
+	if (money.test(name)) return inDollars(n, 6);
 	return whole.format(n).replace('-', '−');
 }
 
-// compact returns three digits of a number, cut and not rounded: 9,999 of 10,000 is not full.
-export function compact(n) {
+// compact returns three digits of a number, cut: 9,999 of 10,000 is not full.
+export function compact(n, name = '') {
+	if (money.test(name)) return Math.abs(n) < 1e9 ? inDollars(n, 2) : compact(n / 1e6).replace(/^−?/, '$&$');
 	const size = Math.abs(n);
 	const sign = n < 0 ? '−' : '';
 	for (const [unit, suffix] of suffixes) {
@@ -22,9 +35,11 @@ export function compact(n) {
 	return sign + (Number.isInteger(size) ? size : Math.floor(size * 100) / 100);
 }
 
-// percent returns whole percents, cut: 49.9 is still below 50.
+// percent returns whole percents, cut. Debt: 1.8k%.
 export function percent(value) {
-	return `${Math.floor(Math.min(100, Math.max(0, value)))} %`;
+	const n = Math.floor(Math.max(0, value));
+	const cut = (unit) => parseFloat(`${n / unit}`.slice(0, 3));
+	return n < 1e3 ? `${n} %` : n < 1e5 ? `${cut(1e3)}k%` : `${cut(1e6)}M%`;
 }
 
 const units = [[86400, T.day], [3600, T.hour], [60, T.minute], [1, T.second]];
@@ -46,13 +61,13 @@ export function duration(seconds) {
 const periods = { 1: T.second, 60: T.minute, 3600: T.hour, 86400: T.day };
 
 export function refill(limit) {
-	if (limit.window) return T.per(compact(limit.capacity), limit.window);
+	if (limit.window) return T.per(compact(limit.capacity, limit.name), limit.window);
 	const seconds = limit.refill_period_seconds;
-	return T.per(compact(limit.refill_amount), periods[seconds] ?? duration(seconds));
+	return T.per(compact(limit.refill_amount, limit.name), periods[seconds] ?? duration(seconds));
 }
 
 export function limitText(limit) {
-	const burst = limit.window || limit.capacity === limit.refill_amount ? '' : `, ${T.capacityOf(compact(limit.capacity))}`;
+	const burst = limit.window || limit.capacity === limit.refill_amount ? '' : `, ${T.capacityOf(compact(limit.capacity, limit.name))}`;
 	return `${limit.name} ${refill(limit)}${limit.zone ? ` ${limit.zone}` : ''}${burst}${limit.shadow ? `, ${T.shadow}` : ''}`;
 }
 

@@ -85,9 +85,13 @@ function lost() {
 	get('api/info').catch(() => {});
 }
 
-// watch names the buckets that the page shows.
-export function watch(next) {
-	keys = next.slice(0, 500);
+const watched = new Map();
+
+// watch names the buckets that a part of the page shows. Without a part, they replace all others.
+export function watch(next, part = '') {
+	if (!part) watched.clear();
+	watched.set(part, next);
+	keys = [...watched.values()].flat().slice(0, 500);
 	clearTimeout(watchTimer);
 	watchTimer = setTimeout(sendKeys, 120);
 }

@@ -3,7 +3,7 @@
 import { T } from './texts.js';
 import { get } from './api.js';
 import { address, bdi, button, entityLink, every, h, latest, problemBox, segments, setAttribute, setText } from './dom.js';
-import { badge, BucketRow, head, level, worst } from './bucket.js';
+import { badge, BucketRow, head, level, tightestFirst, worst } from './bucket.js';
 import { demoPanel } from './demo.js';
 import { exact } from './format.js';
 import { connected, on, watch } from './live.js';
@@ -14,9 +14,15 @@ import { Windowed } from './windowed.js';
 const pageSize = 100;
 
 // kept survives a visit to another view, so that going back is instant.
-const kept = { tree: new Tree(), collapsed: new Set(), next: '', loaded: false, order: 'name', search: '', tightest: [], scanned: 0, damaged: 0, done: false, active: '' };
+const kept = { tree: new Tree(), collapsed: new Set(), next: '', searched: null, order: 'tightest', search: '', tightest: [], scanned: 0, damaged: 0, done: false, active: '' };
 
 const tight = () => kept.order === 'tightest';
+
+// ranked reports whether the rows are the tightest of all. A search has to look beyond those.
+const ranked = () => tight() && !kept.search;
+
+// loaded reports whether the tree holds what the search finds.
+const loaded = () => kept.searched === kept.search;
 
 export function show({ main, params, signal, heading }) {
 	return new Overview(main, params, signal, heading);
@@ -26,10 +32,8 @@ class Overview {
 	constructor(main, params, signal, heading) {
 		this.signal = signal;
 		this.next = latest(signal);
-		const order = params.get('order') === 'tightest' ? 'tightest' : 'name';
-		const search = params.get('search') ?? '';
-		if (search !== kept.search) kept.loaded = false;
-		Object.assign(kept, { order, search });
+		const order = params.get('order') === 'name' ? 'name' : 'tightest';
+		Object.assign(kept, { order, search: params.get('search') ?? '' });
 		this.build(main, heading);
 		on('rows', (message) => this.changed(message), signal);
 		on('state', ({ state: s }) => s === 'live' && this.refresh(), signal);
@@ -58,7 +62,7 @@ class Overview {
 			h('label.hidden', { for: 'search' }, T.search), this.input, orders, this.fold), this.trouble, this.grid, this.empty, this.more);
 		this.list = new Windowed(this.body, {
 			create: (item, i) => this.create(item, i), change: (part, item, i) => this.change(part, item, i),
-			visible: (items) => watch(items.filter((i) => i.kind === 'bucket').map((i) => [i.row.entity, i.row.resource])), signal: this.signal,
+			visible: (items) => watch(items.filter((i) => i.kind === 'bucket').map((i) => [i.row.entity, i.row.resource]), 'rows'), signal: this.signal,
 		});
 	}
 
@@ -75,35 +79,34 @@ class Overview {
 		kept.order = order;
 		this.list.clear();
 		this.remember();
-		if (order === 'name' && this.searched !== kept.search) kept.loaded = false;
 		this.draw();
 		this.reload();
 	}
 
 	remember() {
-		const order = kept.order === 'name' ? '' : kept.order;
+		const order = tight() ? '' : kept.order;
 		history.replaceState(history.state, '', address('', { search: kept.search, order }));
 	}
 
 	reload(fresh) {
 		this.running = this.next();
 		this.busy = false;
-		if (tight()) this.loadTightest(this.running);
-		else if (fresh || !kept.loaded) this.loadNames(this.running, true);
+		if (ranked()) this.loadTightest(this.running);
+		else if (fresh || !loaded()) this.loadNames(this.running, true);
 	}
 
 	refresh() {
 		if (!connected()) return;
-		if (tight()) {
+		if (ranked()) {
 			if (this.trouble.firstChild) this.reload();
-		} else if (!kept.loaded && !this.busy) this.reload();
-		else if (kept.loaded && !kept.next && !this.busy && kept.tree.rows.size <= pageSize) this.loadNames(this.running, true, true);
+		} else if (!loaded() && !this.busy) this.reload();
+		else if (loaded() && !kept.next && !this.busy && kept.tree.rows.size <= pageSize) this.loadNames(this.running, true, true);
 	}
 
 	// loadNames adds pages until there is something to show, and starts anew if asked.
 	async loadNames(signal, fresh, quiet) {
 		this.busy = true;
-		this.searched = kept.search;
+		const { search } = kept;
 		let after = fresh ? '' : kept.next;
 		const limit = fresh || state.info.read_budget ? pageSize : 1000;
 		let found = 0;
@@ -113,14 +116,14 @@ class Overview {
 		if (!quiet) this.note(T.loading);
 		try {
 			do {
-				const page = await get('api/overview', { order: 'name', limit, after, search: this.searched }, signal);
+				const page = await get('api/overview', { order: 'name', limit, after, search }, signal);
 				tree.merge(page.rows, page.ancestors);
 				found += page.rows.length;
 				scanned += page.scanned;
 				damaged += page.damaged;
 				after = page.next;
 				if (quiet && after) break;
-				Object.assign(kept, { tree, next: after, loaded: true, scanned, damaged });
+				Object.assign(kept, { tree, next: after, searched: search, scanned, damaged });
 				this.trouble.replaceChildren();
 				this.draw();
 				if (after && found < pageSize / 2) this.note(T.searching(exact(scanned)));
@@ -134,14 +137,24 @@ class Overview {
 
 	async loadTightest(signal) {
 		try {
-			const page = await get('api/overview', { order: 'tightest', limit: pageSize, search: kept.search }, signal);
-			Object.assign(kept, { tightest: page.rows, tightestScanned: page.scanned, tightestDamaged: page.damaged, done: page.done });
+			const page = await get('api/overview', { order: 'tightest', limit: pageSize }, signal);
+			Object.assign(kept, { tightest: state.info.read_budget ? this.latestOf(page.rows) : page.rows, tightestScanned: page.scanned, tightestDamaged: page.damaged, done: page.done });
 			this.trouble.replaceChildren();
 			this.draw();
-			setTimeout(() => signal.aborted || this.loadTightest(signal), page.done ? 5000 : 1000);
+			setTimeout(() => signal.aborted || this.loadTightest(signal), page.done ? 3000 : 1000);
 		} catch (err) {
 			this.failed(err, () => this.reload());
 		}
+	}
+
+	// latestOf returns rows of a scan, which may be minutes old where reads are billed, as the stream has shown them since.
+	latestOf(rows) {
+		const known = new Map(kept.tightest.map((row) => [keyOf(row.entity, row.resource), row]));
+		const latest = (row) => {
+			const old = known.get(keyOf(row.entity, row.resource));
+			return old && Date.parse(old.updated_at) >= Date.parse(row.updated_at) ? old : row;
+		};
+		return rows.map(latest).sort(tightestFirst);
 	}
 
 	failed(err, retry) {
@@ -152,14 +165,15 @@ class Overview {
 
 	draw() {
 		const flat = tight();
-		const lines = flat ? kept.tightest.map((row) => bucketLine(row, 1)) : kept.tree.flatten(kept.collapsed);
+		const rows = () => (ranked() ? kept.tightest : [...kept.tree.rows.values()].sort(tightestFirst));
+		const lines = flat ? rows().map((row) => bucketLine(row, 1)) : kept.tree.flatten(kept.collapsed);
 		setAttribute(this.grid, 'data-order', kept.order);
 		setAttribute(this.grid, 'aria-rowcount', lines.length + 1);
 		this.grid.hidden = lines.length === 0; // before heights are measured
 		this.list.set(lines);
-		this.more.hidden = flat || !kept.next;
-		const loaded = flat ? kept.done : kept.loaded && !kept.next;
-		this.empty.hidden = lines.length > 0 || !loaded;
+		this.more.hidden = ranked() || !kept.next;
+		const whole = ranked() ? kept.done : loaded() && !kept.next;
+		this.empty.hidden = lines.length > 0 || !whole;
 		this.empty.textContent = kept.search ? T.nothingFound(kept.search) : T.noBuckets;
 		this.fold.hidden = flat || !kept.tree.nodes.size;
 		setText(this.fold, kept.collapsed.size ? T.expandAll : T.collapseAll);
@@ -171,11 +185,11 @@ class Overview {
 	}
 
 	summarize() {
-		if (tight()) {
+		if (ranked()) {
 			this.note(T.tightest(kept.tightest.length, exact(kept.tightestScanned ?? 0), kept.done) + T.damaged(kept.tightestDamaged));
 			return;
 		}
-		if (!kept.loaded) return;
+		if (!loaded()) return;
 		const counts = { red: 0, debt: 0 };
 		for (const row of kept.tree.rows.values()) {
 			const limit = worst(row);
@@ -213,7 +227,11 @@ class Overview {
 			this.list.shown.get(key)?.update(row);
 			this.list.shown.get(`e${row.entity}`)?.summarize();
 		}
-		for (const [entity, resource] of gone) structure = kept.tree.remove(entity, resource) || structure;
+		for (const [entity, resource] of gone) {
+			const left = kept.tightest.filter((row) => row.entity !== entity || row.resource !== resource);
+			structure = kept.tree.remove(entity, resource) || left.length < kept.tightest.length || structure;
+			kept.tightest = left;
+		}
 		if (structure) this.draw();
 		else this.summarize();
 	}

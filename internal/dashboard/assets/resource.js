@@ -4,9 +4,9 @@ import { T } from './texts.js';
 import { get } from './api.js';
 import { auditCard } from './audit.js';
 import { badge, bucketTable, Meter } from './bucket.js';
-import { bdi, card, empty, every, guard, h, link, resourceLink } from './dom.js';
+import { bdi, card, empty, every, guard, h, link, resourceLink, table } from './dom.js';
 import { compact, exact, limitText } from './format.js';
-import { offNotes } from './levels.js';
+import { offNotes, offText } from './levels.js';
 import { connected } from './live.js';
 import { canChange } from './state.js';
 
@@ -20,13 +20,20 @@ async function list({ main, signal, heading }) {
 	const box = h('div');
 	main.append(heading(T.resources), box);
 	const load = async () => {
-		const answer = await guard(box, () => get('api/resources', null, signal), load);
+		const answer = await guard(box, () => get('api/resources', { with: 'limits' }, signal), load);
 		if (!answer) return;
-		main.append(answer.resources.length
-			? h('ul.chips.tiles', answer.resources.map((n) => h('li', resourceLink(n))))
-			: empty(T.noResources));
+		main.append(answer.resources.length ? h('div.card', table(T.resources, [T.resource, T.limits, T.state], answer.resources.map(line))) : empty(T.noResources),
+			answer.more ? h('p.muted', T.moreResources(exact(answer.more))) : '');
 	};
 	await load();
+}
+
+function line({ name, limits, disabled }) {
+	return [
+		resourceLink(name),
+		limits.length ? h('ul.chips', limits.map((l) => h('li', bdi(limitText(l))))) : h('span.muted', T.ofSystem),
+		disabled.length ? h('span.use.red', { title: disabled.map(offText).join('\n') }, `⊘ ${T.disabled}`) : '–',
+	];
 }
 
 async function one({ main, signal, heading, title }, name) {
@@ -68,14 +75,14 @@ async function one({ main, signal, heading, title }, name) {
 }
 
 function total(limit) {
-	const used = Math.min(100, Math.max(0, limit.used_percent));
+	const missing = Math.min(100, Math.max(0, limit.missing_percent));
 	const meter = new Meter();
-	const words = T.availableExact(exact(limit.available), exact(limit.capacity), '');
+	const words = T.availableExact(exact(limit.available, limit.name), exact(limit.capacity, limit.name), '');
 	const use = badge({ ...limit, debt: 0 });
-	meter.update(limit.name, used, words);
+	meter.update(limit.name, missing, words);
 	return h('div.total', { 'data-level': use.dataset.level, title: words },
 		bdi(limit.name, 'limit-name'),
-		h('strong', compact(limit.available), h('span.muted', ` / ${compact(limit.capacity)}`)),
+		h('strong', compact(limit.available, limit.name), h('span.muted', ` / ${compact(limit.capacity, limit.name)}`)),
 		meter.element, use);
 }
 

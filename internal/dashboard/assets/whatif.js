@@ -61,14 +61,14 @@ function reportParts(report) {
 
 function reportRow(r) {
 	const bad = r.tokens_over > r.tokens_over_now;
-	const least = (n) => h('span', { title: exact(n) }, T.atLeast(compact(n)));
+	const least = (n, name) => h('span', { title: exact(n, name) }, T.atLeast(compact(n, name)));
 	return [
 		entityLink(r.entity_id), bdi(r.resource),
 		r.current ? bdi(limitText(r.current)) : h('span', bdi(r.limit), ': ', T.none),
 		r.proposed ? bdi(limitText(r.proposed)) : h('span.use.red', sign('✕'), T.goes),
 		T.hoursOf(exact(r.hours_over), exact(r.hours_used)),
-		h('span', { class: bad ? 'use red' : 'muted' }, bad ? sign('▲') : null, least(r.tokens_over)),
+		h('span', { class: bad ? 'use red' : 'muted' }, bad ? sign('▲') : null, least(r.tokens_over, r.limit)),
 		r.calls_over == null ? '–' : least(r.calls_over),
-		r.worst ? h('span.nowrap', { title: T.worstTitle(exact(r.worst_used), exact(r.worst_over)) }, dateTime(r.worst).slice(0, 16)) : '–',
+		r.worst ? h('span.nowrap', { title: T.worstTitle(exact(r.worst_used, r.limit), exact(r.worst_over, r.limit)) }, dateTime(r.worst).slice(0, 16)) : '–',
 	];
 }

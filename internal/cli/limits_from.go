@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/hint"
+	"github.com/zeroae/zae-limiter-go/manifest"
+)
+
+// runSettingsExport prints the settings of a table that may belong to a newer
+// release.
+func runSettingsExport(ctx context.Context, o limitsExportOptions) error {
+	if o.store != "" || o.name != "" {
+		return usagef("--from names the table to read; remove --store and --name")
+	}
+	if o.entities && o.json {
+		return usagef("--entities prints commands; remove --json")
+	}
+	s, err := storeFrom("--from", o.from)
+	if err != nil {
+		return err
+	}
+	if !s.dynamo {
+		return usagef("invalid --from %q: must be dynamodb:NAME; --store reads other stores", clip(o.from))
+	}
+	if err := checkEndpoint(o.endpoint); err != nil {
+		return err
+	}
+	found, err := dynamo.ReadSettings(ctx, strings.TrimPrefix(s.name, tableScheme), &dynamo.Options{
+		Namespace: o.namespaceName(), Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout,
+	})
+	if is[*limiter.InvalidError](err) { // a name from the command line
+		return usagef("%v", err)
+	}
+	if err != nil {
+		return err
+	}
+	if o.entities {
+		return o.printEntities(found)
+	}
+	return o.printSettings(found)
+}
+
+// printSettings prints the limits as a manifest. Without --partial it prints
+// nothing unless the manifest is complete.
+func (o *limitsExportOptions) printSettings(found *dynamo.Settings) error {
+	m := &manifest.Manifest{Namespace: found.Namespace, Levels: found.Levels}
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	for _, what := range found.LeftOut {
+		o.warn("%s", what)
+	}
+	if n := len(found.LeftOut); n > 0 && !o.partial {
+		return fmt.Errorf("a manifest cannot express %s of namespace %s; --partial prints the rest", count(n, "setting"), found.Namespace)
+	}
+	if n := len(found.Entities) + len(found.Disabled); n > 0 {
+		o.say("a manifest holds limits alone; --entities prints %s for %s", count(n, "command"), entityCount(len(found.Entities)))
+	}
+	return o.printManifest(m)
+}
+
+// printEntities prints a shell script that creates the entities, parents first,
+// and disables what is disabled.
+func (o *limitsExportOptions) printEntities(found *dynamo.Settings) error {
+	var lines []string
+	add := func(words ...string) {
+		if found.Namespace != defaultNamespace {
+			words = append(words, "--namespace", found.Namespace)
+		}
+		lines = append(lines, hint.Place{}.Line(words...))
+	}
+	for _, e := range found.Entities {
+		words := []string{"entity", "create", e.ID}
+		if e.Name != "" && e.Name != e.ID {
+			words = append(words, "--display-name", e.Name)
+		}
+		if e.Parent != "" {
+			words = append(words, "--parent", e.Parent)
+		}
+		if e.Cascade {
+			words = append(words, "--cascade")
+		}
+		for _, key := range slices.Sorted(maps.Keys(e.Metadata)) {
+			words = append(words, "--metadata", key+"="+e.Metadata[key])
+		}
+		add(words...)
+	}
+	for _, s := range found.Disabled {
+		switch {
+		case s.Entity == "":
+			add("resource", "disable", s.Resource, "--yes")
+		case s.Resource == "":
+			add("entity", "disable", s.Entity, "--yes")
+		default:
+			add("entity", "disable", s.Entity, "--resource", s.Resource, "--yes")
+		}
+	}
+	if len(lines) > 0 {
+		lines = append([]string{"set -e # set ZAEL_STORE to the store that they go to"}, lines...)
+	}
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(o.out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// topOrder is an order of limits.
+type topOrder struct {
+	name, words string
+	compare     func(a, b gauge) int
+}
+
+// topOrders returns the orders of limits. The first is the default.
+func topOrders() []topOrder {
+	return []topOrder{
+		{"left", "tightest first", func(a, b gauge) int { return cmp.Compare(a.share(), b.share()) }},
+		{"full", "longest to fill first", func(a, b gauge) int { return cmp.Compare(b.status.FullAfter, a.status.FullAfter) }},
+		{"entity", "by entity", func(a, b gauge) int { return cmp.Compare(a.entity, b.entity) }},
+		{"resource", "by resource", func(a, b gauge) int { return cmp.Compare(a.resource, b.resource) }},
+		{"limit", "by limit", func(a, b gauge) int { return cmp.Compare(a.limit.Name, b.limit.Name) }},
+	}
+}
+
+// parseOrder returns the index of an order.
+func parseOrder(name string) (int, error) {
+	all := topOrders()
+	i := slices.IndexFunc(all, func(o topOrder) bool { return o.name == name })
+	if i < 0 {
+		return 0, errors.New("must be left, full, entity, resource or limit")
+	}
+	return i, nil
+}
+
+// topView is what the user chose to see of the buckets.
+type topView struct {
+	order    int // of topOrders
+	reverse  bool
+	filter   string // limits whose entity, resource or name contains it
+	typing   bool   // keys belong to the filter
+	help     bool   // the keys are shown in place of the limits
+	skip     int    // limits above the screen
+	page     int    // limits on the screen
+	sequence int    // bytes of an escape sequence so far
+}
+
+// choose returns the limits that the filter selects, in the chosen order.
+func (v *topView) choose(all []gauge) []gauge {
+	chosen := slices.DeleteFunc(slices.Clone(all), func(g gauge) bool { return !v.matches(g) })
+	slices.SortStableFunc(chosen, func(a, b gauge) int {
+		order := topOrders()[v.order].compare(a, b)
+		if v.reverse {
+			order = -order
+		}
+		return order
+	})
+	return chosen
+}
+
+func (v *topView) matches(g gauge) bool {
+	wanted := strings.ToLower(v.filter)
+	return slices.ContainsFunc([]string{g.entity, g.resource, g.limit.Name}, func(name string) bool {
+		return strings.Contains(strings.ToLower(name), wanted)
+	})
+}
+
+// words describes the order.
+func (v *topView) words() string {
+	words := topOrders()[v.order].words
+	if v.reverse {
+		words += ", reversed"
+	}
+	return words
+}
+
+// scroll keeps the view inside n limits. The screen has room for some of them.
+func (v *topView) scroll(n, room int) {
+	v.page = max(room, 1)
+	v.skip = max(0, min(v.skip, n-v.page))
+}
+
+// Keys that have no character.
+const (
+	keyInterrupt = 3 // Ctrl-C
+	keyEnd       = 4 // Ctrl-D
+	keyBackspace = 8
+	keyEnter     = 13
+	keyEscape    = 27
+	keyDelete    = 127
+)
+
+// press changes the view by a key, and reports whether the user quits.
+func (v *topView) press(key byte) (quit bool) {
+	switch {
+	case key == keyInterrupt || key == keyEnd:
+		return true
+	case v.sequence > 0:
+		v.continueSequence(key)
+	case v.help:
+		v.help = false
+	case v.typing:
+		v.typed(key)
+	case key == 'q' || key == 'Q':
+		return true
+	default:
+		v.command(key)
+	}
+	return false
+}
+
+// command executes the key of a command.
+func (v *topView) command(key byte) {
+	switch key {
+	case '?', 'h':
+		v.help = true
+	case '/':
+		v.typing, v.filter, v.skip = true, "", 0
+	case 's':
+		v.order, v.skip = (v.order+1)%len(topOrders()), 0
+	case 'r':
+		v.reverse, v.skip = !v.reverse, 0
+	case 'j':
+		v.skip++
+	case 'k':
+		v.skip--
+	case ' ':
+		v.skip += v.page
+	case 'b':
+		v.skip -= v.page
+	case 'g':
+		v.skip = 0
+	case keyEscape:
+		v.sequence = 1
+	}
+}
+
+// typed adds a key to the filter.
+func (v *topView) typed(key byte) {
+	v.skip = 0
+	switch {
+	case key == keyEnter:
+		v.typing = false
+	case key == keyEscape:
+		v.typing, v.filter = false, ""
+	case key == keyBackspace || key == keyDelete:
+		_, size := utf8.DecodeLastRuneInString(v.filter)
+		v.filter = v.filter[:len(v.filter)-size]
+	case key >= ' ':
+		v.filter += string([]byte{key}) // a byte of a character
+	}
+}
+
+// continueSequence reads the bytes after an escape: arrows and pages.
+func (v *topView) continueSequence(key byte) {
+	if v.sequence == 1 && (key == '[' || key == 'O') {
+		v.sequence = 2
+		return
+	}
+	pages := map[byte]byte{'A': 'k', 'B': 'j', '5': 'b', '6': ' ', 'H': 'g'}
+	if v.sequence == 2 && pages[key] != 0 {
+		v.command(pages[key])
+	}
+	if v.sequence = 0; key == '5' || key == '6' {
+		v.sequence = 3 // a tilde follows
+	}
+}
+
+// topHelp lists the keys.
+var topHelp = [...][2]string{
+	{"/", "show only limits whose entity, resource or name contains a text; Enter keeps it, Esc clears it"},
+	{"s", "next order: tightest, longest to fill, by entity, by resource, by limit"},
+	{"r", "reverse the order"},
+	{"j k, arrows", "down and up; space and b by a page, g to the top"},
+	{"?", "this help; any key leaves it"},
+	{"q, Ctrl-C", "quit"},
+}
+
+// about describes what is shown, in one line.
+func (v *topView) about(buckets, all, shown int) string {
+	if v.typing {
+		return "filter: " + text(v.filter+" ").display + "_   Enter keeps it, Esc clears it"
+	}
+	about := count(buckets, "bucket") + ", " + count(all, "limit")
+	if v.filter != "" {
+		about += ", " + strconv.Itoa(shown) + " with " + strconv.Quote(v.filter)
+	}
+	return about + ", " + v.words() + "; ? helps, q quits"
+}

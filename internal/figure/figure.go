@@ -1,0 +1,98 @@
+// Package figure writes and reads figures for people: amounts of tokens, money
+// and waits. Money is counted in millionths of a dollar.
+package figure
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// spend is the name of a limit of money.
+const spend = "spend"
+
+// Cent is a cent in millionths of a dollar.
+const Cent = 10_000
+
+// IsMoney reports whether a limit counts millionths of a dollar: its name is spend,
+// or begins with spend and one of "_", "." and "-", such as spend_daily.
+func IsMoney(limit string) bool {
+	rest, found := strings.CutPrefix(limit, spend)
+	return found && (rest == "" || strings.IndexByte("_.-", rest[0]) >= 0)
+}
+
+// Amount formats a number of tokens of a limit, such as 10000, or of money, such
+// as $12.50.
+func Amount(limit string, n int64) string {
+	if IsMoney(limit) {
+		return Dollars(n)
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// Dollars formats millionths of a dollar with two decimals, or up to six where
+// they are needed, such as $12.50 and $0.000125.
+func Dollars(millionths int64) string {
+	sign, n := "", uint64(millionths)
+	if millionths < 0 {
+		sign, n = "-", -n
+	}
+	cents := fmt.Sprintf("%06d", n%1_000_000)
+	return fmt.Sprintf("%s$%d.%s%s", sign, n/1_000_000, cents[:2], strings.TrimRight(cents[2:], "0"))
+}
+
+// Decimal formats millionths of a dollar as a number of dollars in as few digits
+// as possible, such as 12.5 and 0.000125.
+func Decimal(millionths int64) string {
+	text := strings.Replace(Dollars(millionths), "$", "", 1)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+// Period formats the period of a rate in the largest unit that divides it, as a
+// limit has it on the command line, such as min, 5min and day.
+func Period(d time.Duration) string {
+	for _, unit := range []struct {
+		name string
+		size time.Duration
+	}{{"day", 24 * time.Hour}, {"hour", time.Hour}, {"min", time.Minute}, {"sec", time.Second}} {
+		switch {
+		case d == unit.size:
+			return unit.name
+		case d > 0 && d%unit.size == 0:
+			return strconv.FormatInt(int64(d/unit.size), 10) + unit.name
+		}
+	}
+	return d.String()
+}
+
+// Wait formats a wait with its two largest units, rounded up, such as 12h, 1m30s
+// and 0.5s. It ignores the millisecond that a wait contains for safety.
+func Wait(d time.Duration) string {
+	if d > time.Second && d%time.Second <= time.Millisecond {
+		d = d.Truncate(time.Second)
+	}
+	switch {
+	case d < time.Minute:
+		tenths := (d + 99*time.Millisecond) / (100 * time.Millisecond)
+		return strings.TrimSuffix(strconv.FormatFloat(float64(tenths)/10, 'f', 1, 64), ".0") + "s"
+	case d < time.Hour:
+		return twoUnits(d, time.Minute, "m", time.Second, "s")
+	case d < 48*time.Hour:
+		return twoUnits(d, time.Hour, "h", time.Minute, "m")
+	}
+	return twoUnits(d, 24*time.Hour, "d", time.Hour, "h")
+}
+
+func twoUnits(d, large time.Duration, largeName string, small time.Duration, smallName string) string {
+	n := int64(d / small)
+	if d%small > 0 {
+		n++
+	}
+	per := int64(large / small)
+	text := strconv.FormatInt(n/per, 10) + largeName
+	if rest := n % per; rest > 0 {
+		text += strconv.FormatInt(rest, 10) + smallName
+	}
+	return text
+}

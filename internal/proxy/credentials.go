@@ -1,0 +1,90 @@
+package proxy
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// replaceCredentials removes the client's credentials from the headers for the
+// upstream, in every spelling, and sets the proxy's own. Without its own, the proxy
+// passes the key that it has identified the client by, once. Beside the proxy's own
+// key, a client must not choose which account of the operator pays.
+func (p *Proxy) replaceCredentials(h http.Header) {
+	own := p.opts.Credentials
+	maps.DeleteFunc(h, func(name string, values []string) bool {
+		passes := own.Name == "" && slices.Contains(credentialFields, name) && strings.Join(values, "") != ""
+		return isCredential(name) && !passes || own.Name != "" && isAccount(name)
+	})
+	for _, name := range credentialFields {
+		if values := slices.DeleteFunc(h.Values(name), func(v string) bool { return strings.TrimSpace(v) == "" }); len(values) > 0 {
+			h.Set(name, values[0]) // all are equal: see apiKey
+		}
+	}
+	if own.Name != "" {
+		h.Set(own.Name, own.Value)
+		for name, values := range p.opts.Account {
+			h[name] = slices.Clone(values)
+		}
+	}
+}
+
+// isAccount reports whether servers may take a header or a parameter for the
+// account that pays, such as OpenAI-Organization and OpenAI-Project.
+func isAccount(name string) bool {
+	letters := strings.TrimSuffix(lettersOf(name), "id")
+	return slices.ContainsFunc([]string{"organization", "organisation", "openaiorg", "xorg", "project", "workspace", "account", "tenant", "subscription"}, func(end string) bool {
+		return strings.HasSuffix(letters, end)
+	})
+}
+
+// lettersOf returns the letters and digits of a name in lower case.
+func lettersOf(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'A' && r <= 'Z':
+			return r | 0x20
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			return r
+		}
+		return -1
+	}, name)
+}
+
+// isCredential reports whether servers may take a header or a parameter for a
+// credential. It looks at the letters alone: some servers take "_" for "-", or
+// ignore both.
+func isCredential(name string) bool {
+	letters := lettersOf(name)
+	hasEnd := func(end string) bool { return strings.HasSuffix(letters, end) }
+	if slices.ContainsFunc([]string{"key", "token", "auth", "jwt"}, hasEnd) {
+		return !slices.ContainsFunc([]string{"idempotencykey", "cachekey", "pagetoken", "nexttoken", "continuationtoken"}, hasEnd)
+	}
+	if slices.Contains([]string{"cookie", "cookie2", "setcookie", "sig", "signature"}, letters) {
+		return true
+	}
+	return slices.ContainsFunc([]string{
+		"apikey", "authoriz", "authentic", "authtoken", "authkey", "accesstoken", "accesskey", "bearer", "idtoken", "sessiontoken", "securitytoken",
+		"secret", "password", "credential", "subscriptionkey", "functionskey", "clientcert", "username", "remoteuser",
+	}, func(part string) bool { return strings.Contains(letters, part) })
+}
+
+// withoutCredentials removes the credentials from a query, and beside the proxy's
+// own key what chooses an account. The rest stays as it is.
+func (p *Proxy) withoutCredentials(query string) string {
+	if query == "" {
+		return ""
+	}
+	parts := strings.Split(query, "&")
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool {
+		name, _, _ := strings.Cut(part, "=")
+		for range 2 { // some servers decode twice
+			if decoded, err := url.QueryUnescape(name); err == nil {
+				name = decoded
+			}
+		}
+		return isCredential(name) || p.opts.Credentials.Name != "" && isAccount(name) || overridden(name) || name == "_method"
+	}), "&")
+}
