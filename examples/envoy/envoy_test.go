@@ -193,7 +193,7 @@ func TestAsANewUser(t *testing.T) {
 	// have 200 bytes or more, 20,000 together. Envoy charges a download after its
 	// answer, so one that was admitted may be charged while the key polls.
 	for range 100 {
-		more := 0
+		var more int
 		more, refusal = untilRefused(t, envoy.Addr("front"), "downloads")
 		admitted += more
 	}

@@ -74,7 +74,7 @@ func (r *rig) askOpenAI(ctx context.Context, key, model, text string) error {
 func (r *rig) askAnthropic(ctx context.Context, key, model, text string) error {
 	client := r.anthropicWith(key)
 	params := messageParams()
-	params.Model, params.Messages = anthropic.Model(model), []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(text))}
+	params.Model, params.Messages = model, []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(text))}
 	_, err := client.Messages.New(ctx, params)
 	return err
 }
