@@ -53,13 +53,14 @@ func (a Amounts) And(limit string, n int64) Amounts {
 
 // unshare replaces more by a copy, so that it can be written.
 func (a *Amounts) unshare() {
+	if a.n < len(a.first) {
+		return
+	}
 	var more []amount
 	if a.more != nil {
 		more = slices.Clone(*a.more)
 	}
-	if a.n >= len(a.first) {
-		a.more = &more
-	}
+	a.more = &more
 }
 
 func (a *Amounts) ref(i int) *amount {

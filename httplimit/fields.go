@@ -51,12 +51,18 @@ func (f *Fields) Set(h http.Header, d limiter.Decision) {
 		policy = f.appendPolicy(policy, s)
 		state = appendState(state, s, after)
 	}
-	h.Set("RateLimit-Policy", string(policy))
-	h.Set("RateLimit", string(state))
+	h[fieldPolicy], h[fieldState] = []string{string(policy)}, []string{string(state)}
 	if f != nil && f.Legacy {
 		setLegacy(h, own, after)
 	}
 }
+
+// The fields in the form that net/http gives them. Header.Set would make it anew
+// for every answer.
+const (
+	fieldPolicy = "Ratelimit-Policy"
+	fieldState  = "Ratelimit"
+)
 
 // setRefused sets the fields of h for a refusal. Other errors have no balances.
 func (f *Fields) setRefused(h http.Header, err error) {

@@ -21,7 +21,8 @@ type Lease struct {
 	price   Price    // zero if there is none
 
 	budget   budget
-	reserved reservation // zero unless the budget is enforced
+	reserved reservation      // zero unless the budget is enforced
+	outcome  limiter.Decision // of Acquire
 
 	mu      sync.Mutex
 	answer  *Answer
@@ -61,8 +62,8 @@ func (l *Lease) take(ctx context.Context, id bucketID) error {
 	if err != nil {
 		return err
 	}
-	l.Lease = lease
-	l.owner.observe(lease.Decision(), time.Now())
+	l.Lease, l.outcome = lease, lease.Decision()
+	l.owner.observe(l.outcome, time.Now())
 	l.budget.hold(cost)
 	return nil
 }

@@ -151,7 +151,7 @@ func (l *Limiter) Acquire(ctx context.Context, entity, resource string, req *Req
 			return nil, err
 		}
 	case err == nil && l.lacks(lease): // a limit is new
-		set = l.remember(id, lease.Decision(), time.Now())
+		set = l.remember(id, lease.outcome, time.Now())
 		if err := lease.Rollback(ctx); err != nil {
 			return nil, err
 		}
@@ -171,9 +171,13 @@ func isUnknownLimit(err error) bool {
 // been charged to and was not, or with a limit of cost that the lease took for none
 // or for a shadow limit.
 func (l *Limiter) lacks(lease *Lease) bool {
-	return slices.ContainsFunc(limitsIn(lease.Decision()), func(limit limiter.Limit) bool {
-		return l.limits.has(limit.Name) && !lease.charges(limit.Name) || limit.Name == l.limits.Cost && !limit.IsShadow && !lease.budget.firm
-	})
+	for i := range lease.outcome.Statuses {
+		limit := &lease.outcome.Statuses[i].Limit
+		if l.limits.has(limit.Name) && !lease.charges(limit.Name) || limit.Name == l.limits.Cost && !limit.IsShadow && !lease.budget.firm {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *Limiter) acquire(ctx context.Context, id bucketID, set limitSet, req *Request) (*Lease, error) {
@@ -189,11 +193,11 @@ func (l *Limiter) acquire(ctx context.Context, id bucketID, set limitSet, req *R
 	if err != nil {
 		return nil, err
 	}
-	if unpriced != nil && capacity(enforced(limitsIn(lease.Decision())), l.limits.Cost) > 0 { // the store is back, or the limit is new
+	if unpriced != nil && capacity(enforced(limitsIn(lease.outcome)), l.limits.Cost) > 0 { // the store is back, or the limit is new
 		return nil, errors.Join(unpriced, lease.Rollback(ctx))
 	}
 	if now := time.Now(); now.Sub(set.read) > limitsLife/2 {
-		l.remember(id, lease.Decision(), now)
+		l.remember(id, lease.outcome, now)
 	}
 	return lease, nil
 }

@@ -27,6 +27,7 @@ type arriving struct {
 	io.ReadCloser
 	control *http.ResponseController
 	started time.Time
+	due     time.Time // the deadline that is set
 	bytes   int64
 	passes  bool        // the body is passed on as it arrives
 	slow    atomic.Bool // the client did not send in time
@@ -44,7 +45,11 @@ func (c *call) arrive(w http.ResponseWriter, r *http.Request) {
 
 // Read reads the body.
 func (a *arriving) Read(p []byte) (int, error) {
-	_ = a.control.SetReadDeadline(a.deadline(time.Now()))
+	// A deadline costs a timer, and a second decides about nothing here.
+	if due := a.deadline(time.Now()); due.Sub(a.due).Abs() >= time.Second {
+		_ = a.control.SetReadDeadline(due)
+		a.due = due
+	}
 	n, err := a.ReadCloser.Read(p)
 	a.bytes += int64(n)
 	if errors.Is(err, os.ErrDeadlineExceeded) {

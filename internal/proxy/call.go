@@ -81,7 +81,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.abandon(ctx)
-	upstream, end := c.outlive(ctx)
+	upstream, end := c.outlive(ctx, cancel)
 	defer end()
 	c.cancel = end
 	p.reverse.ServeHTTP(out, r.WithContext(upstream))

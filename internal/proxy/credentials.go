@@ -15,6 +15,9 @@ import (
 func (p *Proxy) replaceCredentials(h http.Header) {
 	own := p.opts.Credentials
 	maps.DeleteFunc(h, func(name string, values []string) bool {
+		if isUsual(name) {
+			return false
+		}
 		passes := own.Name == "" && slices.Contains(credentialFields, name) && strings.Join(values, "") != ""
 		return isCredential(name) && !passes || own.Name != "" && isAccount(name)
 	})

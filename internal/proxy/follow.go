@@ -12,12 +12,12 @@ import (
 )
 
 // outlive returns a context for the call to the upstream, and a function that ends
-// it. A call that holds money goes on for FollowTimeout after its client has left:
+// it, which is end for the client's own context. A call that holds money goes on for FollowTimeout after its client has left:
 // the API bills what it generates, and only the end of the answer says how much
 // that is.
-func (c *call) outlive(client context.Context) (context.Context, context.CancelFunc) {
+func (c *call) outlive(client context.Context, end context.CancelFunc) (context.Context, context.CancelFunc) {
 	if !c.follows() {
-		return context.WithCancel(client)
+		return client, end
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(client))
 	stops := []func() bool{

@@ -28,12 +28,22 @@ func overridden(header string) bool {
 	return false
 }
 
+// isUsual reports whether a header is one that most requests have, so that its name
+// need not be looked at in every spelling.
+func isUsual(header string) bool {
+	switch header {
+	case "Accept", "Accept-Encoding", "Accept-Language", "Content-Length", "Content-Type", "User-Agent":
+		return true
+	}
+	return false
+}
+
 // rewrite prepares a request for the upstream. The library has removed hop-by-hop
 // headers.
 func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	r.SetURL(p.opts.Upstream)
 	h := r.Out.Header
-	maps.DeleteFunc(h, func(name string, _ []string) bool { return overridden(name) })
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return !isUsual(name) && overridden(name) })
 	forbidRepeats(h)
 	p.replaceCredentials(h)
 	r.Out.URL.RawQuery = p.withoutCredentials(r.Out.URL.RawQuery)
@@ -63,8 +73,8 @@ func answered(resp *http.Response) error {
 	c := callOf(resp.Request.Context())
 	c.record.upstream = resp.StatusCode
 	ctx := resp.Request.Context()
-	for _, name := range []string{"RateLimit", "RateLimit-Policy"} {
-		resp.Header.Del(name) // the limits here are what the client meets first
+	for _, name := range []string{"Ratelimit", "Ratelimit-Policy"} {
+		delete(resp.Header, name) // the limits here are what the client meets first
 	}
 	if c.client.isNew && resp.StatusCode < 300 {
 		c.proxy.newcomers.accept(c.client.entity)
