@@ -79,7 +79,9 @@ func TestAmountsAreChecked(t *testing.T) {
 		{"B-8 an unknown name does not disable limiting", "consume", request(alice, limiter.Tokens("rmp", 5))},
 		{"B-8 an unknown name beside a known one", "consume", request(alice, rpm(1).And("tpm", 5))},
 		{"B-8 nothing asked for", "consume", request(alice, limiter.Amounts{})},
-		{"B-8 an empty override does not admit for free", "limits", limiter.Request{Entity: alice, Resource: resource, Consume: rpm(1), Limits: []limiter.Limit{}}},
+		{"B-8 an empty override does not admit for free", "limits", limiter.Request{
+			Entity: alice, Resource: resource, Consume: rpm(1), Limits: []limiter.Limit{},
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := w.Acquire(bg, c.req)
@@ -121,8 +123,9 @@ func TestOnlyNamedLimitsRefuse(t *testing.T) {
 	ex := w.refuse(t, rpm(10))
 	want := limiter.Decision{Statuses: []limiter.Status{
 		{
-			Entity: alice, Resource: resource, Source: "system", Limit: limiter.PerMinute("rpm", 10), Available: 9, Requested: 10,
-			Exceeded: true, RetryAfter: 6001 * time.Millisecond, FullAfter: 6001 * time.Millisecond,
+			Entity: alice, Resource: resource, Source: "system", Limit: limiter.PerMinute("rpm", 10), Available: 9,
+			Requested: 10,
+			Exceeded:  true, RetryAfter: 6001 * time.Millisecond, FullAfter: 6001 * time.Millisecond,
 		},
 		{
 			Entity: alice, Resource: resource, Source: "system", Limit: limiter.PerMinute("tpm", 100), Available: -500,
@@ -185,7 +188,9 @@ func TestConcurrentAcquiresNeverOverdraw(t *testing.T) {
 func TestRequestIsNotKept(t *testing.T) {
 	w := start(t)
 	limits := []limiter.Limit{limiter.PerMinute("z", 10), limiter.PerMinute("a", 10)}
-	lease, err := w.Acquire(bg, limiter.Request{Entity: alice, Resource: resource, Consume: limiter.Tokens("z", 1), Limits: limits})
+	lease, err := w.Acquire(bg, limiter.Request{
+		Entity: alice, Resource: resource, Consume: limiter.Tokens("z", 1), Limits: limits,
+	})
 	check(t, err)
 	if limits[0].Name != "z" {
 		t.Error("the limits of the request were sorted in place")

@@ -59,7 +59,8 @@ func validAdjustment(a *Amounts) error {
 			return invalid("consume", value, "must name a limit")
 		}
 		if n > maxAdjusted || n < -maxAdjusted {
-			return invalid("consume", value, fmt.Sprintf("is more than one call can adjust; at most %d", int64(maxAdjusted)))
+			return invalid("consume", value,
+				fmt.Sprintf("is more than one call can adjust; at most %d", int64(maxAdjusted)))
 		}
 	}
 	return nil

@@ -35,7 +35,8 @@ func TestAdjustTakesWhatFitsAndTheRestAsDebt(t *testing.T) {
 		}
 		for i, want := range []int64{step.rpm, step.tpm, step.rpm, step.tpm} {
 			if got := d.Statuses[i].Available; got != want {
-				t.Errorf("after %v the decision has %d of %s, want %d", step.amounts, got, d.Statuses[i].Limit.Name, want)
+				t.Errorf("after %v the decision has %d of %s, want %d", step.amounts, got, d.Statuses[i].Limit.Name,
+					want)
 			}
 		}
 	}

@@ -30,7 +30,8 @@ func TestArchitectureListsThePackages(t *testing.T) {
 		if !ok {
 			t.Errorf("docs/architecture.md lacks package %s", rule.dir)
 		} else if !slices.Equal(slices.Sorted(slices.Values(imports)), slices.Sorted(slices.Values(rule.may))) {
-			t.Errorf("docs/architecture.md says that %s may import %q; imports_test.go says %q", rule.dir, imports, rule.may)
+			t.Errorf("docs/architecture.md says that %s may import %q; imports_test.go says %q", rule.dir, imports,
+				rule.may)
 		}
 		delete(listed, rule.dir)
 	}

@@ -15,9 +15,13 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	w.clock.pass(1500 * time.Millisecond)
 	ops := w.As("ops@example.com")
 	limit := limiter.PerMinute("tpm", 10).WithBurst(20)
-	details := []any{map[string]any{"name": "tpm", "capacity": int64(20), "refill_amount": int64(10), "refill_period_seconds": int64(60)}}
+	details := []any{map[string]any{
+		"name": "tpm", "capacity": int64(20), "refill_amount": int64(10), "refill_period_seconds": int64(60),
+	}}
 
-	_, err := ops.CreateEntity(bg, limiter.Entity{ID: alice, Parent: project, Cascade: true, Metadata: map[string]string{"k": "v"}})
+	_, err := ops.CreateEntity(bg, limiter.Entity{
+		ID: alice, Parent: project, Cascade: true, Metadata: map[string]string{"k": "v"},
+	})
 	check(t, err)
 	check(t, ops.SetLimits(bg, alice, resource, limit))
 	check(t, ops.SetLimits(bg, alice, "", limit))
@@ -37,7 +41,9 @@ func TestEveryChangeIsAudited(t *testing.T) {
 			At: noon.Add(time.Second), Details: details,
 		}
 	}
-	unsigned := event("entity_created", project, "", map[string]any{"name": project, "parent_id": nil, "cascade": false, "metadata": map[string]any{}})
+	unsigned := event("entity_created", project, "", map[string]any{
+		"name": project, "parent_id": nil, "cascade": false, "metadata": map[string]any{},
+	})
 	unsigned.Principal = ""
 	for about, want := range map[string][]limiter.AuditEvent{
 		alice: {
@@ -101,7 +107,8 @@ func TestBadPrincipalChangesNothing(t *testing.T) {
 	for _, principal := range []string{"not ok", "a#b", "x\n", "$SYSTEM"} {
 		bad := w.As(principal)
 		for _, change := range []string{
-			"CreateEntity", "DeleteEntity", "SetLimits", "DeleteLimits", "SetResourceDefaults", "DeleteResourceDefaults",
+			"CreateEntity", "DeleteEntity", "SetLimits", "DeleteLimits", "SetResourceDefaults",
+			"DeleteResourceDefaults",
 			"SetSystemDefaults", "DeleteSystemDefaults", "SetOnUnavailable",
 		} {
 			invalid(t, call(bg, bad, change), "principal")

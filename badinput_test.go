@@ -22,39 +22,68 @@ func TestBadInputIsRefusedBeforeTheStoreIsAsked(t *testing.T) {
 		name, field string
 		err         func() error
 	}{
-		{"entity", "entity_id", func() error { return acquire(limiter.Request{Entity: "a#b", Resource: resource, Consume: rpm(1)}) }},
+		{"entity", "entity_id", func() error {
+			return acquire(limiter.Request{Entity: "a#b", Resource: resource, Consume: rpm(1)})
+		}},
 		{"resource", "resource", func() error { return acquire(limiter.Request{Entity: alice, Consume: rpm(1)}) }},
 		{"no amounts", "consume", func() error { return acquire(request(alice, limiter.Amounts{})) }},
 		{"negative amount", "consume", func() error { return acquire(request(alice, rpm(1).And("tpm", -1))) }},
 		{"smallest amount", "consume", func() error { return acquire(request(alice, rpm(math.MinInt64))) }},
 		{"empty override", "limits", func() error {
-			return acquire(limiter.Request{Entity: alice, Resource: resource, Consume: rpm(1), Limits: []limiter.Limit{}})
+			return acquire(limiter.Request{
+				Entity: alice, Resource: resource, Consume: rpm(1), Limits: []limiter.Limit{},
+			})
 		}},
 		{"duplicate override", "limits", func() error {
-			return acquire(limiter.Request{Entity: alice, Resource: resource, Consume: rpm(1), Limits: []limiter.Limit{good, good.WithBurst(1)}})
+			return acquire(limiter.Request{
+				Entity: alice, Resource: resource, Consume: rpm(1),
+				Limits: []limiter.Limit{good, good.WithBurst(1)},
+			})
 		}},
 		{"bad override", "capacity", func() error {
-			return acquire(limiter.Request{Entity: alice, Resource: resource, Consume: rpm(1), Limits: []limiter.Limit{good.WithBurst(-1)}})
+			return acquire(limiter.Request{
+				Entity: alice, Resource: resource, Consume: rpm(1), Limits: []limiter.Limit{good.WithBurst(-1)},
+			})
 		}},
 		{"mode", "on_unavailable", func() error {
 			return acquire(limiter.Request{Entity: alice, Resource: resource, Consume: rpm(1), OnUnavailable: "open"})
 		}},
 		{"Wait", "consume", func() error { _, err := lim.Wait(bg, request(alice, limiter.Amounts{})); return err }},
 		{"Do", "consume", func() error {
-			return lim.Do(bg, request(alice, rpm(-1)), func(context.Context, *limiter.Lease) error { panic("must not run") })
+			return lim.Do(bg, request(alice, rpm(-1)), func(context.Context, *limiter.Lease) error {
+				panic("must not run")
+			})
 		}},
 		{"Explain", "consume", func() error { _, err := lim.Explain(bg, request(alice, rpm(-1))); return err }},
 		{"Explain", "entity_id", func() error { _, err := lim.Explain(bg, request("", rpm(1))); return err }},
-		{"TimeUntil", "consume", func() error { _, err := lim.TimeUntil(bg, request(alice, limiter.Amounts{})); return err }},
+		{"TimeUntil", "consume", func() error {
+			_, err := lim.TimeUntil(bg, request(alice, limiter.Amounts{}))
+			return err
+		}},
 		{"Available", "resource", func() error { _, err := lim.Available(bg, alice, "_default_"); return err }},
 		{"Status", "entity_id", func() error { _, err := lim.Status(bg, ""); return err }},
-		{"Capacity", "resource", func() error { _, err := lim.Capacity(bg, limiter.CapacityQuery{Limit: "rpm"}); return err }},
-		{"Capacity", "name", func() error { _, err := lim.Capacity(bg, limiter.CapacityQuery{Resource: resource}); return err }},
+		{"Capacity", "resource", func() error {
+			_, err := lim.Capacity(bg, limiter.CapacityQuery{Limit: "rpm"})
+			return err
+		}},
+		{"Capacity", "name", func() error {
+			_, err := lim.Capacity(bg, limiter.CapacityQuery{Resource: resource})
+			return err
+		}},
 
 		{"CreateEntity", "entity_id", func() error { _, err := lim.CreateEntity(bg, limiter.Entity{}); return err }},
-		{"CreateEntity", "parent_id", func() error { _, err := lim.CreateEntity(bg, limiter.Entity{ID: alice, Parent: "#"}); return err }},
-		{"self-parent", "parent_id", func() error { _, err := lim.CreateEntity(bg, limiter.Entity{ID: alice, Parent: alice}); return err }},
-		{"cascade without a parent", "cascade", func() error { _, err := lim.CreateEntity(bg, limiter.Entity{ID: alice, Cascade: true}); return err }},
+		{"CreateEntity", "parent_id", func() error {
+			_, err := lim.CreateEntity(bg, limiter.Entity{ID: alice, Parent: "#"})
+			return err
+		}},
+		{"self-parent", "parent_id", func() error {
+			_, err := lim.CreateEntity(bg, limiter.Entity{ID: alice, Parent: alice})
+			return err
+		}},
+		{"cascade without a parent", "cascade", func() error {
+			_, err := lim.CreateEntity(bg, limiter.Entity{ID: alice, Cascade: true})
+			return err
+		}},
 		{"Entity", "entity_id", func() error { _, err := lim.Entity(bg, "#"); return err }},
 		{"DeleteEntity", "entity_id", func() error { return lim.DeleteEntity(bg, "") }},
 		{"Children", "parent_id", func() error { return last(lim.Children(bg, "")) }},
@@ -70,7 +99,9 @@ func TestBadInputIsRefusedBeforeTheStoreIsAsked(t *testing.T) {
 		{"ResourceDefaults", "resource", func() error { _, err := lim.ResourceDefaults(bg, ""); return err }},
 		{"DeleteResourceDefaults", "resource", func() error { return lim.DeleteResourceDefaults(bg, "") }},
 		{"SetSystemDefaults none", "limits", func() error { return lim.SetSystemDefaults(bg) }},
-		{"SetSystemDefaults name", "name", func() error { return lim.SetSystemDefaults(bg, good, limiter.PerDay("ttl", 1)) }},
+		{"SetSystemDefaults name", "name", func() error {
+			return lim.SetSystemDefaults(bg, good, limiter.PerDay("ttl", 1))
+		}},
 		{"SetOnUnavailable", "on_unavailable", func() error { return lim.SetOnUnavailable(bg, "Allow") }},
 		{"SetOnUnavailable none", "on_unavailable", func() error { return lim.SetOnUnavailable(bg, "") }},
 		{"SetSystem none", "limits", func() error { return lim.SetSystem(bg, "") }},
@@ -80,14 +111,22 @@ func TestBadInputIsRefusedBeforeTheStoreIsAsked(t *testing.T) {
 		{"EntitiesWithLimits", "resource", func() error { return last(lim.EntitiesWithLimits(bg, "#")) }},
 
 		{"RegisterNamespaces none", "namespace", func() error { _, err := lim.RegisterNamespaces(bg); return err }},
-		{"RegisterNamespaces one bad", "namespace", func() error { _, err := lim.RegisterNamespaces(bg, "ok", "a/b"); return err }},
+		{"RegisterNamespaces one bad", "namespace", func() error {
+			_, err := lim.RegisterNamespaces(bg, "ok", "a/b")
+			return err
+		}},
 		{"DeleteNamespace", "namespace", func() error { return lim.DeleteNamespace(bg, "_") }},
 		{"AuditEvents", "entity_id", func() error { return last(lim.AuditEvents(bg, "$OTHER", "")) }},
 		{"AuditEvents resource", "resource", func() error { return last(lim.AuditEvents(bg, "$RESOURCE:", "")) }},
 		{"Usage entity", "entity_id", func() error { return last(lim.Usage(bg, limiter.UsageQuery{Entity: "#"})) }},
 		{"Usage resource", "resource", func() error { return last(lim.Usage(bg, limiter.UsageQuery{Resource: "#"})) }},
-		{"Usage window", "window", func() error { return last(lim.Usage(bg, limiter.UsageQuery{Entity: alice, Window: "weekly"})) }},
-		{"UsageSummary", "entity_id", func() error { _, err := lim.UsageSummary(bg, limiter.UsageQuery{Entity: "#"}); return err }},
+		{"Usage window", "window", func() error {
+			return last(lim.Usage(bg, limiter.UsageQuery{Entity: alice, Window: "weekly"}))
+		}},
+		{"UsageSummary", "entity_id", func() error {
+			_, err := lim.UsageSummary(bg, limiter.UsageQuery{Entity: "#"})
+			return err
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) { invalid(t, c.err(), c.field) })
 	}
@@ -221,7 +260,8 @@ func TestContextThatHasEndedStopsEveryCall(t *testing.T) {
 				w := populated(t)
 				before := w.dump(t)
 				want := contexts[kind].Err()
-				if err := call(contexts[kind], w.RateLimiter, name); err != want { //nolint:errorlint // the error itself, not wrapped
+				//nolint:errorlint // the error itself, not wrapped
+				if err := call(contexts[kind], w.RateLimiter, name); err != want {
 					t.Errorf("got %v, want %v", err, want)
 				}
 				if diff := cmp.Diff(before, w.dump(t)); diff != "" {
@@ -239,7 +279,8 @@ func TestClosedStoreFailsEveryCall(t *testing.T) {
 			check(t, w.store.Close())
 			check(t, w.store.Close()) // idempotent
 			is(t, call(bg, w.RateLimiter, name), limiter.ErrClosed)
-			is(t, call(bg, newLimiter(t, w.store, &limiter.Options{OnUnavailable: limiter.Allow}), name), limiter.ErrClosed)
+			is(t, call(bg, newLimiter(t, w.store, &limiter.Options{OnUnavailable: limiter.Allow}), name),
+				limiter.ErrClosed)
 		})
 	}
 }

@@ -31,8 +31,9 @@ type BucketQuery struct {
 // BucketPage is a part of the buckets of a namespace.
 type BucketPage struct {
 	Buckets []Bucket // by entity, then resource
-	Next    string   // opaque, printable ASCII without spaces; "" after the last page; valid even if buckets come and go
-	Scanned int      // buckets that the page passes, including expired ones that are still stored
+	// opaque, printable ASCII without spaces; "" after the last page; valid even if buckets come and go
+	Next    string
+	Scanned int // buckets that the page passes, including expired ones that are still stored
 	// Damaged has the keys of buckets that the page leaves out, because their data
 	// or the limits in force cannot be read. BucketsAt returns a *CorruptError for
 	// them.

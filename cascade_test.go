@@ -71,7 +71,8 @@ func TestChildThatHadEnoughIsNotBlamed(t *testing.T) {
 	if child.Exceeded || child.Available != 4 || child.Requested != 4 || child.RetryAfter != 0 {
 		t.Errorf("the child is reported as %+v", child)
 	}
-	if !parent.Exceeded || parent.Available != 2 || ex.Primary() != parent || ex.RetryAfter() != 15_001*time.Millisecond {
+	if !parent.Exceeded || parent.Available != 2 || ex.Primary() != parent ||
+		ex.RetryAfter() != 15_001*time.Millisecond {
 		t.Errorf("the parent is reported as %+v, the wait as %v", parent, ex.RetryAfter())
 	}
 	if v, p := ex.Violations(), ex.Passed(); len(v) != 1 || len(p) != 2 {
@@ -85,7 +86,8 @@ func TestParentIsReportedWhenTheChildRefuses(t *testing.T) {
 	check(t, w.SetLimits(bg, project, resource, limiter.PerMinute("rpm", 100)))
 	w.take(t, alice, rpm(10))
 	ex := w.refuse(t, rpm(1))
-	if len(ex.Statuses) != 2 || ex.Statuses[1].Entity != project || ex.Statuses[1].Exceeded || ex.Statuses[1].Available != 90 {
+	if len(ex.Statuses) != 2 || ex.Statuses[1].Entity != project || ex.Statuses[1].Exceeded ||
+		ex.Statuses[1].Available != 90 {
 		t.Errorf("statuses: %+v", ex.Statuses)
 	}
 }

@@ -126,7 +126,10 @@ func (l *RateLimiter) SetOnUnavailable(ctx context.Context, mode OnUnavailable) 
 // ResourcesWithDefaults returns the resources that have limits, sorted.
 func (l *RateLimiter) ResourcesWithDefaults(ctx context.Context) ([]string, error) {
 	var names []string
-	err := callStore(ctx, "resources with defaults", "", "", func() (err error) { names, err = l.repo.ResourcesWithDefaults(ctx); return err })
+	err := callStore(ctx, "resources with defaults", "", "", func() (err error) {
+		names, err = l.repo.ResourcesWithDefaults(ctx)
+		return err
+	})
 	return names, err
 }
 
@@ -134,7 +137,10 @@ func (l *RateLimiter) ResourcesWithDefaults(ctx context.Context) ([]string, erro
 // its own, sorted. "" stands for limits of an entity for all resources.
 func (l *RateLimiter) ResourcesWithLimits(ctx context.Context) ([]string, error) {
 	var names []string
-	err := callStore(ctx, "resources with limits", "", "", func() (err error) { names, err = l.repo.ResourcesWithLimits(ctx); return err })
+	err := callStore(ctx, "resources with limits", "", "", func() (err error) {
+		names, err = l.repo.ResourcesWithLimits(ctx)
+		return err
+	})
 	return names, err
 }
 
@@ -193,7 +199,9 @@ func (l *RateLimiter) setConfig(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	return callStore(ctx, "set limits", cfg.Scope.Entity, cfg.Scope.Resource, func() error { return l.repo.SetConfig(ctx, cfg, ev) })
+	return callStore(ctx, "set limits", cfg.Scope.Entity, cfg.Scope.Resource, func() error {
+		return l.repo.SetConfig(ctx, cfg, ev)
+	})
 }
 
 // details returns the limit as a detail of an audit event.
@@ -216,7 +224,10 @@ func (l Limit) details() map[string]any {
 
 func (l *RateLimiter) config(ctx context.Context, s Scope) (Config, error) {
 	var cfg Config
-	err := callStore(ctx, "limits", s.Entity, s.Resource, func() (err error) { cfg, err = l.repo.Config(ctx, s); return err })
+	err := callStore(ctx, "limits", s.Entity, s.Resource, func() (err error) {
+		cfg, err = l.repo.Config(ctx, s)
+		return err
+	})
 	return cfg, err
 }
 
@@ -225,7 +236,9 @@ func (l *RateLimiter) deleteConfig(ctx context.Context, s Scope) error {
 	if err != nil {
 		return err
 	}
-	return callStore(ctx, "delete limits", s.Entity, s.Resource, func() error { return l.repo.DeleteConfig(ctx, s, ev) })
+	return callStore(ctx, "delete limits", s.Entity, s.Resource, func() error {
+		return l.repo.DeleteConfig(ctx, s, ev)
+	})
 }
 
 func (l *RateLimiter) configEvent(action string, s Scope, details map[string]any) (AuditEvent, error) {

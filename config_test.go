@@ -81,7 +81,9 @@ func TestStoredLimitsAreReadBackByName(t *testing.T) {
 	in[0].Capacity = 1
 	got, err := w.Limits(bg, alice, resource)
 	check(t, err)
-	if diff := cmp.Diff([]limiter.Limit{limiter.PerMinute("rpm", 1), limiter.PerMinute("tpm", 5).WithBurst(9)}, got); diff != "" {
+	if diff := cmp.Diff(
+		[]limiter.Limit{limiter.PerMinute("rpm", 1), limiter.PerMinute("tpm", 5).WithBurst(9)}, got,
+	); diff != "" {
 		t.Error(diff)
 	}
 	got[0].Capacity = 77 // the caller's own copy
@@ -125,7 +127,8 @@ func TestChangedLimitsReachLiveBuckets(t *testing.T) {
 	w.clock.pass(7 * time.Second) // 70 under the new rate
 	w.take(t, alice, rpm(70))
 	ex := w.refuse(t, rpm(1))
-	if p := ex.Primary(); p.Limit != limiter.PerMinute("rpm", 600) || p.Available != 0 || p.RetryAfter != 101*time.Millisecond {
+	if p := ex.Primary(); p.Limit != limiter.PerMinute("rpm", 600) || p.Available != 0 ||
+		p.RetryAfter != 101*time.Millisecond {
 		t.Errorf("refused by %+v", p)
 	}
 }
@@ -221,7 +224,9 @@ func TestSystemIsSetInOneWrite(t *testing.T) {
 		limits []limiter.Limit
 		want   limiter.Config
 	}{
-		{limiter.Allow, []limiter.Limit{b, a}, limiter.Config{OnUnavailable: limiter.Allow, Limits: []limiter.Limit{a, b}}},
+		{limiter.Allow, []limiter.Limit{b, a}, limiter.Config{
+			OnUnavailable: limiter.Allow, Limits: []limiter.Limit{a, b},
+		}},
 		{"", []limiter.Limit{b}, limiter.Config{OnUnavailable: limiter.Allow, Limits: []limiter.Limit{b}}},
 		{limiter.Block, nil, limiter.Config{OnUnavailable: limiter.Block, Limits: []limiter.Limit{b}}},
 		{limiter.Block, []limiter.Limit{}, limiter.Config{OnUnavailable: limiter.Block, Limits: []limiter.Limit{b}}},

@@ -10,8 +10,9 @@ import (
 // Status describes one limit of one bucket after a call.
 type Status struct {
 	Entity, Resource string // the bucket
-	Source           string // the origin of the limit: "override", "entity", "entity_default", "resource", "system" or "default"
-	Limit            Limit  // the limit in force
+	// the origin of the limit: "override", "entity", "entity_default", "resource", "system" or "default"
+	Source string
+	Limit  Limit // the limit in force
 	// Available is the balance in whole tokens, rounded down; negative is debt.
 	// Requested is the amount that the call asked for.
 	Available, Requested int64
@@ -189,7 +190,8 @@ func (b Bucket) wait(i int, deficit int64, rate bucket.Rate) time.Duration {
 	if wait.IsZero() || b.Detail == nil {
 		return wait.Duration()
 	}
-	begin := time.UnixMilli(at).Sub(time.UnixMilli(b.Detail.At)) // above 0 if a clock that is ahead has begun the window
+	// above 0 if a clock that is ahead has begun the window
+	begin := time.UnixMilli(at).Sub(time.UnixMilli(b.Detail.At))
 	return time.Duration(bucket.Add(int64(begin), int64(wait.Duration())))
 }
 

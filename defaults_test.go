@@ -128,6 +128,8 @@ func TestLimitsOfTheLimiterAreValidated(t *testing.T) {
 }
 
 func TestAcquireByDefaultsAllocatesTwice(t *testing.T) {
-	lim := newLimiter(t, memory.New(nil), &limiter.Options{Limits: []limiter.Limit{limiter.PerSecond("rpm", 1e9), limiter.PerSecond("tpm", 1e12)}})
+	lim := newLimiter(t, memory.New(nil), &limiter.Options{Limits: []limiter.Limit{
+		limiter.PerSecond("rpm", 1e9), limiter.PerSecond("tpm", 1e12),
+	}})
 	allocatesTwice(t, lim)
 }

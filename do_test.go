@@ -14,7 +14,9 @@ var errWork = errors.New("work failed")
 
 func TestDoCommitsWhenWorkSucceeds(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
-	check(t, w.Do(bg, request(alice, rpm(10)), func(_ context.Context, lease *limiter.Lease) error { return lease.Adjust(rpm(5)) }))
+	check(t, w.Do(bg, request(alice, rpm(10)), func(_ context.Context, lease *limiter.Lease) error {
+		return lease.Adjust(rpm(5))
+	}))
 	w.wantLeft(t, alice, "rpm", 85)
 }
 
@@ -37,7 +39,10 @@ func TestDoRollsBackOnPanicAndGoexit(t *testing.T) {
 			done := make(chan any)
 			go func() {
 				defer func() { done <- recover() }()
-				_ = w.Do(bg, request(alice, rpm(10)), func(context.Context, *limiter.Lease) error { leave(); return nil })
+				_ = w.Do(bg, request(alice, rpm(10)), func(context.Context, *limiter.Lease) error {
+					leave()
+					return nil
+				})
 			}()
 			if got := <-done; (name == "panic") != (got == "boom") {
 				t.Errorf("recovered %v", got)
@@ -85,7 +90,9 @@ func TestDoDoesNotWorkWhenRefused(t *testing.T) {
 
 func TestDoReportsALeaseThatWorkEnded(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
-	err := w.Do(bg, request(alice, rpm(10)), func(ctx context.Context, lease *limiter.Lease) error { return lease.Commit(ctx) })
+	err := w.Do(bg, request(alice, rpm(10)), func(ctx context.Context, lease *limiter.Lease) error {
+		return lease.Commit(ctx)
+	})
 	is(t, err, limiter.ErrLeaseDone)
 	w.wantLeft(t, alice, "rpm", 90)
 	err = w.Do(bg, request(alice, rpm(10)), func(ctx context.Context, lease *limiter.Lease) error {
@@ -98,7 +105,9 @@ func TestDoReportsALeaseThatWorkEnded(t *testing.T) {
 func TestDoReportsAFailedSettlement(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	w.store.onCredit = fails
-	unavailable(t, w.Do(bg, request(alice, rpm(10)), func(_ context.Context, lease *limiter.Lease) error { return lease.Adjust(rpm(5)) }), "commit")
+	unavailable(t, w.Do(bg, request(alice, rpm(10)), func(_ context.Context, lease *limiter.Lease) error {
+		return lease.Adjust(rpm(5))
+	}), "commit")
 	err := w.Do(bg, request(alice, rpm(10)), func(context.Context, *limiter.Lease) error { return errWork })
 	is(t, err, errWork)
 	unavailable(t, err, "rollback")

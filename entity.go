@@ -67,7 +67,9 @@ func (l *RateLimiter) CreateEntity(ctx context.Context, e Entity) (Entity, error
 		return Entity{}, err
 	}
 	e.CreatedAt = ev.At.Truncate(time.Second)
-	if err := callStore(ctx, "create entity", e.ID, "", func() error { return l.repo.CreateEntity(ctx, e, ev) }); err != nil {
+	if err := callStore(ctx, "create entity", e.ID, "", func() error {
+		return l.repo.CreateEntity(ctx, e, ev)
+	}); err != nil {
 		return Entity{}, err
 	}
 	return e, nil

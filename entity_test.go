@@ -18,7 +18,10 @@ func TestEntityIsStoredAsReturned(t *testing.T) {
 	for _, c := range []struct{ in, want limiter.Entity }{
 		{limiter.Entity{ID: "a"}, limiter.Entity{ID: "a", Name: "a"}},
 		{
-			limiter.Entity{ID: "b", Name: "Bee", Parent: "a", Cascade: true, Metadata: metadata, CreatedAt: time.Unix(7, 0)},
+			limiter.Entity{
+				ID: "b", Name: "Bee", Parent: "a", Cascade: true, Metadata: metadata,
+				CreatedAt: time.Unix(7, 0),
+			},
 			limiter.Entity{ID: "b", Name: "Bee", Parent: "a", Cascade: true, Metadata: maps.Clone(metadata)},
 		},
 		{limiter.Entity{ID: "c", Metadata: map[string]string{}}, limiter.Entity{ID: "c", Name: "c"}},
@@ -125,7 +128,9 @@ func TestLongListsAreComplete(t *testing.T) {
 	const n = 2500
 	w := start(t, limiter.PerMinute("rpm", 10))
 	for i := range n {
-		_, err := w.CreateEntity(bg, limiter.Entity{ID: fmt.Sprintf("key-%04d", i), Parent: project, Metadata: map[string]string{"i": fmt.Sprint(i)}})
+		_, err := w.CreateEntity(bg, limiter.Entity{
+			ID: fmt.Sprintf("key-%04d", i), Parent: project, Metadata: map[string]string{"i": fmt.Sprint(i)},
+		})
 		check(t, err)
 		w.take(t, fmt.Sprintf("key-%04d", i), rpm(1))
 		_, err = w.Acquire(bg, limiter.Request{Entity: "hoarder", Resource: fmt.Sprintf("r%04d", i), Consume: rpm(1)})
@@ -145,7 +150,8 @@ func TestLongListsAreComplete(t *testing.T) {
 	statuses, err := w.Status(bg, "hoarder")
 	check(t, err)
 	if i != n || all != n || len(capacity.Entities) != n || capacity.Total != 10*n || len(statuses) != n {
-		t.Errorf("%d children, %d entities, %d in the capacity, %d buckets; want %d", i, all, len(capacity.Entities), len(statuses), n)
+		t.Errorf("%d children, %d entities, %d in the capacity, %d buckets; want %d", i, all,
+			len(capacity.Entities), len(statuses), n)
 	}
 	check(t, w.DeleteEntity(bg, "hoarder"))
 	if left := w.buckets(t, "hoarder"); left != 0 {

@@ -126,7 +126,10 @@ func (e *SwitchDelayedError) Public() string {
 			buckets += fmt.Sprintf(" and %d more", n-shown)
 		}
 	}
-	return fmt.Sprintf("%s is disabled, but %s may admit calls of other processes for %v; disable it again to shorten that", e.Scope, buckets, e.Within)
+	return fmt.Sprintf(
+		"%s is disabled, but %s may admit calls of other processes for %v; disable it again to shorten that",
+		e.Scope, buckets, e.Within,
+	)
 }
 
 // Unwrap returns the store's error.
@@ -143,7 +146,9 @@ func callStore(ctx context.Context, op, entity, resource string, call func() err
 
 // translateErrors returns seq with its error translated. The sequence yields only
 // the error of ctx if ctx has ended before it starts.
-func translateErrors[T any](ctx context.Context, op, entity, resource string, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
+func translateErrors[T any](
+	ctx context.Context, op, entity, resource string, seq iter.Seq2[T, error],
+) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		if err := ctx.Err(); err != nil {
 			var zero T
@@ -190,7 +195,8 @@ func translateError(ctx context.Context, op, entity, resource string, err error)
 			return err
 		}
 	}
-	if isType[*CorruptError](err) || isType[*VersionError](err) || isType[*UnavailableError](err) || isType[*DisabledError](err) {
+	if isType[*CorruptError](err) || isType[*VersionError](err) || isType[*UnavailableError](err) ||
+		isType[*DisabledError](err) {
 		return err
 	}
 	return &UnavailableError{Op: op, Entity: entity, Resource: resource, Err: err}

@@ -18,7 +18,8 @@ func refusal(waits ...time.Duration) *limiter.ExceededError {
 	e := &limiter.ExceededError{}
 	for i, wait := range waits {
 		e.Decision.Statuses = append(e.Decision.Statuses, limiter.Status{
-			Entity: "e" + string(rune('0'+i)), Resource: resource, Limit: limiter.PerMinute("l"+string(rune('0'+i)), 100),
+			Entity: "e" + string(rune('0'+i)), Resource: resource,
+			Limit:     limiter.PerMinute("l"+string(rune('0'+i)), 100),
 			Requested: 5, Exceeded: wait > 0, RetryAfter: wait,
 		})
 	}
@@ -30,11 +31,27 @@ func TestExceededMessage(t *testing.T) {
 		err  *limiter.ExceededError
 		want string
 	}{
-		{refusal(30 * time.Second), "rate limit exceeded for e0/gpt-4: l0 (5 requested, 0 of 100 left); retry after 30s"},
-		{refusal(time.Second, 0, 1249*time.Millisecond), "rate limit exceeded for e2/gpt-4: l0 (5 requested, 0 of 100 left), l2 (5 requested, 0 of 100 left); retry after 1.3s"},
-		{refusal(time.Millisecond), "rate limit exceeded for e0/gpt-4: l0 (5 requested, 0 of 100 left); retry after 0.1s"},
-		{refusal(12*time.Hour + time.Millisecond), "rate limit exceeded for e0/gpt-4: l0 (5 requested, 0 of 100 left); retry after 12h"},
-		{refusal(60_051 * time.Millisecond), "rate limit exceeded for e0/gpt-4: l0 (5 requested, 0 of 100 left); retry after 1m1s"},
+		{
+			refusal(30 * time.Second),
+			"rate limit exceeded for e0/gpt-4: l0 (5 requested, 0 of 100 left); retry after 30s",
+		},
+		{
+			refusal(time.Second, 0, 1249*time.Millisecond),
+			"rate limit exceeded for e2/gpt-4: l0 (5 requested, 0 of 100 left), l2 (5 requested, 0 of 100 " +
+				"left); retry after 1.3s",
+		},
+		{
+			refusal(time.Millisecond),
+			"rate limit exceeded for e0/gpt-4: l0 (5 requested, 0 of 100 left); retry after 0.1s",
+		},
+		{
+			refusal(12*time.Hour + time.Millisecond),
+			"rate limit exceeded for e0/gpt-4: l0 (5 requested, 0 of 100 left); retry after 12h",
+		},
+		{
+			refusal(60_051 * time.Millisecond),
+			"rate limit exceeded for e0/gpt-4: l0 (5 requested, 0 of 100 left); retry after 1m1s",
+		},
 	} {
 		if got := c.err.Error(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
@@ -110,7 +127,9 @@ func TestPrimaryIsTheLongestWaitAndTheFirstOnATie(t *testing.T) {
 		}
 	}
 	// A passed limit does not count, even if it takes long to fill.
-	passed := limiter.Decision{Statuses: []limiter.Status{{RetryAfter: time.Hour}, {Entity: "x", Exceeded: true, RetryAfter: 1}}}
+	passed := limiter.Decision{Statuses: []limiter.Status{{RetryAfter: time.Hour}, {
+		Entity: "x", Exceeded: true, RetryAfter: 1,
+	}}}
 	if got := passed.Primary().Entity; got != "x" {
 		t.Errorf("primary is %q", got)
 	}
@@ -202,13 +221,28 @@ func TestErrorTexts(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&limiter.UnavailableError{Op: "acquire", Entity: alice, Resource: resource, Err: errDown}, "acquire: store unavailable [entity=alice, resource=gpt-4]: connection refused"},
-		{&limiter.UnavailableError{Op: "status", Entity: alice, Err: errDown}, "status: store unavailable [entity=alice]: connection refused"},
+		{
+			&limiter.UnavailableError{Op: "acquire", Entity: alice, Resource: resource, Err: errDown},
+			"acquire: store unavailable [entity=alice, resource=gpt-4]: connection refused",
+		},
+		{
+			&limiter.UnavailableError{Op: "status", Entity: alice, Err: errDown},
+			"status: store unavailable [entity=alice]: connection refused",
+		},
 		{&limiter.UnavailableError{Op: "ping", Err: errDown}, "ping: store unavailable: connection refused"},
-		{&limiter.InvalidError{Field: "entity_id", Value: "a#b", Reason: `must not contain "#"`}, `invalid entity_id "a#b": must not contain "#"`},
+		{
+			&limiter.InvalidError{Field: "entity_id", Value: "a#b", Reason: `must not contain "#"`},
+			`invalid entity_id "a#b": must not contain "#"`,
+		},
 		{&limiter.InvalidError{Field: "limits", Reason: "must not be empty"}, "invalid limits: must not be empty"},
-		{&limiter.CorruptError{Item: "bucket alice/gpt-4", Reason: "no capacity"}, "corrupt data in bucket alice/gpt-4: no capacity"},
-		{&limiter.VersionError{Store: "limits.db", Schema: "2", Client: "1", Reason: "upgrade the program"}, "limits.db: schema 2, this program knows 1: upgrade the program"},
+		{
+			&limiter.CorruptError{Item: "bucket alice/gpt-4", Reason: "no capacity"},
+			"corrupt data in bucket alice/gpt-4: no capacity",
+		},
+		{
+			&limiter.VersionError{Store: "limits.db", Schema: "2", Client: "1", Reason: "upgrade the program"},
+			"limits.db: schema 2, this program knows 1: upgrade the program",
+		},
 	} {
 		if got := c.err.Error(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
@@ -238,8 +272,14 @@ func TestPublicRefusalNamesNoOtherEntity(t *testing.T) {
 		never   bool
 	}{
 		{"only the parent", rpm(54_321), "Rate limit exceeded for alice/gpt-4. Retry after 1.7s", false},
-		{"only the parent, forever", rpm(90_000), "Rate limit exceeded for alice/gpt-4. Never fits: the request is above a capacity (burst)", true},
-		{"both", tpm(100).And("rpm", 54_321), "Rate limit exceeded for alice/gpt-4: tpm (100 requested, 0 of 100 left). Retry after 1m", false},
+		{
+			"only the parent, forever", rpm(90_000),
+			"Rate limit exceeded for alice/gpt-4. Never fits: the request is above a capacity (burst)", true,
+		},
+		{
+			"both", tpm(100).And("rpm", 54_321),
+			"Rate limit exceeded for alice/gpt-4: tpm (100 requested, 0 of 100 left). Retry after 1m", false,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := start(t, limiter.PerMinute("rpm", 100_000), limiter.PerMinute("tpm", 100))
@@ -262,7 +302,8 @@ func TestPublicRefusalNamesNoOtherEntity(t *testing.T) {
 					t.Errorf("%s is in %s", secret, body)
 				}
 			}
-			if hasWait := strings.Contains(string(body), `"retry_after_ms"`); hasWait == c.never || !strings.Contains(string(body), `"rate_limit_exceeded"`) {
+			if hasWait := strings.Contains(string(body), `"retry_after_ms"`); hasWait == c.never ||
+				!strings.Contains(string(body), `"rate_limit_exceeded"`) {
 				t.Error(string(body))
 			}
 		})
@@ -274,7 +315,8 @@ func TestPublicRefusalNamesNoOtherEntity(t *testing.T) {
 func TestRefusalOfMoneyReadsAsMoney(t *testing.T) {
 	budget := limiter.Quota("spend", 50_000_000, limiter.EveryMonth)
 	ex := &limiter.ExceededError{Decision: limiter.Decision{Statuses: []limiter.Status{{
-		Entity: "alice", Resource: resource, Limit: budget, Available: -1_250_000, Requested: 40_000, Exceeded: true, RetryAfter: 20 * 24 * time.Hour,
+		Entity: "alice", Resource: resource, Limit: budget, Available: -1_250_000, Requested: 40_000,
+		Exceeded: true, RetryAfter: 20 * 24 * time.Hour,
 	}}}}
 	if want := "rate limit exceeded for alice/gpt-4: spend ($0.04 requested, $1.25 in debt); retry after 20d"; ex.Error() != want {
 		t.Errorf("got  %v\nwant %s", ex, want)

@@ -39,7 +39,9 @@ func ExampleExceededError_Public() {
 	_, _ = lim.CreateEntity(ctx, limiter.Entity{ID: "key-abc", Parent: "project-1", Cascade: true})
 
 	handler := func(w http.ResponseWriter, r *http.Request) {
-		err := lim.Do(r.Context(), limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens(limiter.RPM, 1)},
+		err := lim.Do(r.Context(), limiter.Request{
+			Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens(limiter.RPM, 1),
+		},
 			func(context.Context, *limiter.Lease) error { return nil })
 		if err != nil {
 			refuse(w, err)

@@ -13,7 +13,9 @@ func ExampleLease_Used() {
 	ctx := context.Background()
 	lim := exampleLimiter(limiter.PerDay(limiter.TPD, 10_000))
 
-	lease, err := lim.Acquire(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens(limiter.TPD, 500)})
+	lease, err := lim.Acquire(ctx, limiter.Request{
+		Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens(limiter.TPD, 500),
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -54,7 +56,9 @@ func ExampleLease_Consume() {
 	ctx := context.Background()
 	lim := exampleLimiter(limiter.PerMinute(limiter.TPM, 1_000))
 
-	lease, err := lim.Acquire(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens(limiter.TPM, 400)})
+	lease, err := lim.Acquire(ctx, limiter.Request{
+		Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens(limiter.TPM, 400),
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -77,7 +81,9 @@ func ExampleLease_Flush() {
 	ctx := context.Background()
 	lim := exampleLimiter(limiter.PerMinute(limiter.TPM, 1_000))
 
-	lease, err := lim.Acquire(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens(limiter.TPM, 100)})
+	lease, err := lim.Acquire(ctx, limiter.Request{
+		Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens(limiter.TPM, 100),
+	})
 	if err != nil {
 		log.Fatal(err)
 	}

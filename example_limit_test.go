@@ -21,7 +21,9 @@ func ExampleWithin() {
 		now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 		lim, _ := limiter.New(memory.New(nil), &limiter.Options{Now: func() time.Time { return now }})
 		_ = lim.SetSystemDefaults(context.Background(), limit)
-		req, admitted := limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens(limiter.TPM, 10)}, 0
+		req, admitted := limiter.Request{
+			Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens(limiter.TPM, 10),
+		}, 0
 		for end := now.Add(time.Minute); now.Before(end); {
 			if _, err := lim.Acquire(context.Background(), req); err == nil {
 				admitted += 10
@@ -38,7 +40,9 @@ func ExampleWithin() {
 }
 
 func ExampleParseLimit() {
-	for _, text := range []string{"rpm:100", "tpm:10000/min:15000", "tpm:10000/min:within", "images:50/12hour", "rpm:many"} {
+	for _, text := range []string{
+		"rpm:100", "tpm:10000/min:15000", "tpm:10000/min:within", "images:50/12hour", "rpm:many",
+	} {
 		limit, err := limiter.ParseLimit(text)
 		if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
 			fmt.Printf("invalid %s %q\n", bad.Field, bad.Value)

@@ -42,7 +42,9 @@ func ExampleLimit_Shadow() {
 	lim, _ := limiter.New(memory.New(nil), nil)
 	_ = lim.SetSystemDefaults(ctx, limiter.PerMinute(limiter.RPM, 100), limiter.PerMinute(limiter.TPM, 1_000).Shadow())
 	for range 3 {
-		lease, err := lim.Acquire(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens(limiter.TPM, 400).And(limiter.RPM, 1)})
+		lease, err := lim.Acquire(ctx, limiter.Request{
+			Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens(limiter.TPM, 400).And(limiter.RPM, 1),
+		})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -85,7 +87,9 @@ func ExampleRateLimiter_TopUp() {
 	ctx := context.Background()
 	lim, _ := limiter.New(memory.New(nil), nil)
 	_ = lim.SetSystemDefaults(ctx, limiter.Quota("tokens", 1_000, limiter.EveryMonth))
-	_, _ = lim.Acquire(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("tokens", 1_000)})
+	_, _ = lim.Acquire(ctx, limiter.Request{
+		Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("tokens", 1_000),
+	})
 	for range 2 {
 		done, _ := lim.TopUp(ctx, "key-abc", "gpt-4", limiter.Tokens("tokens", 250), "invoice-17")
 		fmt.Println("topped up:", done)

@@ -42,7 +42,9 @@ func program(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = lim.Do(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500)},
+	err = lim.Do(ctx, limiter.Request{
+		Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500),
+	},
 		func(ctx context.Context, lease *limiter.Lease) error {
 			return lease.Used("tpm", complete(ctx))
 		})

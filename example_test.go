@@ -29,9 +29,12 @@ func Example() {
 	repo := memory.New(nil)
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	lim, _ := limiter.New(repo, &limiter.Options{Now: func() time.Time { return noon }})
-	_ = lim.SetResourceDefaults(ctx, "gpt-4", limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000).WithBurst(15_000))
+	_ = lim.SetResourceDefaults(ctx, "gpt-4", limiter.PerMinute("rpm", 100),
+		limiter.PerMinute("tpm", 10_000).WithBurst(15_000))
 
-	lease, err := lim.Acquire(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500)})
+	lease, err := lim.Acquire(ctx, limiter.Request{
+		Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500),
+	})
 	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		fmt.Println(ex.Public().Message)
 		return
@@ -88,7 +91,9 @@ func ExampleNew_sqlite() {
 // Stored limits replace the limits of the program.
 func ExampleOptions_limits() {
 	ctx := context.Background()
-	lim, _ := limiter.New(memory.New(nil), &limiter.Options{Limits: []limiter.Limit{limiter.PerMinute(limiter.RPM, 60)}})
+	lim, _ := limiter.New(memory.New(nil), &limiter.Options{
+		Limits: []limiter.Limit{limiter.PerMinute(limiter.RPM, 60)},
+	})
 	look := limiter.Request{Entity: "key-abc", Resource: "gpt-4"}
 	d, _ := lim.Explain(ctx, look)
 	fmt.Println(d.Statuses[0].Limit, d.Statuses[0].Source)
@@ -135,7 +140,9 @@ func ExampleRateLimiter_Acquire() {
 	lim := exampleLimiter(limiter.PerMinute(limiter.RPM, 10))
 
 	call := func(work func() error) error {
-		lease, err := lim.Acquire(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens(limiter.RPM, 1)})
+		lease, err := lim.Acquire(ctx, limiter.Request{
+			Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens(limiter.RPM, 1),
+		})
 		if err != nil {
 			return err
 		}
@@ -183,9 +190,13 @@ func ExampleRateLimiter_CreateEntity() {
 		_, _ = lim.CreateEntity(ctx, limiter.Entity{ID: key, Parent: "project-1", Cascade: true})
 	}
 
-	_, err := lim.Acquire(ctx, limiter.Request{Entity: "key-a", Resource: "gpt-4", Consume: limiter.Tokens(limiter.RPM, 4)})
+	_, err := lim.Acquire(ctx, limiter.Request{
+		Entity: "key-a", Resource: "gpt-4", Consume: limiter.Tokens(limiter.RPM, 4),
+	})
 	fmt.Println(err)
-	_, err = lim.Acquire(ctx, limiter.Request{Entity: "key-b", Resource: "gpt-4", Consume: limiter.Tokens(limiter.RPM, 2)})
+	_, err = lim.Acquire(ctx, limiter.Request{
+		Entity: "key-b", Resource: "gpt-4", Consume: limiter.Tokens(limiter.RPM, 2),
+	})
 	fmt.Println(err)
 	// Output:
 	// <nil>

@@ -27,7 +27,8 @@ func (l *RateLimiter) Reset(ctx context.Context, entity, resource string, limits
 	for i, name := range limits {
 		names[i] = name
 	}
-	_, err := l.fill(ctx, "bucket_reset", Fill{Entity: entity, Resource: resource, Limits: limits}, map[string]any{"limits": names})
+	_, err := l.fill(ctx, "bucket_reset", Fill{Entity: entity, Resource: resource, Limits: limits},
+		map[string]any{"limits": names})
 	return err
 }
 
@@ -37,7 +38,9 @@ func (l *RateLimiter) Reset(ctx context.Context, entity, resource string, limits
 // returns false, in every process, so that a repetition is safe. A bucket that does
 // not exist is full already: TopUp adds nothing to it and returns true, since it
 // uses the id.
-func (l *RateLimiter) TopUp(ctx context.Context, entity, resource string, amounts Amounts, id string) (done bool, err error) {
+func (l *RateLimiter) TopUp(
+	ctx context.Context, entity, resource string, amounts Amounts, id string,
+) (done bool, err error) {
 	if err := validBucket(entity, resource); err != nil {
 		return false, err
 	}
@@ -66,7 +69,10 @@ func (l *RateLimiter) fill(ctx context.Context, action string, f Fill, details m
 		return false, err
 	}
 	f.Defaults = l.defaults
-	err = callStore(ctx, "fill", f.Entity, f.Resource, func() (err error) { done, err = l.repo.Fill(ctx, l.now(), f, ev); return err })
+	err = callStore(ctx, "fill", f.Entity, f.Resource, func() (err error) {
+		done, err = l.repo.Fill(ctx, l.now(), f, ev)
+		return err
+	})
 	if done && err == nil {
 		l.queues.filled(namespaceID(l.repo, ""), &f, time.Now())
 	}
@@ -90,7 +96,8 @@ func validTopUp(a *Amounts) error {
 			return err
 		}
 		if n < 1 || n > maxAdjusted {
-			return invalid("amounts", limit+"="+strconv.FormatInt(n, 10), "must be between 1 and "+strconv.FormatInt(maxAdjusted, 10))
+			return invalid("amounts", limit+"="+strconv.FormatInt(n, 10),
+				"must be between 1 and "+strconv.FormatInt(maxAdjusted, 10))
 		}
 	}
 	return nil

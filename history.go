@@ -9,8 +9,9 @@ import (
 
 // AuditEvent describes one stored change.
 type AuditEvent struct {
-	ID        string         // a ULID, which sorts by time
-	Action    string         // entity_created, entity_deleted, limits_set, limits_deleted, disabled, enabled, bucket_reset or bucket_topped_up
+	ID string // a ULID, which sorts by time
+	// entity_created, entity_deleted, limits_set, limits_deleted, disabled, enabled, bucket_reset or bucket_topped_up
+	Action    string
 	Entity    string         // an entity ID, "$SYSTEM", or "$RESOURCE:" and a resource
 	Principal string         // the author, "" if unknown
 	Resource  string         // the resource of changed limits; "_default_" for limits of all resources

@@ -60,7 +60,10 @@ var packages = []rule{
 	},
 	{
 		"dynamo",
-		[]string{".", "aggregator", "dynamo/internal/wire", "internal/bucket", "internal/rules", "internal/hint", "internal/pause", "github.com/aws/"},
+		[]string{
+			".", "aggregator", "dynamo/internal/wire", "internal/bucket", "internal/rules", "internal/hint",
+			"internal/pause", "github.com/aws/",
+		},
 		"an adapter knows its technology and no other",
 	},
 	{
@@ -70,7 +73,10 @@ var packages = []rule{
 	},
 	{
 		"dynamo/internal/dynamotest",
-		[]string{".", "aggregator", "dynamo", "internal/dynamolocal", "internal/localserver", "github.com/aws/", "github.com/google/go-cmp"},
+		[]string{
+			".", "aggregator", "dynamo", "internal/dynamolocal", "internal/localserver", "github.com/aws/",
+			"github.com/google/go-cmp",
+		},
 		"the engine, wires and tables of the store's tests: it must not know what they assert",
 	},
 	{
@@ -84,8 +90,12 @@ var packages = []rule{
 	},
 	{
 		"manifest",
-		[]string{".", "internal/bucket", "internal/figure", "internal/pause", "internal/rules", "go.yaml.in/yaml/v3", "golang.org/x/sync/errgroup"},
-		"declares limits and applies them through the limiter: a store or a cloud it knew would be the only one it works for",
+		[]string{
+			".", "internal/bucket", "internal/figure", "internal/pause", "internal/rules", "go.yaml.in/yaml/v3",
+			"golang.org/x/sync/errgroup",
+		},
+		"declares limits and applies them through the limiter: a store or a cloud it knew would be the only " +
+			"one it works for",
 	},
 	{
 		"escrow",
@@ -105,11 +115,15 @@ var packages = []rule{
 	{
 		"repotest",
 		[]string{".", "github.com/google/go-cmp"},
-		"the meaning of the port, for stores outside this module too: it looks at none of ours, and its oracle shares no arithmetic with them",
+		"the meaning of the port, for stores outside this module too: it looks at none of ours, and its " +
+			"oracle shares no arithmetic with them",
 	},
 	{
 		"loadtest",
-		[]string{".", "internal/bucket", "internal/pause", "internal/rules", "github.com/HdrHistogram/hdrhistogram-go", "go.yaml.in/yaml/v3"},
+		[]string{
+			".", "internal/bucket", "internal/pause", "internal/rules",
+			"github.com/HdrHistogram/hdrhistogram-go", "go.yaml.in/yaml/v3",
+		},
 		"load for any store: a store, a cloud or a command tree it knew would come with every test of a user",
 	},
 	{
@@ -164,12 +178,18 @@ var packages = []rule{
 	},
 	{
 		"internal/server",
-		[]string{".", "httplimit", "grpclimit", "internal/answer", "internal/hint", "internal/listen", "internal/openapi", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3"},
+		[]string{
+			".", "httplimit", "grpclimit", "internal/answer", "internal/hint", "internal/listen",
+			"internal/openapi", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3",
+		},
 		"serves any store: flags, files of settings and the choice of a store belong to the command tree",
 	},
 	{
 		"internal/dashboard",
-		[]string{".", "httplimit", "manifest", "internal/answer", "internal/bucket", "internal/figure", "internal/listen"},
+		[]string{
+			".", "httplimit", "manifest", "internal/answer", "internal/bucket", "internal/figure",
+			"internal/listen",
+		},
 		"a handler on any store: tokens, listeners and the choice of a store belong to its callers",
 	},
 	{
@@ -179,7 +199,10 @@ var packages = []rule{
 	},
 	{
 		"internal/proxy",
-		[]string{".", "httplimit", "internal/hint", "internal/linger", "internal/listen", "llm", "github.com/golang-jwt/jwt/v5", "go.yaml.in/yaml/v3"},
+		[]string{
+			".", "httplimit", "internal/hint", "internal/linger", "internal/listen", "llm",
+			"github.com/golang-jwt/jwt/v5", "go.yaml.in/yaml/v3",
+		},
 		"a handler like any other: listeners, files and the choice of a store belong to the command tree",
 	},
 	{
@@ -192,7 +215,10 @@ var packages = []rule{
 	},
 	{
 		"internal/webdemo",
-		[]string{".", "httplimit", "internal/answer", "internal/linger", "internal/listen", "internal/openapi", "internal/pause", "llm"},
+		[]string{
+			".", "httplimit", "internal/answer", "internal/linger", "internal/listen", "internal/openapi",
+			"internal/pause", "llm",
+		},
 		"a program like any user's: it is given its store, its listener and its dashboard",
 	},
 	{
@@ -230,17 +256,30 @@ var packages = []rule{
 	},
 	{
 		"grpclimit",
-		[]string{".", "internal/figure", "internal/linger", "google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"},
+		[]string{
+			".", "internal/figure", "internal/linger", "google.golang.org/grpc",
+			"google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf",
+		},
 		"middleware for any store: a server of ours that it knew would come with every program of a user",
 	},
 	{
 		"internal/rls",
-		[]string{".", "httplimit", "grpclimit", "internal/answer", "internal/linger", "github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3"},
+		[]string{
+			".", "httplimit", "grpclimit", "internal/answer", "internal/linger",
+			"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc",
+			"google.golang.org/protobuf", "go.yaml.in/yaml/v3",
+		},
 		"judges descriptors: listeners, tokens and stores belong to its callers",
 	},
 	{
 		"internal/cli",
-		[]string{".", "aggregator", "infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo", "escrow", "internal/answer", "internal/bucket", "internal/chatload", "internal/dashboard", "internal/figure", "internal/hint", "internal/listen", "internal/local", "internal/observe", "internal/pause", "internal/proxy", "internal/rls", "internal/s3files", "internal/server", "internal/webdemo", "llm", "internal/cli/", "github.com/spf13/", "go.yaml.in/yaml/v3"},
+		[]string{
+			".", "aggregator", "infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo",
+			"escrow", "internal/answer", "internal/bucket", "internal/chatload", "internal/dashboard",
+			"internal/figure", "internal/hint", "internal/listen", "internal/local", "internal/observe",
+			"internal/pause", "internal/proxy", "internal/rls", "internal/s3files", "internal/server",
+			"internal/webdemo", "llm", "internal/cli/", "github.com/spf13/", "go.yaml.in/yaml/v3",
+		},
 		"the command tree is the one place that picks a store",
 	},
 	{
@@ -250,7 +289,10 @@ var packages = []rule{
 	},
 	{
 		"internal/cli/demo",
-		[]string{".", "escrow", "internal/bucket", "internal/figure", "internal/pause", "internal/rules", "internal/cli/tty", "llm"},
+		[]string{
+			".", "escrow", "internal/bucket", "internal/figure", "internal/pause", "internal/rules",
+			"internal/cli/tty", "llm",
+		},
 		"a program like any user's: it is given its store and its flags",
 	},
 	{
@@ -265,12 +307,18 @@ var packages = []rule{
 	},
 	{
 		"internal/function",
-		[]string{".", "aggregator", "dynamo", "loadtest", "loadtest/locust", "manifest", "internal/s3files", "github.com/aws/"},
+		[]string{
+			".", "aggregator", "dynamo", "loadtest", "loadtest/locust", "manifest", "internal/s3files",
+			"github.com/aws/",
+		},
 		"the same work as in the command tree, by another caller: neither may need the other",
 	},
 	{
 		"internal/observe",
-		[]string{".", "telemetry", "go.opentelemetry.io/", "github.com/prometheus/client_golang", "github.com/go-logr/logr"},
+		[]string{
+			".", "telemetry", "go.opentelemetry.io/", "github.com/prometheus/client_golang",
+			"github.com/go-logr/logr",
+		},
 		"the SDK and the exporters of programs: a library that knew it would choose for its users",
 	},
 	{
@@ -304,11 +352,21 @@ var bans = []struct {
 	only []string
 	why  string
 }{
-	{"github.com/aws/", []string{"dynamo", "dynamo/internal/wire", "dynamo/internal/dynamotest", "dynamo/internal/interop", "infra", "infra/internal/fakeaws", "internal/function", "internal/s3files"}, "users of other stores must not compile a cloud"},
+	{
+		"github.com/aws/",
+		[]string{
+			"dynamo", "dynamo/internal/wire", "dynamo/internal/dynamotest", "dynamo/internal/interop", "infra",
+			"infra/internal/fakeaws", "internal/function", "internal/s3files",
+		},
+		"users of other stores must not compile a cloud",
+	},
 	{"github.com/aws/aws-lambda-go", []string{"internal/function"}, "what runs in a Lambda does not know that it does"},
 	{"github.com/spf13/", []string{"internal/cli"}, "flags are turned into plain options once"},
 	{"github.com/golang-jwt/", []string{"internal/proxy"}, "one place decides which tokens are valid"},
-	{"github.com/go-zeromq/", []string{"loadtest/locust"}, "only the worker of a distributed load test speaks this protocol"},
+	{
+		"github.com/go-zeromq/", []string{"loadtest/locust"},
+		"only the worker of a distributed load test speaks this protocol",
+	},
 	{"go.opentelemetry.io/", []string{"telemetry", "internal/observe"}, "other packages are observed through the port"},
 	{"github.com/prometheus/", []string{"internal/observe"}, "programs choose their exporters in one place"},
 	{"github.com/envoyproxy/", []string{"internal/rls"}, "only the rate limit service speaks Envoy's protocol"},
@@ -318,8 +376,10 @@ var bans = []struct {
 // inTests lists what tests may import besides the imports of their package. Tests
 // may import every package of this module.
 var inTests = map[string][]string{
-	"":                        {"github.com/google/go-cmp"},
-	"internal/cli":            {"github.com/rogpeppe/go-internal/testscript", "google.golang.org/grpc/status", "golang.org/x/net/http2"},
+	"": {"github.com/google/go-cmp"},
+	"internal/cli": {
+		"github.com/rogpeppe/go-internal/testscript", "google.golang.org/grpc/status", "golang.org/x/net/http2",
+	},
 	"dynamo/internal/interop": {"github.com/aws/"},
 	"infra":                   {"go.yaml.in/yaml/v3"},
 	"internal/docs":           {"go.yaml.in/yaml/v3", "google.golang.org/grpc"},
@@ -333,7 +393,12 @@ var inTests = map[string][]string{
 }
 
 // testOnly lists the packages that only tests import.
-var testOnly = []string{"./dynamo/internal/dynamotest", "./dynamo/internal/interop", "./infra/internal/fakeaws", "./internal/localserver", "./internal/dynamolocal", "./internal/motolocal", "./internal/envoylocal", "./internal/s3local", "./internal/golden", "./internal/race", "./internal/release", "./api", "./internal/docs"}
+var testOnly = []string{
+	"./dynamo/internal/dynamotest", "./dynamo/internal/interop", "./infra/internal/fakeaws",
+	"./internal/localserver", "./internal/dynamolocal", "./internal/motolocal", "./internal/envoylocal",
+	"./internal/s3local", "./internal/golden", "./internal/race", "./internal/release", "./api",
+	"./internal/docs",
+}
 
 // fixtures lists the packages that import testing outside of _test.go files.
 var fixtures = []string{"repotest", "dynamo/internal/dynamotest", "infra/internal/fakeaws"}
@@ -366,7 +431,10 @@ func goFiles(t *testing.T) []goFile {
 		if err != nil {
 			return err
 		}
-		file := goFile{dir: filepath.ToSlash(filepath.Dir(name)), name: filepath.ToSlash(name), test: strings.HasSuffix(name, "_test.go")}
+		file := goFile{
+			dir: filepath.ToSlash(filepath.Dir(name)), name: filepath.ToSlash(name),
+			test: strings.HasSuffix(name, "_test.go"),
+		}
 		for _, spec := range parsed.Imports {
 			p, err := strconv.Unquote(spec.Path.Value)
 			if err != nil {
@@ -429,7 +497,8 @@ func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
 		for _, imported := range f.imports {
 			switch {
 			case isStandard(imported), allows(packages[i].may, imported):
-			case f.test && (imported == "." || strings.HasPrefix(imported, "./") || allows(inTests[""], imported) || allows(inTests[f.dir], imported)):
+			case f.test && (imported == "." || strings.HasPrefix(imported, "./") || allows(inTests[""], imported) ||
+				allows(inTests[f.dir], imported)):
 			default:
 				t.Errorf("%s imports %s; %s", f.name, imported, packages[i].why)
 			}
@@ -445,7 +514,8 @@ func TestImportsThatHaveOneHome(t *testing.T) {
 					t.Errorf("%s imports %s: %s", f.name, imported, ban.why)
 				}
 			}
-			if (imported == "testing" || strings.HasPrefix(imported, "testing/")) && !f.test && !slices.Contains(fixtures, f.dir) {
+			if (imported == "testing" || strings.HasPrefix(imported, "testing/")) && !f.test &&
+				!slices.Contains(fixtures, f.dir) {
 				t.Errorf("%s imports %s: a program must not carry the flags of a test", f.name, imported)
 			}
 			if slices.Contains(testOnly, imported) && !f.test && !slices.Contains(testOnly, "./"+f.dir) {
@@ -464,7 +534,9 @@ func TestProgramsAloneLinkTheZones(t *testing.T) {
 			linked = append(linked, f.dir)
 		}
 	}
-	if want := []string{"cmd/zae-limiter", "cmd/zae-limiter-function"}; !slices.Equal(slices.Sorted(slices.Values(linked)), want) {
+	if want := []string{
+		"cmd/zae-limiter", "cmd/zae-limiter-function",
+	}; !slices.Equal(slices.Sorted(slices.Values(linked)), want) {
 		t.Errorf("%v import time/tzdata, want %v", linked, want)
 	}
 }
@@ -474,7 +546,9 @@ func TestProgramsAloneLinkTheZones(t *testing.T) {
 func TestNoPackageIsNamedAfterNothing(t *testing.T) {
 	for _, f := range goFiles(t) {
 		for part := range strings.SplitSeq(f.dir, "/") {
-			if slices.Contains([]string{"pkg", "util", "utils", "common", "types", "models", "mock", "mocks", "helpers"}, part) {
+			if slices.Contains(
+				[]string{"pkg", "util", "utils", "common", "types", "models", "mock", "mocks", "helpers"}, part,
+			) {
 				t.Errorf("%s: %s says nothing about what is in it", f.name, part)
 			}
 		}

@@ -159,7 +159,10 @@ func (l *Lease) consumeCharge(ctx context.Context, amounts Amounts) (*RateLimite
 	if self == nil {
 		return nil, Charge{}, nil
 	}
-	return l.lim, Charge{Entity: self.Entity, Resource: self.Resource, Amounts: amounts, Limits: l.readExtra().limits, Defaults: l.lim.defaults}, nil
+	return l.lim, Charge{
+		Entity: self.Entity, Resource: self.Resource, Amounts: amounts, Limits: l.readExtra().limits,
+		Defaults: l.lim.defaults,
+	}, nil
 }
 
 // addConsumed adds the charge of Consume to the ledger, or gives it back if the
@@ -201,7 +204,9 @@ func (l *Lease) Decision() Decision {
 	l.mu.Lock()
 	limits := l.readExtra().limits
 	l.mu.Unlock()
-	return newDecision(&Charge{Amounts: l.amounts, Limits: limits}, Outcome{Admitted: true, Self: l.self, Parent: l.parent})
+	return newDecision(&Charge{Amounts: l.amounts, Limits: limits}, Outcome{
+		Admitted: true, Self: l.self, Parent: l.parent,
+	})
 }
 
 // Outage returns the first *UnavailableError that [Allow] suppressed, or nil if

@@ -34,7 +34,8 @@ type history struct {
 func newHistory(t *testing.T, seed uint64, deep bool) *history {
 	t.Helper()
 	h := &history{
-		world: start(t, limiter.PerDay("rpm", 1e9), limiter.PerDay("tpm", 1e9)), t: t, rand: rand.New(rand.NewPCG(seed, 1)), deep: deep,
+		world: start(t, limiter.PerDay("rpm", 1e9), limiter.PerDay("tpm", 1e9)), t: t,
+		rand: rand.New(rand.NewPCG(seed, 1)), deep: deep,
 		paid: map[any]map[string]int64{}, roles: map[any]string{}, net: map[string]int64{}, todo: map[string]int64{},
 		lacks: map[string]bool{},
 	}

@@ -176,7 +176,9 @@ func wantEnded(t *testing.T, lease *limiter.Lease) {
 func TestNilAndZeroLeaseHaveEnded(t *testing.T) {
 	for _, lease := range []*limiter.Lease{nil, {}} {
 		wantEnded(t, lease)
-		if diff := cmp.Diff(limiter.Decision{}, lease.Decision(), cmp.Comparer(func(a, b []limiter.Status) bool { return len(a) == len(b) })); diff != "" {
+		if diff := cmp.Diff(limiter.Decision{}, lease.Decision(), cmp.Comparer(func(a, b []limiter.Status) bool {
+			return len(a) == len(b)
+		})); diff != "" {
 			t.Error(diff)
 		}
 		if got := lease.Consumed(); got.Len() != 0 {

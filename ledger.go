@@ -62,10 +62,12 @@ func (l *Lease) adjust(amounts Amounts) error {
 		}
 		value := limit + "=" + strconv.FormatInt(n, 10)
 		if have := held.Get(limit); n < 0 && bucket.Add(have, n) < 0 {
-			return invalid("adjust", value, fmt.Sprintf("gives back more than the lease holds; at most %d can be given back", have))
+			return invalid("adjust", value,
+				fmt.Sprintf("gives back more than the lease holds; at most %d can be given back", have))
 		}
 		if room := l.adjustable(limit); n > room {
-			return invalid("adjust", value, fmt.Sprintf("is more than a lease can adjust; at most %d can be added", room))
+			return invalid("adjust", value,
+				fmt.Sprintf("is more than a lease can adjust; at most %d can be added", room))
 		}
 	}
 	if amounts = amounts.nonzero(); amounts.n > 0 {
@@ -78,11 +80,13 @@ func (l *Lease) adjust(amounts Amounts) error {
 // setUsed adjusts limit so that the lease holds n of it.
 func (l *Lease) setUsed(limit string, n int64) error {
 	if n < 0 {
-		return invalid("used", limit+"="+strconv.FormatInt(n, 10), "must not be negative; 0 means that nothing was used")
+		return invalid("used", limit+"="+strconv.FormatInt(n, 10),
+			"must not be negative; 0 means that nothing was used")
 	}
 	held := l.held().Get(limit)
 	if highest := bucket.Add(held, l.adjustable(limit)); n > held && n > highest {
-		return invalid("used", limit+"="+strconv.FormatInt(n, 10), fmt.Sprintf("is more than a lease can hold; at most %d can be used", highest))
+		return invalid("used", limit+"="+strconv.FormatInt(n, 10),
+			fmt.Sprintf("is more than a lease can hold; at most %d can be used", highest))
 	}
 	return l.adjust(Tokens(limit, n-held))
 }
@@ -161,7 +165,8 @@ func (g *ledger) recordConsume(amounts Amounts, buckets []Bucket) {
 func (g *ledger) record(account *Account, amounts Amounts, spared bool) {
 	for i := range g.entries {
 		e := &g.entries[i]
-		if e.spared == spared && e.account.sameBucket(account) && e.account.Ref == account.Ref && account.hasAll(e.account.Limits) {
+		if e.spared == spared && e.account.sameBucket(account) && e.account.Ref == account.Ref &&
+			account.hasAll(e.account.Limits) {
 			e.account, e.past = account, false
 			e.stored = e.stored.plus(amounts)
 			return

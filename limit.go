@@ -92,20 +92,23 @@ func (l Limit) Validate() error {
 		return invalid("zone", l.Zone, "must be empty for a rate; only a quota has a zone")
 	}
 	if l.Refill < 0 {
-		return invalid("refill_amount", strconv.FormatInt(l.Refill, 10), "must not be negative; the burst of WithinBurst must be at most its n")
+		return invalid("refill_amount", strconv.FormatInt(l.Refill, 10),
+			"must not be negative; the burst of WithinBurst must be at most its n")
 	}
 	if err := validCount("refill_amount", l.Refill); err != nil {
 		return err
 	}
 	if l.Period <= 0 || l.Period%time.Second != 0 {
-		return invalid("refill_period_seconds", l.Period.String(), "must be a whole number of seconds, from 1s to 9223372036s")
+		return invalid("refill_period_seconds", l.Period.String(),
+			"must be a whole number of seconds, from 1s to 9223372036s")
 	}
 	return nil
 }
 
 func validCount(field string, n int64) error {
 	if n < 1 || n > bucket.MaxTokens {
-		return invalid(field, strconv.FormatInt(n, 10), fmt.Sprintf("must be between 1 and %d tokens", int64(bucket.MaxTokens)))
+		return invalid(field, strconv.FormatInt(n, 10),
+			fmt.Sprintf("must be between 1 and %d tokens", int64(bucket.MaxTokens)))
 	}
 	return nil
 }
@@ -162,7 +165,9 @@ type limitJSON struct {
 // MarshalJSON encodes l as an object with name, capacity, refill_amount and
 // refill_period_seconds. It adds window and zone of a quota, and shadow.
 func (l Limit) MarshalJSON() ([]byte, error) {
-	return json.Marshal(limitJSON{l.Name, l.Capacity, l.Refill, int64(l.Period / time.Second), l.Window.String(), l.Zone, l.IsShadow})
+	return json.Marshal(limitJSON{
+		l.Name, l.Capacity, l.Refill, int64(l.Period / time.Second), l.Window.String(), l.Zone, l.IsShadow,
+	})
 }
 
 // UnmarshalJSON decodes the output of MarshalJSON. The keys name and capacity are
@@ -191,12 +196,16 @@ func (in limitJSON) limit() (Limit, error) {
 		if err != nil {
 			return Limit{}, err
 		}
-		l := Limit{Name: in.Name, Capacity: in.Capacity, Refill: in.Refill, Period: time.Duration(in.Seconds), Window: every, IsShadow: in.Shadow}
+		l := Limit{
+			Name: in.Name, Capacity: in.Capacity, Refill: in.Refill, Period: time.Duration(in.Seconds),
+			Window: every, IsShadow: in.Shadow,
+		}
 		return l.In(in.Zone), nil
 	}
 	const maxSeconds = int64(1<<63-1) / int64(time.Second)
 	if in.Seconds < 1 || in.Seconds > maxSeconds {
-		return Limit{}, invalid("refill_period_seconds", strconv.FormatInt(in.Seconds, 10), fmt.Sprintf("must be between 1 and %d", maxSeconds))
+		return Limit{}, invalid("refill_period_seconds", strconv.FormatInt(in.Seconds, 10),
+			fmt.Sprintf("must be between 1 and %d", maxSeconds))
 	}
 	l := Custom(in.Name, in.Capacity, in.Refill, time.Duration(in.Seconds)*time.Second)
 	l.Zone, l.IsShadow = in.Zone, in.Shadow

@@ -10,11 +10,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
-const limitForms = "a limit is NAME:RATE[/PERIOD][:BURST], or NAME:RATE[/PERIOD]:within[=BURST] for at most RATE in every PERIOD, " +
+const limitForms = "a limit is NAME:RATE[/PERIOD][:BURST], or NAME:RATE[/PERIOD]:within[=BURST] for at most " +
+	"RATE in every PERIOD, " +
 	"where PERIOD is sec, min, hour or day, or several such as 5min, and a minute if left out; " +
-	"a quota is NAME:CAPACITY@WINDOW[:ZONE], where WINDOW is hour, day, week, month or year; :shadow at the end of either makes it a shadow limit; " +
+	"a quota is NAME:CAPACITY@WINDOW[:ZONE], where WINDOW is hour, day, week, month or year; :shadow at the " +
+	"end of either makes it a shadow limit; " +
 	"numbers may end in k, M, G or T, and limits named spend count dollars; " +
-	"for example rpm:100, tpm:10k/min:15k, tpm:10000/min:within, images:50/12hour, tokens:1M@month or spend:$50@month:Europe/Berlin"
+	"for example rpm:100, tpm:10k/min:15k, tpm:10000/min:within, images:50/12hour, tokens:1M@month or " +
+	"spend:$50@month:Europe/Berlin"
 
 // ParseLimit parses a limit in the form of the command line and of manifests:
 //
@@ -94,7 +97,8 @@ func parseRate(parts []string) (limit Limit, why string) {
 	}
 	capacity, why := parseTokens(parts[0], "burst", burst)
 	if why == "" && capacity > n {
-		why = fmt.Sprintf("its burst %s is above %s, the most that its period allows", figure.Amount(parts[0], capacity), figure.Amount(parts[0], n))
+		why = fmt.Sprintf("its burst %s is above %s, the most that its period allows",
+			figure.Amount(parts[0], capacity), figure.Amount(parts[0], n))
 	}
 	return WithinBurst(parts[0], n, capacity, period), why
 }

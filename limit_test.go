@@ -17,7 +17,9 @@ func TestLimitFactories(t *testing.T) {
 		{limiter.PerHour("x", 5), limiter.Limit{Name: "x", Capacity: 5, Refill: 5, Period: time.Hour}},
 		{limiter.PerDay("x", 5), limiter.Limit{Name: "x", Capacity: 5, Refill: 5, Period: 24 * time.Hour}},
 		{limiter.PerDay("x", 5).WithBurst(9), limiter.Limit{Name: "x", Capacity: 9, Refill: 5, Period: 24 * time.Hour}},
-		{limiter.Custom("x", 7, 3, 90*time.Second), limiter.Limit{Name: "x", Capacity: 7, Refill: 3, Period: 90 * time.Second}},
+		{limiter.Custom("x", 7, 3, 90*time.Second), limiter.Limit{
+			Name: "x", Capacity: 7, Refill: 3, Period: 90 * time.Second,
+		}},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %+v, want %+v", c.got, c.want)
@@ -115,7 +117,9 @@ func TestLimitJSON(t *testing.T) {
 			t.Errorf("without %s the limit became %v", c.drop, got)
 		}
 	}
-	for _, bad := range []string{`"tpm"`, `{"name":"x","capacity":1.5}`, `{"name":"x","capacity":9223372036854775808}`} {
+	for _, bad := range []string{
+		`"tpm"`, `{"name":"x","capacity":1.5}`, `{"name":"x","capacity":9223372036854775808}`,
+	} {
 		if err := json.Unmarshal([]byte(bad), new(limiter.Limit)); err == nil {
 			t.Errorf("%s was read", bad)
 		}

@@ -34,7 +34,10 @@ func (l *RateLimiter) Namespace(ctx context.Context, name string) (*RateLimiter,
 		return nil, err
 	}
 	view := *l
-	err := callStore(ctx, "namespace", "", "", func() (err error) { view.repo, err = l.repo.Namespace(ctx, name); return err })
+	err := callStore(ctx, "namespace", "", "", func() (err error) {
+		view.repo, err = l.repo.Namespace(ctx, name)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +65,10 @@ func (l *RateLimiter) RegisterNamespaces(ctx context.Context, names ...string) (
 	var all []Namespace
 	for _, name := range names {
 		var n Namespace
-		err := callStore(ctx, "register namespace", "", "", func() (err error) { n, err = l.repo.RegisterNamespace(ctx, l.now(), name); return err })
+		err := callStore(ctx, "register namespace", "", "", func() (err error) {
+			n, err = l.repo.RegisterNamespace(ctx, l.now(), name)
+			return err
+		})
 		if err != nil {
 			return all, err
 		}
@@ -81,7 +87,9 @@ func (l *RateLimiter) DeleteNamespace(ctx context.Context, name string) error {
 	if err := validLength("namespace", name); err != nil {
 		return err
 	}
-	return callStore(ctx, "delete namespace", "", "", func() error { return l.repo.DeleteNamespace(ctx, l.now(), name) })
+	return callStore(ctx, "delete namespace", "", "", func() error {
+		return l.repo.DeleteNamespace(ctx, l.now(), name)
+	})
 }
 
 // RecoverNamespace activates a deleted namespace again under its name. It returns
@@ -92,7 +100,10 @@ func (l *RateLimiter) RecoverNamespace(ctx context.Context, id string) (Namespac
 	if err := validLength("namespace_id", id); err != nil {
 		return n, err
 	}
-	err := callStore(ctx, "recover namespace", "", "", func() (err error) { n, err = l.repo.RecoverNamespace(ctx, l.now(), id); return err })
+	err := callStore(ctx, "recover namespace", "", "", func() (err error) {
+		n, err = l.repo.RecoverNamespace(ctx, l.now(), id)
+		return err
+	})
 	return n, err
 }
 

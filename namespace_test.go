@@ -55,7 +55,9 @@ func TestNamespacesAreApart(t *testing.T) {
 	if got := collect(t, inside.AuditEvents(bg, alice, "")); got != nil {
 		t.Errorf("events of another namespace: %+v", got)
 	}
-	if got := collect(t, inside.Usage(bg, limiter.UsageQuery{Entity: alice, Window: limiter.Hourly})); len(got) != 1 || got[0].Counters["rpm"] != 3 {
+	if got := collect(
+		t, inside.Usage(bg, limiter.UsageQuery{Entity: alice, Window: limiter.Hourly}),
+	); len(got) != 1 || got[0].Counters["rpm"] != 3 {
 		t.Errorf("usage: %+v", got)
 	}
 	other, err := inside.Namespace(bg, "default") // a view sees all of the store

@@ -77,7 +77,9 @@ func (l *RateLimiter) Status(ctx context.Context, entity string) ([]Status, erro
 		return nil, err
 	}
 	var all []Status
-	for b, err := range translateErrors(ctx, "status", entity, "", l.repo.Buckets(ctx, l.now(), Scope{Entity: entity})) {
+	for b, err := range translateErrors(
+		ctx, "status", entity, "", l.repo.Buckets(ctx, l.now(), Scope{Entity: entity}),
+	) {
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +120,9 @@ func (l *RateLimiter) Capacity(ctx context.Context, q CapacityQuery) (ResourceCa
 	if err := validLimitName(q.Limit); err != nil {
 		return out, err
 	}
-	for b, err := range translateErrors(ctx, "capacity", "", q.Resource, l.repo.Buckets(ctx, l.now(), Scope{Resource: q.Resource})) {
+	for b, err := range translateErrors(
+		ctx, "capacity", "", q.Resource, l.repo.Buckets(ctx, l.now(), Scope{Resource: q.Resource}),
+	) {
 		if err != nil {
 			return out, err
 		}

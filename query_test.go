@@ -45,14 +45,18 @@ func TestExplainMayAskForNothing(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
 	d, err := w.Explain(bg, limiter.Request{Entity: alice, Resource: resource})
 	check(t, err)
-	want := limiter.Decision{Statuses: []limiter.Status{{Entity: alice, Resource: resource, Source: "system", Limit: limiter.PerMinute("rpm", 10), Available: 10}}}
+	want := limiter.Decision{Statuses: []limiter.Status{{
+		Entity: alice, Resource: resource, Source: "system", Limit: limiter.PerMinute("rpm", 10), Available: 10,
+	}}}
 	if diff := cmp.Diff(want, d); diff != "" {
 		t.Error(diff)
 	}
 	if n := w.buckets(t, alice); n != 0 {
 		t.Error("a look made a bucket")
 	}
-	d, err = w.Explain(bg, limiter.Request{Entity: alice, Resource: resource, Limits: []limiter.Limit{limiter.PerDay("x", 3)}})
+	d, err = w.Explain(bg, limiter.Request{
+		Entity: alice, Resource: resource, Limits: []limiter.Limit{limiter.PerDay("x", 3)},
+	})
 	check(t, err)
 	if s := d.Statuses[0]; s.Source != "override" || s.Limit.Name != "x" {
 		t.Errorf("explained by %+v", s)
@@ -123,7 +127,10 @@ func TestStatusListsEveryBucket(t *testing.T) {
 	got, err := w.Status(bg, alice)
 	check(t, err)
 	status := func(resource string, l limiter.Limit, available int64, full time.Duration) limiter.Status {
-		return limiter.Status{Entity: alice, Resource: resource, Source: "system", Limit: l, Available: available, FullAfter: full}
+		return limiter.Status{
+			Entity: alice, Resource: resource, Source: "system", Limit: l, Available: available,
+			FullAfter: full,
+		}
 	}
 	want := []limiter.Status{
 		status("claude", limiter.PerMinute("rpm", 10), 10, 0),
@@ -184,7 +191,8 @@ func TestStatusOfLimitsThatARequestBrought(t *testing.T) {
 	w.take(t, alice, rpm(1))
 	check(t, w.SetResourceDefaults(bg, resource, limiter.PerMinute("rpm", 10)))
 	_, err := w.Acquire(bg, limiter.Request{
-		Entity: project, Resource: "batch", Consume: limiter.Tokens("runs", 1), Limits: []limiter.Limit{limiter.PerDay("runs", 4)},
+		Entity: project, Resource: "batch", Consume: limiter.Tokens("runs", 1),
+		Limits: []limiter.Limit{limiter.PerDay("runs", 4)},
 	})
 	check(t, err)
 	check(t, w.DeleteSystemDefaults(bg))

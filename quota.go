@@ -100,7 +100,8 @@ func (l Limit) validateWindow() error {
 	case l.Window > EveryYear:
 		return invalid("window", l.Window.String(), "must be "+windowNames)
 	case l.Refill != 0 || l.Period != 0:
-		return invalid("window", l.Window.String(), "must not have a refill or a burst; a quota gains its whole capacity at the start of each window")
+		return invalid("window", l.Window.String(),
+			"must not have a refill or a burst; a quota gains its whole capacity at the start of each window")
 	case l.Zone == "":
 		return nil
 	case l.Zone == "UTC":

@@ -18,7 +18,8 @@ func TestQuota(t *testing.T) {
 	if monthly != want || !monthly.IsQuota() || limiter.PerMinute("rpm", 1).IsQuota() {
 		t.Errorf("got %+v, want %+v", monthly, want)
 	}
-	if got := monthly.In("Europe/Berlin"); got.Zone != "Europe/Berlin" || got.In("UTC") != monthly || got.In("") != monthly {
+	if got := monthly.In("Europe/Berlin"); got.Zone != "Europe/Berlin" || got.In("UTC") != monthly ||
+		got.In("") != monthly {
 		t.Errorf("got %+v in Berlin", got)
 	}
 	if got := monthly.Shadow(); !got.IsShadow || got.Enforced() != monthly {
@@ -28,7 +29,8 @@ func TestQuota(t *testing.T) {
 
 func TestCalendarNames(t *testing.T) {
 	for want, c := range map[string]limiter.Calendar{
-		"": 0, "hour": limiter.EveryHour, "day": limiter.EveryDay, "week": limiter.EveryWeek, "month": limiter.EveryMonth, "year": limiter.EveryYear,
+		"": 0, "hour": limiter.EveryHour, "day": limiter.EveryDay, "week": limiter.EveryWeek,
+		"month": limiter.EveryMonth, "year": limiter.EveryYear,
 		"Calendar(9)": 9,
 	} {
 		if got := c.String(); got != want {
@@ -79,9 +81,12 @@ func TestQuotaIsBadInput(t *testing.T) {
 		t.Errorf("%v does not name time/tzdata", bad.Reason)
 	}
 	for zone, want := range map[string]string{
-		"europe/berlin": "Europe/Berlin", "EUROPE/BERLIN": "Europe/Berlin", "america/new_york": "America/New_York", "utc": "UTC", "Utc": "UTC",
+		"europe/berlin": "Europe/Berlin", "EUROPE/BERLIN": "Europe/Berlin", "america/new_york": "America/New_York",
+		"utc": "UTC", "Utc": "UTC",
 	} {
-		if bad := invalid(t, monthly.In(zone).Validate(), "zone"); bad.Reason != fmt.Sprintf("must be spelled %q", want) {
+		if bad := invalid(
+			t, monthly.In(zone).Validate(), "zone",
+		); bad.Reason != fmt.Sprintf("must be spelled %q", want) {
 			t.Errorf("%s: %s", zone, bad.Reason)
 		}
 	}
@@ -153,8 +158,10 @@ func TestParseQuota(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"x:5@", "x:@day", "x:0@day", "x:-1@day", "x:5@days", "x:5@Day", "x:5@day@day", "x:5@day:", "x:5@day:Mars/Olympus", "x:5@hour:Asia/Tokyo",
-		"x:5@day:Asia/Tokyo:7", "x:5/min@day", "x:5@day/min", "x:9223372036854776@day", ":5@day", "x:5@day:Shadow", "x:5@day:shadow:shadow", "x:shadow", "shadow", ":shadow",
+		"x:5@", "x:@day", "x:0@day", "x:-1@day", "x:5@days", "x:5@Day", "x:5@day@day", "x:5@day:",
+		"x:5@day:Mars/Olympus", "x:5@hour:Asia/Tokyo",
+		"x:5@day:Asia/Tokyo:7", "x:5/min@day", "x:5@day/min", "x:9223372036854776@day", ":5@day", "x:5@day:Shadow",
+		"x:5@day:shadow:shadow", "x:shadow", "shadow", ":shadow",
 		"x:5@day:within",
 	} {
 		_, err := limiter.ParseLimit(text)
@@ -168,7 +175,8 @@ func TestQuotaStatus(t *testing.T) {
 	w.take(t, alice, limiter.Tokens("tokens", 70))
 	s := w.refuse(t, limiter.Tokens("tokens", 31)).Primary()
 	begin, end := time.Date(2025, 12, 31, 23, 0, 0, 0, time.UTC), time.Date(2026, 1, 31, 23, 0, 0, 0, time.UTC)
-	if !s.WindowStart.Equal(begin) || !s.WindowEnd.Equal(end) || s.RetryAfter != end.Sub(noon) || s.FullAfter != end.Sub(noon) || s.Deficit() != 1 {
+	if !s.WindowStart.Equal(begin) || !s.WindowEnd.Equal(end) || s.RetryAfter != end.Sub(noon) ||
+		s.FullAfter != end.Sub(noon) || s.Deficit() != 1 {
 		t.Errorf("got %+v", s)
 	}
 	if wait, err := w.TimeUntil(bg, request(alice, limiter.Tokens("tokens", 31))); err != nil || wait != end.Sub(noon) {

@@ -13,7 +13,9 @@ import (
 // thousandths.
 func (w *world) thousandths(t *testing.T, entity, limit string) int64 {
 	t.Helper()
-	for _, b := range collect(t, w.store.Buckets(bg, w.clock.now(), limiter.Scope{Entity: entity, Resource: resource})) {
+	for _, b := range collect(
+		t, w.store.Buckets(bg, w.clock.now(), limiter.Scope{Entity: entity, Resource: resource}),
+	) {
 		for i, l := range b.Account.Limits {
 			if l.Name == limit {
 				return b.Tokens[i]
@@ -101,7 +103,9 @@ func TestRefillDoesNotDependOnHowOftenItIsWritten(t *testing.T) {
 // disagree do not count a refill twice.
 func TestSkewedClocksMintNothing(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
-	slow := newLimiter(t, w.store, &limiter.Options{Now: func() time.Time { return w.clock.now().Add(-30 * time.Second) }})
+	slow := newLimiter(t, w.store, &limiter.Options{Now: func() time.Time {
+		return w.clock.now().Add(-30 * time.Second)
+	}})
 	w.take(t, alice, rpm(100))
 	for range 20 {
 		lease, err := slow.Acquire(bg, request(alice, rpm(0))) // a write at the earlier time
@@ -113,7 +117,9 @@ func TestSkewedClocksMintNothing(t *testing.T) {
 	exceeded(t, err)
 
 	// A clock that is ahead brings its refill forward once.
-	fast := newLimiter(t, w.store, &limiter.Options{Now: func() time.Time { return w.clock.now().Add(30 * time.Second) }})
+	fast := newLimiter(t, w.store, &limiter.Options{Now: func() time.Time {
+		return w.clock.now().Add(30 * time.Second)
+	}})
 	_, err = fast.Acquire(bg, request(alice, rpm(50)))
 	check(t, err)
 	w.refuse(t, rpm(1))

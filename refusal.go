@@ -152,7 +152,8 @@ func describeRefusal(entity, resource string, violations []Status, d Decision) (
 	}
 	for _, s := range violations {
 		if s.NeverFits {
-			return what, "never fits: " + s.amount(s.Requested) + " " + s.Limit.Name + " is above the capacity (burst) of " + s.amount(s.Limit.Capacity)
+			return what, "never fits: " + s.amount(s.Requested) + " " + s.Limit.Name +
+				" is above the capacity (burst) of " + s.amount(s.Limit.Capacity)
 		}
 	}
 	return what, "never fits: the request is above a capacity (burst)"
@@ -215,7 +216,8 @@ func statusObjects(all []Status) []statusJSON {
 	for _, s := range all {
 		objects = append(objects, statusJSON{
 			s.Entity, s.Resource, s.Limit.Name, s.Limit.Capacity, s.Limit.Refill, int64(s.Limit.Period / time.Second),
-			s.Limit.Window.String(), s.Limit.Zone, s.Limit.IsShadow, s.Available, s.Requested, s.Exceeded, s.WouldRefuse, seconds(s.RetryAfter),
+			s.Limit.Window.String(), s.Limit.Zone, s.Limit.IsShadow, s.Available, s.Requested, s.Exceeded,
+			s.WouldRefuse, seconds(s.RetryAfter),
 			s.moneyObject(),
 		})
 	}

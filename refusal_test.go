@@ -19,11 +19,15 @@ func TestRefusalShowsWindowsAndHidesShadowLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits := []limiter.Limit{limiter.Quota("tokens", 10, limiter.EveryDay).In("Europe/Berlin"), limiter.PerMinute("rpm", 1).Shadow()}
+	limits := []limiter.Limit{
+		limiter.Quota("tokens", 10, limiter.EveryDay).In("Europe/Berlin"), limiter.PerMinute("rpm", 1).Shadow(),
+	}
 	if err := lim.SetSystemDefaults(t.Context(), limits...); err != nil {
 		t.Fatal(err)
 	}
-	_, err = lim.Acquire(t.Context(), limiter.Request{Entity: "key", Resource: "api", Consume: limiter.Tokens("tokens", 11).And("rpm", 2)})
+	_, err = lim.Acquire(t.Context(), limiter.Request{
+		Entity: "key", Resource: "api", Consume: limiter.Tokens("tokens", 11).And("rpm", 2),
+	})
 	refusal, ok := errors.AsType[*limiter.ExceededError](err)
 	if !ok {
 		t.Fatal(err)
@@ -35,7 +39,8 @@ func TestRefusalShowsWindowsAndHidesShadowLimits(t *testing.T) {
 			t.Errorf("%s is missing in\n%s\n%s", part, whole, public)
 		}
 	}
-	if !strings.Contains(string(whole), `"shadow":true`) || !strings.Contains(string(whole), `"would_refuse":true`) || strings.Contains(string(public), "rpm") {
+	if !strings.Contains(string(whole), `"shadow":true`) || !strings.Contains(string(whole), `"would_refuse":true`) ||
+		strings.Contains(string(public), "rpm") {
 		t.Errorf("shadow limit: whole %s\npublic %s", whole, public)
 	}
 	for _, s := range refusal.Decision.Statuses {

@@ -171,8 +171,9 @@ type Account struct {
 	Entity, Resource string  // the bucket
 	Limits           []Limit // the limits in force, by name
 	Source           Scope   // the level that stores Limits; undefined if Charge.Limits is set or Default is true
-	Default          bool    // no level holds limits: Limits are the Defaults of the charge, and in listed buckets those that the bucket was last charged with
-	Ref              any     // the store's private handle; comparable
+	// no level holds limits: Limits are the Defaults of the charge, and in listed buckets those that the bucket was last charged with
+	Default bool
+	Ref     any // the store's private handle; comparable
 }
 
 // Bucket is the balance of an account, refilled up to the time of the call.

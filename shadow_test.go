@@ -31,7 +31,9 @@ func wantCredits(t *testing.T, got []limiter.Credit, want ...limiter.Credit) {
 	for i := range got {
 		got[i].Account = nil
 	}
-	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b limiter.Amounts) bool { return a.String() == b.String() })); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b limiter.Amounts) bool {
+		return a.String() == b.String()
+	})); diff != "" {
 		t.Errorf("credits (-want +got):\n%s", diff)
 	}
 }
@@ -75,7 +77,9 @@ func TestLeaseThatPaidAndWasSpared(t *testing.T) {
 	check(t, lease.Consume(bg, tpd(20)))
 	sent := w.credits()
 	check(t, lease.Rollback(bg))
-	wantCredits(t, *sent, limiter.Credit{Amounts: tpd(90), Undo: true}, limiter.Credit{Amounts: tpd(20), Undo: true, Spared: []string{"tpd"}})
+	wantCredits(t, *sent, limiter.Credit{Amounts: tpd(90), Undo: true}, limiter.Credit{
+		Amounts: tpd(20), Undo: true, Spared: []string{"tpd"},
+	})
 	w.wantLeft(t, alice, "tpd", 100)
 }
 
@@ -97,7 +101,8 @@ func TestSparedParent(t *testing.T) {
 	check(t, w.SetLimits(bg, project, "", limiter.PerDay("tpd", 50).Shadow()))
 	lease := w.take(t, alice, tpd(60))
 	d := lease.Decision()
-	if len(d.Statuses) != 2 || d.Statuses[0].WouldRefuse || !d.Statuses[1].WouldRefuse || d.Statuses[1].Entity != project || !d.Admitted() {
+	if len(d.Statuses) != 2 || d.Statuses[0].WouldRefuse || !d.Statuses[1].WouldRefuse ||
+		d.Statuses[1].Entity != project || !d.Admitted() {
 		t.Errorf("decision %+v", d)
 	}
 	sent := w.credits()

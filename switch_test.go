@@ -26,7 +26,9 @@ func TestDisable(t *testing.T) {
 	check(t, w.Disable(bg, of, "the key was leaked"))
 	_, err := w.Acquire(bg, request(alice, rpm(1)))
 	got := disabled(t, err)
-	want := limiter.DisabledError{Entity: alice, Resource: resource, Scope: of, Reason: "the key was leaked", Since: noon}
+	want := limiter.DisabledError{
+		Entity: alice, Resource: resource, Scope: of, Reason: "the key was leaked", Since: noon,
+	}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -81,7 +83,10 @@ func TestSwitchesAreListed(t *testing.T) {
 		{Scope: limiter.Scope{}, Reason: "maintenance", Since: noon},
 		{Scope: limiter.Scope{Resource: resource}, Reason: "resource gpt-4", Since: noon},
 		{Scope: limiter.Scope{Entity: alice}, Reason: "entity alice", Since: noon},
-		{Scope: limiter.Scope{Entity: alice, Resource: resource}, Reason: "entity alice and resource gpt-4", Since: noon},
+		{
+			Scope: limiter.Scope{Entity: alice, Resource: resource}, Reason: "entity alice and resource gpt-4",
+			Since: noon,
+		},
 	}
 	if diff := cmp.Diff(want, collect(t, w.Switches(bg))); diff != "" {
 		t.Error(diff)

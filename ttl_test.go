@@ -119,7 +119,8 @@ func TestTimeToLiveIsRoundedUp(t *testing.T) {
 		{[]limiter.Limit{limiter.PerMinute("x", 100)}, resourceScope, 1, 60},
 		{[]limiter.Limit{limiter.PerMinute("x", 100)}, resourceScope, -1, 0},
 		{[]limiter.Limit{limiter.PerMinute("x", 100)}, limiter.Scope{Entity: alice, Resource: resource}, 7, 0},
-		{[]limiter.Limit{limiter.Custom("x", 1e15, 1, 24*time.Hour)}, resourceScope, 1 << 20, 0}, // too long to count, so it never expires
+		// too long to count, so it never expires
+		{[]limiter.Limit{limiter.Custom("x", 1e15, 1, 24*time.Hour)}, resourceScope, 1 << 20, 0},
 	} {
 		if got := rules.Idle(c.limits, c.source, c.multiplier); got != c.seconds*1000 {
 			t.Errorf("%v at %s, times %d: %d ms, want %d s", c.limits, c.source.Level(), c.multiplier, got, c.seconds)

@@ -20,7 +20,9 @@ func TestULIDsSpellTheirTime(t *testing.T) {
 		if len(id) != 26 || id[:10] != c.want {
 			t.Errorf("%d: %s, want %s and 16 more", c.ms, id, c.want)
 		}
-		if i := strings.IndexFunc(id, func(r rune) bool { return !strings.ContainsRune("0123456789ABCDEFGHJKMNPQRSTVWXYZ", r) }); i >= 0 {
+		if i := strings.IndexFunc(id, func(r rune) bool {
+			return !strings.ContainsRune("0123456789ABCDEFGHJKMNPQRSTVWXYZ", r)
+		}); i >= 0 {
 			t.Errorf("%s has a character that is no digit at %d", id, i)
 		}
 	}
@@ -45,7 +47,9 @@ func TestULIDsRise(t *testing.T) {
 	var u ulids
 	last := ""
 	at := time.UnixMilli(1_700_000_000_000)
-	for i, step := range []time.Duration{0, 0, time.Millisecond, -time.Hour, 0, 2 * time.Hour, -100 * 365 * 24 * time.Hour, time.Nanosecond} {
+	for i, step := range []time.Duration{
+		0, 0, time.Millisecond, -time.Hour, 0, 2 * time.Hour, -100 * 365 * 24 * time.Hour, time.Nanosecond,
+	} {
 		at = at.Add(step)
 		for range 100 {
 			id := u.next(at)

@@ -169,7 +169,9 @@ func TestLeaseUnderAllowRecordsNothing(t *testing.T) {
 	w.store.down()
 	req := request(alice, rpm(1))
 	req.OnUnavailable = limiter.Allow
-	for _, end := range []func(*limiter.Lease, context.Context) error{(*limiter.Lease).Commit, (*limiter.Lease).Rollback} {
+	for _, end := range []func(*limiter.Lease, context.Context) error{
+		(*limiter.Lease).Commit, (*limiter.Lease).Rollback,
+	} {
 		lease, err := w.Acquire(bg, req)
 		check(t, err)
 		unavailable(t, lease.Outage(), "acquire")
@@ -210,7 +212,8 @@ func TestTimeInsideTheStore(t *testing.T) {
 		run := func(name string, timeout time.Duration, test func(*world)) {
 			t.Run(name+"/"+string(mode), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := startWith(t, limiter.Options{Timeout: timeout, OnUnavailable: mode}, memory.Options{}, limiter.PerMinute("rpm", 10))
+					w := startWith(t, limiter.Options{Timeout: timeout, OnUnavailable: mode}, memory.Options{},
+						limiter.PerMinute("rpm", 10))
 					w.store.onConsume = blocks
 					test(w)
 				})
@@ -234,7 +237,8 @@ func TestTimeInsideTheStore(t *testing.T) {
 			t := w.t
 			ctx, cancel := context.WithCancel(bg)
 			time.AfterFunc(time.Second, cancel)
-			if _, err := w.Acquire(ctx, request(alice, rpm(1))); err != context.Canceled { //nolint:errorlint // as it is
+			//nolint:errorlint // as it is
+			if _, err := w.Acquire(ctx, request(alice, rpm(1))); err != context.Canceled {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -155,7 +155,9 @@ func (t *usageTally) summary() UsageSummary {
 // never below 0, or below a negative counter, since children cannot have caused
 // more than the entity paid. In a cycle of parents, the first entity requested is
 // computed last.
-func ownPart(group []UsageSnapshot, parents map[string]string, counters func(UsageSnapshot) map[string]int64) func(entity string) map[string]int64 {
+func ownPart(
+	group []UsageSnapshot, parents map[string]string, counters func(UsageSnapshot) map[string]int64,
+) func(entity string) map[string]int64 {
 	charged := make(map[string]map[string]int64, len(group))
 	for _, s := range group {
 		charged[s.Entity] = counters(s)

@@ -25,15 +25,20 @@ func TestUsageSummary(t *testing.T) {
 		want limiter.UsageSummary
 	}{
 		{limiter.UsageQuery{Entity: alice}, limiter.UsageSummary{ // windows overlap, so the sum is hourly
-			Windows: 3, Snapshots: 3, Total: total, Cascaded: none, Average: map[string]float64{"rpm": 3, "tpm": 15}, First: hour(0), Last: hour(2),
+			Windows: 3, Snapshots: 3, Total: total, Cascaded: none,
+			Average: map[string]float64{"rpm": 3, "tpm": 15}, First: hour(0), Last: hour(2),
 		}},
 		{limiter.UsageQuery{Resource: resource, Window: limiter.Daily}, limiter.UsageSummary{
-			Windows: 1, Snapshots: 1, Total: total, Cascaded: none, Average: map[string]float64{"rpm": 9, "tpm": 30}, First: day, Last: day,
+			Windows: 1, Snapshots: 1, Total: total, Cascaded: none,
+			Average: map[string]float64{"rpm": 9, "tpm": 30}, First: day, Last: day,
 		}},
 		{limiter.UsageQuery{Entity: alice, From: hour(1), To: hour(1)}, limiter.UsageSummary{
-			Windows: 1, Snapshots: 1, Total: map[string]int64{"rpm": 2}, Cascaded: none, Average: map[string]float64{"rpm": 2}, First: hour(1), Last: hour(1),
+			Windows: 1, Snapshots: 1, Total: map[string]int64{"rpm": 2}, Cascaded: none,
+			Average: map[string]float64{"rpm": 2}, First: hour(1), Last: hour(1),
 		}},
-		{limiter.UsageQuery{Entity: "nobody"}, limiter.UsageSummary{Total: none, Cascaded: none, Average: map[string]float64{}}},
+		{limiter.UsageQuery{Entity: "nobody"}, limiter.UsageSummary{
+			Total: none, Cascaded: none, Average: map[string]float64{},
+		}},
 	} {
 		got, err := w.UsageSummary(bg, c.q)
 		check(t, err)
@@ -106,7 +111,9 @@ func TestSummaryCountsASparedCallOnce(t *testing.T) {
 		w.take(t, alice, rpm(20)) // neither limit covers it
 	}
 	byResource := limiter.UsageQuery{Resource: resource}
-	if got, want := w.wantSum(t, byResource, counts{"rpm": 100}, counts{"rpm": 100}).WouldRefuse, (counts{"rpm": 5}); !cmp.Equal(got, want) {
+	if got, want := w.wantSum(
+		t, byResource, counts{"rpm": 100}, counts{"rpm": 100},
+	).WouldRefuse, (counts{"rpm": 5}); !cmp.Equal(got, want) {
 		t.Errorf("would refuse %v, want %v", got, want)
 	}
 	w.take(t, "bob", rpm(10))
@@ -114,7 +121,10 @@ func TestSummaryCountsASparedCallOnce(t *testing.T) {
 	for _, c := range []struct {
 		q    limiter.UsageQuery
 		want counts
-	}{{byResource, counts{"rpm": 6}}, {limiter.UsageQuery{Entity: project}, counts{"rpm": 6}}, {limiter.UsageQuery{Entity: alice}, counts{"rpm": 5}}, {limiter.UsageQuery{Entity: "bob"}, nil}} {
+	}{
+		{byResource, counts{"rpm": 6}}, {limiter.UsageQuery{Entity: project}, counts{"rpm": 6}},
+		{limiter.UsageQuery{Entity: alice}, counts{"rpm": 5}}, {limiter.UsageQuery{Entity: "bob"}, nil},
+	} {
 		got, err := w.UsageSummary(bg, c.q)
 		check(t, err)
 		if diff := cmp.Diff(c.want, got.WouldRefuse); diff != "" {

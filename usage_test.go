@@ -28,9 +28,14 @@ func TestWindowBounds(t *testing.T) {
 	}
 }
 
-func usage(entity string, window limiter.Window, at time.Time, events int64, counters map[string]int64) limiter.UsageSnapshot {
+func usage(
+	entity string, window limiter.Window, at time.Time, events int64, counters map[string]int64,
+) limiter.UsageSnapshot {
 	start, end := window.Bounds(at)
-	return limiter.UsageSnapshot{Entity: entity, Resource: resource, Window: window, Start: start, End: end, Counters: counters, Events: events}
+	return limiter.UsageSnapshot{
+		Entity: entity, Resource: resource, Window: window, Start: start, End: end, Counters: counters,
+		Events: events,
+	}
 }
 
 func (w *world) wantUsage(t *testing.T, q limiter.UsageQuery, want ...limiter.UsageSnapshot) {
@@ -103,5 +108,6 @@ func TestUsageOutlivesItsBucket(t *testing.T) {
 	if n := w.buckets(t, alice); n != 0 {
 		t.Fatalf("%d buckets", n)
 	}
-	w.wantUsage(t, limiter.UsageQuery{Entity: alice, Window: limiter.Daily}, usage(alice, limiter.Daily, noon, 1, map[string]int64{"rpm": 4}))
+	w.wantUsage(t, limiter.UsageQuery{Entity: alice, Window: limiter.Daily},
+		usage(alice, limiter.Daily, noon, 1, map[string]int64{"rpm": 4}))
 }

@@ -154,7 +154,8 @@ func validCharge(a *Amounts) error {
 			return invalid("consume", "="+strconv.FormatInt(at.tokens, 10), "must name a limit")
 		}
 		if at.tokens < 0 {
-			return invalid("consume", at.limit+"="+strconv.FormatInt(at.tokens, 10), "must not be negative; use Release or Rollback to give tokens back")
+			return invalid("consume", at.limit+"="+strconv.FormatInt(at.tokens, 10),
+				"must not be negative; use Release or Rollback to give tokens back")
 		}
 	}
 	return nil

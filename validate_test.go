@@ -52,9 +52,11 @@ func passes(call func() error) (reached bool, err error) {
 func TestNamesThatAreValid(t *testing.T) {
 	ids := []string{"a", "0", "AZaz09", "Z9_.-:@x", "user@example.com", "a..b", strings.Repeat("x", 256)}
 	for field, valid := range map[string][]string{
-		"entity_id": ids, "parent_id": ids, "principal": append(ids, "arn:aws:iam::1:role/a+b=c,d@e", "arn:"+strings.Repeat("x", 2044)), "namespace": append(ids, "default"),
-		"resource": {"a", "AZaz09", "gpt-4", "a/", "a//b", "openai/gpt-4.1_x", strings.Repeat("x", 64)},
-		"name":     {"a", "AZaz09", "rpm", "tokens.in-out_x9", strings.Repeat("x", 64)},
+		"entity_id": ids, "parent_id": ids,
+		"principal": append(ids, "arn:aws:iam::1:role/a+b=c,d@e", "arn:"+strings.Repeat("x", 2044)),
+		"namespace": append(ids, "default"),
+		"resource":  {"a", "AZaz09", "gpt-4", "a/", "a//b", "openai/gpt-4.1_x", strings.Repeat("x", 64)},
+		"name":      {"a", "AZaz09", "rpm", "tokens.in-out_x9", strings.Repeat("x", 64)},
 	} {
 		for _, name := range valid {
 			if ok, err := reachesStore(t, field, name); !ok {
@@ -65,9 +67,15 @@ func TestNamesThatAreValid(t *testing.T) {
 }
 
 func TestNamesThatAreInvalid(t *testing.T) {
-	common := []string{" a", "a b", "a\x00", "ä", "a\xff", "a,b", "a[", "a`", "a{", "a;", "_a", ".a", "-a", "$SYSTEM", "日本"}
+	common := []string{
+		" a", "a b", "a\x00", "ä", "a\xff", "a,b", "a[", "a`", "a{", "a;", "_a", ".a", "-a", "$SYSTEM", "日本",
+	}
 	for field, bad := range map[string][]string{
-		"entity_id": {"a/b", ":a"}, "parent_id": {"a/b", "@a"}, "principal": {"a/b", "a arn:", "arn:aws:iam::1:role/a b", "arn:aws:iam::1:role/a#c", "arn:\x00", "arn:a\n", "arn:ä", "arn:" + strings.Repeat("x", 2045)}, "namespace": {"a/b", "_", "a/"},
+		"entity_id": {"a/b", ":a"}, "parent_id": {"a/b", "@a"},
+		"principal": {
+			"a/b", "a arn:", "arn:aws:iam::1:role/a b", "arn:aws:iam::1:role/a#c", "arn:\x00", "arn:a\n",
+			"arn:ä", "arn:" + strings.Repeat("x", 2045),
+		}, "namespace": {"a/b", "_", "a/"},
 		"resource": {"/a", "4o", "a:b", "a@b", "_default_"},
 		"name":     {"4o", "a/b", "a:b", "a@b", "_default_"},
 	} {
@@ -124,7 +132,9 @@ func TestReservedNamesAreRefused(t *testing.T) {
 // TestReasonsNameTheRule checks that a reason names the first rule that the value
 // breaks.
 func TestReasonsNameTheRule(t *testing.T) {
-	long := map[string]int{"entity_id": 256, "parent_id": 256, "principal": 256, "namespace": 256, "resource": 64, "name": 64}
+	long := map[string]int{
+		"entity_id": 256, "parent_id": 256, "principal": 256, "namespace": 256, "resource": 64, "name": 64,
+	}
 	for field, most := range long {
 		first := "letter"
 		if most == 256 {
@@ -190,7 +200,10 @@ func agree(t *testing.T, field string, validate, call func() error) {
 func TestRequestIsValidatedAsByAcquire(t *testing.T) {
 	lim := newLimiter(t, untouched{}, nil)
 	good := limiter.PerMinute("rpm", 1)
-	full := limiter.Request{Entity: alice, Resource: resource, Consume: rpm(0), Limits: []limiter.Limit{good}, OnUnavailable: limiter.Allow}
+	full := limiter.Request{
+		Entity: alice, Resource: resource, Consume: rpm(0), Limits: []limiter.Limit{good},
+		OnUnavailable: limiter.Allow,
+	}
 	with := func(change func(*limiter.Request)) limiter.Request { r := full; change(&r); return r }
 	for _, c := range []struct {
 		field string
@@ -218,7 +231,9 @@ func TestEntityIsValidatedAsByCreateEntity(t *testing.T) {
 		limiter.Entity
 	}{
 		{"", limiter.Entity{ID: alice}},
-		{"", limiter.Entity{ID: alice, Name: "Al", Parent: project, Cascade: true, Metadata: map[string]string{"k": "v"}}},
+		{"", limiter.Entity{
+			ID: alice, Name: "Al", Parent: project, Cascade: true, Metadata: map[string]string{"k": "v"},
+		}},
 		{"entity_id", limiter.Entity{}},
 		{"parent_id", limiter.Entity{ID: alice, Parent: "#"}},
 		{"parent_id", limiter.Entity{ID: alice, Parent: alice}},
@@ -273,8 +288,12 @@ func TestLongValuesAreNotEchoed(t *testing.T) {
 	_, space := w.Namespace(bg, long)
 	_, recovered := w.RecoverNamespace(bg, long)
 	for what, err := range map[string]error{
-		"namespace": space, "delete": w.DeleteNamespace(bg, long), "recover": recovered, "purge": w.PurgeNamespace(bg, long),
-		"arn":     func() error { _, err := limiter.New(w.store, &limiter.Options{Principal: "arn:" + long}); return err }(),
+		"namespace": space, "delete": w.DeleteNamespace(bg, long), "recover": recovered,
+		"purge": w.PurgeNamespace(bg, long),
+		"arn": func() error {
+			_, err := limiter.New(w.store, &limiter.Options{Principal: "arn:" + long})
+			return err
+		}(),
 		"a store": &limiter.InvalidError{Field: "path", Value: long, Reason: "is a folder"},
 	} {
 		if err == nil || len(err.Error()) > 1000 {

@@ -66,7 +66,8 @@ func checkSource(t *testing.T, path string) {
 		switch n := n.(type) {
 		case *ast.FuncDecl:
 			if copula.MatchString(n.Doc.Text()) {
-				t.Errorf("%v: start with a verb, such as %q: %s", files.Position(n.Pos()), n.Name.Name+" returns", firstLine(n.Doc.Text()))
+				t.Errorf("%v: start with a verb, such as %q: %s", files.Position(n.Pos()), n.Name.Name+" returns",
+					firstLine(n.Doc.Text()))
 			}
 		case *ast.BasicLit:
 			if n.Kind == token.STRING && (!strings.HasSuffix(path, "_test.go") || strings.Contains(n.Value, " ")) {

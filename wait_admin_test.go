@@ -97,12 +97,18 @@ func TestWaitersHearOfFills(t *testing.T) {
 		of     string
 		served []string
 	}{
-		"top-up":                  {topUp(30), alice, []string{alice}},
-		"top-up of the parent":    {topUp(30), project, []string{"bob"}},
-		"small top-up":            {topUp(29), alice, nil},
-		"reset":                   {func(c *crowd, e string) { check(c.t, c.Reset(bg, e, resource)) }, alice, []string{alice}},
-		"reset of a limit":        {func(c *crowd, e string) { check(c.t, c.Reset(bg, e, resource, "rpm")) }, alice, []string{alice}},
-		"reset of the parent":     {func(c *crowd, e string) { check(c.t, c.Reset(bg, e, resource)) }, project, []string{"bob"}},
+		"top-up":               {topUp(30), alice, []string{alice}},
+		"top-up of the parent": {topUp(30), project, []string{"bob"}},
+		"small top-up":         {topUp(29), alice, nil},
+		"reset": {func(c *crowd, e string) {
+			check(c.t, c.Reset(bg, e, resource))
+		}, alice, []string{alice}},
+		"reset of a limit": {func(c *crowd, e string) {
+			check(c.t, c.Reset(bg, e, resource, "rpm"))
+		}, alice, []string{alice}},
+		"reset of the parent": {func(c *crowd, e string) {
+			check(c.t, c.Reset(bg, e, resource))
+		}, project, []string{"bob"}},
 		"reset of another bucket": {func(c *crowd, e string) { check(c.t, c.Reset(bg, e, resource)) }, "dave", nil},
 	} {
 		for when, asking := range map[string]bool{"asleep": false, "asking": true} {
@@ -114,7 +120,10 @@ func TestWaitersHearOfFills(t *testing.T) {
 					}
 					if asking {
 						last := map[string]string{alice: alice, project: "bob", "dave": alice}[test.of]
-						c.after[last] = func(out limiter.Outcome) (limiter.Outcome, error) { test.fill(c, test.of); return out, nil }
+						c.after[last] = func(out limiter.Outcome) (limiter.Outcome, error) {
+							test.fill(c, test.of)
+							return out, nil
+						}
 					}
 					begin := time.Now()
 					for _, e := range []string{alice, "bob"} {

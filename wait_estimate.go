@@ -141,7 +141,10 @@ func (e *estimates) refused(w *waiter, d Decision, now time.Time) (wait bool) {
 	old, missedCredit := w.shortages, e.lastSwitch > w.askedAt
 	w.shortages = nil
 	for _, v := range d.Violations() {
-		s := shortage{estimate: e.estimate(limitKey{w.namespace, v.Entity, v.Resource, v.Limit.Name}), need: bucket.Thousandths(v.Requested)}
+		s := shortage{
+			estimate: e.estimate(limitKey{w.namespace, v.Entity, v.Resource, v.Limit.Name}),
+			need:     bucket.Thousandths(v.Requested),
+		}
 		s.refs++
 		credits, known := creditsSince(old, s.estimate)
 		if !known && max(e.lastCredit[e.slot(s.limitKey)], e.lastCredit[e.slot(s.bucket())]) > w.askedAt {
@@ -160,7 +163,8 @@ func (e *estimates) refused(w *waiter, d Decision, now time.Time) (wait bool) {
 	for _, s := range w.shortages { // others may fit into the corrected level
 		e.wakeWaiters(s.estimate, now)
 	}
-	return !missedCredit && !e.reserveOrSleep(w, now) // missedCredit is true once only: w asks after the change next time
+	// missedCredit is true once only: w asks after the change next time
+	return !missedCredit && !e.reserveOrSleep(w, now)
 }
 
 // creditsSince returns the credits to an estimate since its waiter asked, and

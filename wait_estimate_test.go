@@ -30,7 +30,8 @@ func (c *waitSimulation) ask(w *waiter) {
 		if have := c.tokens[e]; have < need {
 			limit := PerDay("rpm", 100)
 			d.Statuses = append(d.Statuses, Status{
-				Entity: e, Resource: "r", Limit: limit, Available: have, Requested: need, Exceeded: true, RetryAfter: time.Hour,
+				Entity: e, Resource: "r", Limit: limit, Available: have, Requested: need, Exceeded: true,
+				RetryAfter: time.Hour,
 			})
 		}
 	}
@@ -106,7 +107,10 @@ func (c *waitSimulation) run() {
 // its needs, under random histories.
 func TestNoWaiterIsForgotten(t *testing.T) {
 	for seed := range uint64(300) {
-		c := &waitSimulation{T: t, rand: rand.New(rand.NewPCG(seed, 2)), tokens: map[string]int64{}, needs: map[*waiter][]string{}}
+		c := &waitSimulation{
+			T: t, rand: rand.New(rand.NewPCG(seed, 2)), tokens: map[string]int64{},
+			needs: map[*waiter][]string{},
+		}
 		for i := range 200 {
 			switch c.rand.IntN(6) {
 			case 0, 1:

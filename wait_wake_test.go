@@ -16,9 +16,10 @@ import (
 // crowd is a world that counts the requests of each entity.
 type crowd struct {
 	*world
-	mu     sync.Mutex
-	asked  map[string]int
-	before map[string]func()                                         // called once, before the next request of an entity
+	mu    sync.Mutex
+	asked map[string]int
+	// called once, before the next request of an entity
+	before map[string]func()
 	after  map[string]func(limiter.Outcome) (limiter.Outcome, error) // called once, after the answer
 	served chan string                                               // entities that got a lease
 	failed map[string]error                                          // entities that did not
@@ -265,7 +266,9 @@ func TestGiveBackWhileAskingIsNotOverlooked(t *testing.T) {
 func TestGiveBackIsPassedOn(t *testing.T) {
 	for name, spoil := range map[string]func(c *crowd, giveUp func()){
 		"outage": func(c *crowd, _ func()) {
-			c.store.onConsume = func(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+			c.store.onConsume = func(
+				ctx context.Context, now time.Time, charge limiter.Charge,
+			) (limiter.Outcome, error) {
 				if charge.Entity == "bob" {
 					return limiter.Outcome{}, errDown
 				}
@@ -299,7 +302,9 @@ func TestOvertakenWaiterKeepsWaiting(t *testing.T) {
 		first, second := c.take(c.t, alice, rpm(50)), c.take(c.t, alice, rpm(50))
 		c.wait(alice, rpm(50))
 		c.before[alice] = func() {
-			_, err := c.store.Repository.Consume(bg, time.Now(), limiter.Charge{Entity: alice, Resource: resource, Amounts: rpm(40)})
+			_, err := c.store.Repository.Consume(bg, time.Now(), limiter.Charge{
+				Entity: alice, Resource: resource, Amounts: rpm(40),
+			})
 			check(c.t, err)
 		}
 		c.reset()
@@ -423,7 +428,9 @@ func TestWaitersOfABucketAheadSleep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			runCrowd(t, func(c *crowd) {
-				later := newLimiter(c.t, c.store, &limiter.Options{Now: func() time.Time { return time.Now().Add(ahead) }})
+				later := newLimiter(c.t, c.store, &limiter.Options{Now: func() time.Time {
+					return time.Now().Add(ahead)
+				}})
 				lease := c.take(c.t, alice, rpm(5))
 				_, err := later.Acquire(bg, request(alice, rpm(60_000)))
 				check(c.t, err)

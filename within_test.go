@@ -48,7 +48,10 @@ func TestWithinOutOfRangeIsBadInput(t *testing.T) {
 		{limiter.WithinBurst("x", 10, 0, time.Minute), "capacity", "must be between 1 and"},
 		{limiter.WithinBurst("x", 10, math.MinInt64, time.Minute), "capacity", "must be between 1 and"},
 		{limiter.WithinBurst("x", 10, math.MaxInt64, time.Minute), "capacity", "must be between 1 and"},
-		{limiter.WithinBurst("x", 10, 11, time.Minute), "refill_amount", "the burst of WithinBurst must be at most its n"},
+		{
+			limiter.WithinBurst("x", 10, 11, time.Minute), "refill_amount",
+			"the burst of WithinBurst must be at most its n",
+		},
 		{limiter.Within("x", 10, 1500*time.Millisecond), "refill_period_seconds", "whole number of seconds"},
 		{limiter.Within("x", 1, 1500*time.Millisecond), "refill_period_seconds", "whole number of seconds"},
 		{limiter.Within("x", 1, 0), "refill_period_seconds", "whole number of seconds"},
@@ -86,7 +89,10 @@ func maxWithin(history []paid, length time.Duration) (most int64) {
 // TestWithinHoldsInEveryWindow checks every closed window of the limit's period
 // under greedy random histories on the exact store.
 func TestWithinHoldsInEveryWindow(t *testing.T) {
-	periods := []time.Duration{time.Second, 7 * time.Second, time.Minute, 999 * time.Second, 1000 * time.Second, time.Hour, 24 * time.Hour}
+	periods := []time.Duration{
+		time.Second, 7 * time.Second, time.Minute, 999 * time.Second, 1000 * time.Second, time.Hour,
+		24 * time.Hour,
+	}
 	for _, rollbacks := range []bool{false, true} {
 		reached := 0
 		for seed := range uint64(120) {
@@ -101,7 +107,8 @@ func TestWithinHoldsInEveryWindow(t *testing.T) {
 			}
 			most := maxWithin(greedy(t, rng, limit, period, rollbacks), period)
 			if most > n {
-				t.Fatalf("seed %d, rollbacks %t: %d of %d admitted within %v under %v", seed, rollbacks, most, n, period, limit)
+				t.Fatalf("seed %d, rollbacks %t: %d of %d admitted within %v under %v", seed, rollbacks, most, n,
+					period, limit)
 			}
 			if most == n {
 				reached++
@@ -119,7 +126,10 @@ func greedy(t *testing.T, rng *rand.Rand, limit limiter.Limit, period time.Durat
 	t.Helper()
 	w := startWith(t, limiter.Options{}, memory.Options{}, limit)
 	w.clock.pass(time.Duration(rng.Int64N(int64(period/time.Millisecond))) * time.Millisecond)
-	steps := []time.Duration{0, time.Millisecond, period - time.Millisecond, period, period + time.Millisecond, period / 2, period / 10}
+	steps := []time.Duration{
+		0, time.Millisecond, period - time.Millisecond, period, period + time.Millisecond, period / 2,
+		period / 10,
+	}
 	var open []*limiter.Lease
 	for range 60 {
 		w.clock.pass(steps[rng.IntN(len(steps))].Truncate(time.Millisecond))

@@ -57,11 +57,16 @@ func New(store Store, opts *Options) (*Aggregator, error) {
 	}
 	for i, w := range o.Windows {
 		if !slices.Contains(windows(), w) || slices.Contains(o.Windows[:i], w) {
-			return nil, &limiter.InvalidError{Field: "windows", Value: string(w), Reason: "must be one or more of hourly, daily and monthly, each at most once"}
+			return nil, &limiter.InvalidError{
+				Field: "windows", Value: string(w),
+				Reason: "must be one or more of hourly, daily and monthly, each at most once",
+			}
 		}
 	}
 	if o.Parallel < 0 {
-		return nil, &limiter.InvalidError{Field: "parallel", Value: fmt.Sprint(o.Parallel), Reason: "must not be negative; 0 is the default"}
+		return nil, &limiter.InvalidError{
+			Field: "parallel", Value: fmt.Sprint(o.Parallel), Reason: "must not be negative; 0 is the default",
+		}
 	}
 	if o.Parallel == 0 {
 		o.Parallel = 16
@@ -83,7 +88,9 @@ func ParseWindows(list string) ([]limiter.Window, error) {
 	for name := range strings.SplitSeq(list, ",") {
 		w := limiter.Window(strings.TrimSpace(name))
 		if !slices.Contains(windows(), w) || slices.Contains(found, w) {
-			return nil, errors.New("must be one or more of hourly, daily and monthly, each at most once, such as hourly,daily")
+			return nil, errors.New(
+				"must be one or more of hourly, daily and monthly, each at most once, such as hourly,daily",
+			)
 		}
 		found = append(found, w)
 	}

@@ -60,7 +60,8 @@ func TestLaterChangesDoNotHideFailedOnes(t *testing.T) {
 	changes := alternating(3000)
 	result := newAggregator(t, failingFor{m, "bad", errDown}, nil).Process(t.Context(), changes)
 	if result.Failed != 1 || !errors.Is(result.Err, errDown) || len(result.Lost) > 0 {
-		t.Fatalf("failed at %d, %v, lost %d; want 1, the first that failed", result.Failed, result.Err, len(result.Lost))
+		t.Fatalf("failed at %d, %v, lost %d; want 1, the first that failed", result.Failed, result.Err,
+			len(result.Lost))
 	}
 	again := newAggregator(t, m, nil).Process(t.Context(), changes[result.Failed:])
 	if again.Failed >= 0 || again.Err != nil {
@@ -78,7 +79,9 @@ func TestLaterChangesDoNotHideFailedOnes(t *testing.T) {
 func TestDamagedSnapshotIsReportedAsLost(t *testing.T) {
 	m := newModel()
 	damage := &limiter.CorruptError{Item: "snapshot", Reason: "tpm is text"}
-	result := newAggregator(t, failingFor{m, "bad", damage}, &aggregator.Options{Windows: []limiter.Window{limiter.Daily}}).Process(t.Context(), alternating(4))
+	result := newAggregator(t, failingFor{m, "bad", damage}, &aggregator.Options{
+		Windows: []limiter.Window{limiter.Daily},
+	}).Process(t.Context(), alternating(4))
 	if diff := cmp.Diff([]int{1, 3}, result.Lost); diff != "" || result.Failed >= 0 || !errors.Is(result.Err, damage) {
 		t.Errorf("%+v", result)
 	}
@@ -91,7 +94,9 @@ func TestDamagedSnapshotIsReportedAsLost(t *testing.T) {
 // event.
 func TestChangesWithoutUsageAreNotCounted(t *testing.T) {
 	m := newModel()
-	if result := newAggregator(t, m, nil).Process(t.Context(), []aggregator.Change{change("1", nil, nil)}); result.Snapshots != 0 || len(m.usage) != 0 {
+	if result := newAggregator(t, m, nil).Process(
+		t.Context(), []aggregator.Change{change("1", nil, nil)},
+	); result.Snapshots != 0 || len(m.usage) != 0 {
 		t.Errorf("%+v", result)
 	}
 }

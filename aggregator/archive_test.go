@@ -107,7 +107,9 @@ func TestArchiveHasEachEventUnderItsDay(t *testing.T) {
 	late := time.Date(2026, time.March, 31, 23, 59, 59, 0, time.UTC)
 	anonymous := removed(3, late)
 	anonymous.Principal, anonymous.Resource, anonymous.Details = "", "gpt-4", nil
-	got := archiver(t, files).Archive(t.Context(), []aggregator.Event{removed(1, late.Add(time.Second)), removed(2, late), anonymous})
+	got := archiver(t, files).Archive(t.Context(), []aggregator.Event{
+		removed(1, late.Add(time.Second)), removed(2, late), anonymous,
+	})
 	if got.Events != 3 || got.Files != 2 || got.Failed != -1 || got.Err != nil {
 		t.Errorf("got %+v", got)
 	}
@@ -184,7 +186,8 @@ func TestArchiveCountsOnlyWrittenEvents(t *testing.T) {
 	files := &memoryFiles{fault: func() (before, after error) { return errors.New("no such bucket"), nil }}
 	a := archiver(t, files)
 	events := []aggregator.Event{removed(1, midnight), removed(2, midnight.Add(time.Hour))}
-	if got := a.Archive(t.Context(), events); got.Events != 0 || got.Files != 0 || got.Failed != 0 || !strings.Contains(fmt.Sprint(got.Err), "no such bucket") {
+	if got := a.Archive(t.Context(), events); got.Events != 0 || got.Files != 0 || got.Failed != 0 ||
+		!strings.Contains(fmt.Sprint(got.Err), "no such bucket") {
 		t.Errorf("got %+v", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -210,7 +213,9 @@ func TestArchiveLeavesDamagedFilesAlone(t *testing.T) {
 		files := &memoryFiles{files: map[string][]byte{name + ".jsonl.gz": content}}
 		a := archiver(t, files)
 		for range 2 {
-			if got := a.Archive(t.Context(), []aggregator.Event{removed(1, midnight)}); got.Events != 1 || got.Err != nil {
+			if got := a.Archive(
+				t.Context(), []aggregator.Event{removed(1, midnight)},
+			); got.Events != 1 || got.Err != nil {
 				t.Errorf("%s: got %+v", what, got)
 			}
 		}
@@ -250,7 +255,8 @@ func TestFolderIsSafeForConcurrentWriters(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	content, err := os.ReadFile(filepath.Join(dir, "audit", "year=2026", "month=03", "day=01", "audit-2026-03-01T00.jsonl.gz"))
+	content, err := os.ReadFile(filepath.Join(dir, "audit", "year=2026", "month=03", "day=01",
+		"audit-2026-03-01T00.jsonl.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,10 @@ func feed(rng *rand.Rand, n int) []aggregator.Change {
 		changes[i] = aggregator.Change{
 			Position: aggregator.Position{Feed: "2026-01-30T22:00:00.000", Number: fmt.Sprintf("%040d", 1000+i*7)},
 			At:       at, Used: used,
-			Bucket: aggregator.ID{Namespace: "ns-" + fmt.Sprint(rng.IntN(2)), Entity: "key-" + fmt.Sprint(rng.IntN(3)), Resource: "gpt-4"},
+			Bucket: aggregator.ID{
+				Namespace: "ns-" + fmt.Sprint(rng.IntN(2)), Entity: "key-" + fmt.Sprint(rng.IntN(3)),
+				Resource: "gpt-4",
+			},
 		}
 	}
 	return changes
@@ -69,7 +72,8 @@ func TestReplaysAndSplitsChangeNothing(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		changes := feed(rng, 300)
 		once, often := newModel(), newModel()
-		if result := newAggregator(t, once, nil).Process(t.Context(), changes); result.Err != nil || result.Failed >= 0 {
+		if result := newAggregator(t, once, nil).Process(t.Context(), changes); result.Err != nil ||
+			result.Failed >= 0 {
 			t.Fatal(result)
 		}
 		often.failRandomly(rng, 8)

@@ -62,7 +62,9 @@ func (d *demand) needsRefill(now time.Time) bool {
 			continue
 		}
 		held := d.state.Tokens[i]
-		if held < bucket.Thousandths(d.used[l.Name]) && bucket.Advance(held, at, to, bucket.RateOf(l.Capacity, l.Refill, l.Period)) > held {
+		if held < bucket.Thousandths(d.used[l.Name]) && bucket.Advance(
+			held, at, to, bucket.RateOf(l.Capacity, l.Refill, l.Period),
+		) > held {
 			return true
 		}
 	}

@@ -17,7 +17,10 @@ var (
 
 // change returns a change that used tokens and left a state.
 func change(number string, used map[string]int64, state *aggregator.State) aggregator.Change {
-	return aggregator.Change{Position: aggregator.Position{Feed: "f", Number: number}, At: noon, Bucket: bucket, Used: used, State: state}
+	return aggregator.Change{
+		Position: aggregator.Position{Feed: "f", Number: number}, At: noon, Bucket: bucket, Used: used,
+		State: state,
+	}
 }
 
 // left returns the state of a bucket with one limit.
@@ -32,16 +35,24 @@ func TestRefillIsWrittenIfTheNextChargeNeedsIt(t *testing.T) {
 		used    int64
 		want    bool
 	}{
-		"less is left than was used":             {left(limiter.PerMinute("tpm", 100_000), 5_000_000), 5 * time.Second, 20_000, true},
-		"enough is left":                         {left(limiter.PerMinute("tpm", 100_000), 90_000_000), time.Second, 1000, false},
-		"O-7 a refill would be more than enough": {left(limiter.PerMinute("tpm", 60_000), 0), 5 * time.Second, 100, true},
-		"in debt":                                {left(limiter.PerMinute("tpm", 60_000), -5_000_000), 5 * time.Second, 100, true},
-		"nothing has accrued":                    {left(limiter.PerDay("tpm", 10), 0), time.Millisecond, 1, false},
-		"no time has passed":                     {left(limiter.PerMinute("tpm", 60_000), 0), 0, 100, false},
-		"the clock is behind":                    {left(limiter.PerMinute("tpm", 60_000), 0), -time.Second, 100, false},
-		"more was given back than used":          {left(limiter.PerMinute("tpm", 60_000), 0), time.Second, -100, false},
-		"the state is unknown":                   {nil, 5 * time.Second, 100, false},
-		"the bucket has another limit":           {left(limiter.PerMinute("rpm", 60), 0), 5 * time.Second, 100, false},
+		"less is left than was used": {
+			left(limiter.PerMinute("tpm", 100_000), 5_000_000), 5 * time.Second, 20_000, true,
+		},
+		"enough is left": {
+			left(limiter.PerMinute("tpm", 100_000), 90_000_000), time.Second, 1000, false,
+		},
+		"O-7 a refill would be more than enough": {
+			left(limiter.PerMinute("tpm", 60_000), 0), 5 * time.Second, 100, true,
+		},
+		"in debt": {
+			left(limiter.PerMinute("tpm", 60_000), -5_000_000), 5 * time.Second, 100, true,
+		},
+		"nothing has accrued":           {left(limiter.PerDay("tpm", 10), 0), time.Millisecond, 1, false},
+		"no time has passed":            {left(limiter.PerMinute("tpm", 60_000), 0), 0, 100, false},
+		"the clock is behind":           {left(limiter.PerMinute("tpm", 60_000), 0), -time.Second, 100, false},
+		"more was given back than used": {left(limiter.PerMinute("tpm", 60_000), 0), time.Second, -100, false},
+		"the state is unknown":          {nil, 5 * time.Second, 100, false},
+		"the bucket has another limit":  {left(limiter.PerMinute("rpm", 60), 0), 5 * time.Second, 100, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newModel()
@@ -71,9 +82,12 @@ func TestRefillUsesTheLastState(t *testing.T) {
 // TestFailedRefillIsNotRepeated checks that a failed refill fails no change.
 func TestFailedRefillIsNotRepeated(t *testing.T) {
 	m := newModel()
-	a := newAggregator(t, m, &aggregator.Options{Windows: []limiter.Window{}, Now: func() time.Time { return noon.Add(time.Second) }})
+	a := newAggregator(t, m, &aggregator.Options{Windows: []limiter.Window{}, Now: func() time.Time {
+		return noon.Add(time.Second)
+	}})
 	m.fails = func() error { return errDown }
-	result := a.Process(t.Context(), []aggregator.Change{change("1", map[string]int64{"tpm": 300}, left(limiter.PerMinute("tpm", 60_000), 0))})
+	result := a.Process(t.Context(), []aggregator.Change{change("1", map[string]int64{"tpm": 300},
+		left(limiter.PerMinute("tpm", 60_000), 0))})
 	if result.Failed >= 0 || !errors.Is(result.Err, errDown) {
 		t.Errorf("%+v", result)
 	}

@@ -33,7 +33,11 @@ func TestAPI(t *testing.T) {
 	}
 	for _, file := range slices.Sorted(maps.Keys(union(now, then))) {
 		for _, line := range without(then[file], now[file]) {
-			t.Errorf("api/%s: the packages lack %q: this breaks callers. If you mean it, run make api and name it in a **breaking** entry of CHANGELOG.md", file, line)
+			t.Errorf(
+				"api/%s: the packages lack %q: this breaks callers. If you mean it, run make api and name it "+
+					"in a **breaking** entry of CHANGELOG.md",
+				file, line,
+			)
 		}
 		for _, line := range without(now[file], then[file]) {
 			t.Errorf("api/%s: the file lacks %q; run make api", file, line)
@@ -85,7 +89,8 @@ func publicAPI(t *testing.T) map[string][]string {
 // other modules can import.
 func listPackages(t *testing.T) (exports map[string]string, public []string) {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Name}}\t{{.Export}}", module+"/...")
+	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f",
+		"{{.ImportPath}}\t{{.Name}}\t{{.Export}}", module+"/...")
 	list.Stderr = os.Stderr
 	output, err := list.Output()
 	if err != nil {

@@ -19,7 +19,8 @@ func TestRemovedNamesAreInTheChangelog(t *testing.T) {
 	entries := breaking(string(changelog))
 	for _, removed := range readLines(t, removedFile) {
 		if !announced(removed, entries, storedAPI(t)) {
-			t.Errorf("api/%s has %q; name it in a **breaking** entry under Unreleased of CHANGELOG.md", removedFile, removed)
+			t.Errorf("api/%s has %q; name it in a **breaking** entry under Unreleased of CHANGELOG.md", removedFile,
+				removed)
 		}
 	}
 }
@@ -62,13 +63,17 @@ func mentions(entry, name string) bool {
 }
 
 func declares(lines []string, typeName string) bool {
-	return slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "type ") && nameIn(line) == typeName })
+	return slices.ContainsFunc(lines, func(line string) bool {
+		return strings.HasPrefix(line, "type ") && nameIn(line) == typeName
+	})
 }
 
 var (
 	methodLine = regexp.MustCompile(`^method \(\*?(\w+)\) (\w+)`)
-	memberLine = regexp.MustCompile(`^type (\w+)(?:\[.*?\])? (?:struct|interface), (?:embedded \*?(?:[\w./-]+\.)?)?(\w+)`)
-	plainLine  = regexp.MustCompile(`^\w+ (\w+)`)
+	memberLine = regexp.MustCompile(
+		`^type (\w+)(?:\[.*?\])? (?:struct|interface), (?:embedded \*?(?:[\w./-]+\.)?)?(\w+)`,
+	)
+	plainLine = regexp.MustCompile(`^\w+ (\w+)`)
 )
 
 // nameIn returns the name that a line declares. A field or method follows its type
@@ -109,8 +114,10 @@ func TestNameIn(t *testing.T) {
 }
 
 func TestAnnounced(t *testing.T) {
-	entries := breaking("# Changelog\n\n## [Unreleased]\n\n- `New` is faster.\n- **breaking** `Lease.Commit` needs\n  a context.\n" +
-		"- **breaking** In `memory`, `Purge` replaces `Clear`.\n\n### Fixed\n\n- **breaking** `Page` is gone.\n\n## [0.1.0]\n\n- **breaking** `Old` is gone.\n")
+	entries := breaking("# Changelog\n\n## [Unreleased]\n\n- `New` is faster.\n- **breaking** `Lease.Commit` " +
+		"needs\n  a context.\n" +
+		"- **breaking** In `memory`, `Purge` replaces `Clear`.\n\n### Fixed\n\n- **breaking** `Page` is " +
+		"gone.\n\n## [0.1.0]\n\n- **breaking** `Old` is gone.\n")
 	now := map[string][]string{"limiter.txt": {"type Lease struct", "method (*Lease) Commit(context.Context) error"}}
 	for removed, want := range map[string]bool{
 		"limiter.txt: method (*Lease) Commit() error":   true,

@@ -146,7 +146,8 @@ func (d *description) text(t types.Type) string {
 func nameless(t types.Type) types.Type {
 	switch t := t.(type) {
 	case *types.Signature:
-		return types.NewSignatureType(nil, nil, nil, namelessTuple(t.Params()), namelessTuple(t.Results()), t.Variadic())
+		return types.NewSignatureType(nil, nil, nil, namelessTuple(t.Params()), namelessTuple(t.Results()),
+			t.Variadic())
 	case *types.Pointer:
 		return types.NewPointer(nameless(t.Elem()))
 	case *types.Slice:

@@ -50,8 +50,9 @@ type feedLimit struct {
 func newFeed(ns string) *feed {
 	random := rand.New(rand.NewPCG(1, 2))
 	f := &feed{
-		random: random, which: rand.NewZipf(random, feedSkew, 1, feedBuckets-1), buckets: make([]feedBucket, feedBuckets),
-		at: time.Date(2026, 1, 31, 23, 59, 30, 0, time.UTC), // every window ends during the feed
+		random: random, which: rand.NewZipf(random, feedSkew, 1, feedBuckets-1),
+		buckets: make([]feedBucket, feedBuckets),
+		at:      time.Date(2026, 1, 31, 23, 59, 30, 0, time.UTC), // every window ends during the feed
 	}
 	for i := range f.buckets {
 		f.buckets[i] = newFeedBucket(ns, fmt.Sprintf("key-%04d", i), f.at.UnixMilli(), random.Int64N(1000))
@@ -67,13 +68,16 @@ func newFeedBucket(ns, entity string, at, filled int64) feedBucket {
 	}
 	pk := ns + "/ENTITY#" + entity
 	b.image = map[string]types.AttributeValue{
-		"PK": text(pk), "SK": text("#BUCKET#" + benchResource), "entity_id": text(entity), "resource": text(benchResource),
-		"GSI2PK": text(ns + "/RESOURCE#" + benchResource), "GSI2SK": text("BUCKET#" + entity), "GSI4PK": text(ns), "GSI4SK": text(pk),
+		"PK": text(pk), "SK": text("#BUCKET#" + benchResource), "entity_id": text(entity),
+		"resource": text(benchResource),
+		"GSI2PK":   text(ns + "/RESOURCE#" + benchResource), "GSI2SK": text("BUCKET#" + entity), "GSI4PK": text(ns),
+		"GSI4SK":  text(pk),
 		"cascade": &types.AttributeValueMemberBOOL{}, "ttl": number(at/bucket.Milli + 420),
 	}
 	for _, l := range b.limits {
 		maps.Copy(b.image, map[string]types.AttributeValue{
-			l.attr + "_cp": number(l.rate.Capacity), l.attr + "_ra": number(l.rate.Amount), l.attr + "_rp": number(l.rate.Period),
+			l.attr + "_cp": number(l.rate.Capacity), l.attr + "_ra": number(l.rate.Amount),
+			l.attr + "_rp": number(l.rate.Period),
 		})
 	}
 	for range 2 { // a map that was cloned and changed is a little larger, and so are its clones

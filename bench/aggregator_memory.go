@@ -122,7 +122,9 @@ func halfOf(rounds int) int { return max(1, rounds/2) }
 
 // heapPeaks returns the peak for each number of changes in each round. It
 // drops the first round, which includes one-time allocations.
-func heapPeaks(ctx context.Context, rounds int, sizes []int, peak func(context.Context, int) (float64, error)) (map[int]series, error) {
+func heapPeaks(
+	ctx context.Context, rounds int, sizes []int, peak func(context.Context, int) (float64, error),
+) (map[int]series, error) {
 	peaks := map[int]series{}
 	for round := range rounds + 1 {
 		for _, n := range sizes {

@@ -38,7 +38,8 @@ func aggregatorToTable(ctx context.Context, cfg config, r *report) (err error) {
 			return err
 		}
 		each := 1 / float64(n)
-		ours, raw, writes = append(ours, float64(took)*each), append(raw, float64(bare)*each), append(writes, float64(written)*each)
+		ours, raw, writes = append(ours, float64(took)*each), append(raw, float64(bare)*each), append(writes,
+			float64(written)*each)
 	}
 	return r.table([]string{"to a stub of a table", "us/change", "changes/s", "writes/change", "x raw"}, [][]string{
 		{"as many raw UpdateItem", raw.micros(), throughput(raw), fmt.Sprintf("%.2f", writes.median()), ""},

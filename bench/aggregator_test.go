@@ -28,7 +28,9 @@ func TestAllCountTheSame(t *testing.T) {
 	aggregate := func(ctx context.Context, a *aggregator.Aggregator) error {
 		return dynamo.Aggregate(ctx, a, newFeed("ns").records(n)).Err
 	}
-	for name, count := range map[string]func(context.Context, *aggregator.Aggregator) error{"changes": process, "records": aggregate} {
+	for name, count := range map[string]func(context.Context, *aggregator.Aggregator) error{
+		"changes": process, "records": aggregate,
+	} {
 		store := newLedger()
 		a, err := aggregator.New(store, nil)
 		if err != nil {

@@ -36,7 +36,8 @@ const bareUpdate = `UPDATE buckets_v5 SET tokens = ?, at = ?, expires = ?, hour 
 // newBare copies the table of buckets from a file of our store. Workers share
 // the connections.
 func newBare(ctx context.Context, path, from string, connections int) (_ *bare, err error) {
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)")
+	db, err := sql.Open("sqlite",
+		"file:"+path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)")
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +70,9 @@ func copyBuckets(ctx context.Context, db *sql.DB, from string) error {
 	if err != nil {
 		return err
 	}
-	for _, statement := range append(schema, "INSERT INTO main.buckets_v5 SELECT * FROM ours.buckets_v5", "DETACH ours") {
+	for _, statement := range append(
+		schema, "INSERT INTO main.buckets_v5 SELECT * FROM ours.buckets_v5", "DETACH ours",
+	) {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
@@ -78,7 +81,8 @@ func copyBuckets(ctx context.Context, db *sql.DB, from string) error {
 }
 
 func schemaOf(ctx context.Context, db *sql.DB) (statements []string, err error) {
-	rows, err := db.QueryContext(ctx, "SELECT sql FROM ours.sqlite_schema WHERE tbl_name = 'buckets_v5' AND sql IS NOT NULL ORDER BY type DESC")
+	rows, err := db.QueryContext(ctx,
+		"SELECT sql FROM ours.sqlite_schema WHERE tbl_name = 'buckets_v5' AND sql IS NOT NULL ORDER BY type DESC")
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,9 @@ func TestEveryRowIsPrinted(t *testing.T) {
 		}
 	}
 	want = append(want,
-		[]string{"1", nameOurs}, []string{"1", nameGoLimiter}, []string{"100", nameOurs}, []string{"100", nameGoLimiter}, // sustained
+		// sustained
+		[]string{"1", nameOurs}, []string{"1", nameGoLimiter}, []string{"100", nameOurs},
+		[]string{"100", nameGoLimiter},
 		[]string{"memory:", nameOurs}, []string{"memory:", nameGoLimiter}, []string{"memory:", nameThrottled},
 		[]string{"sqlite:", nameOurs}, []string{"sqlite:", "bare statement"},
 		[]string{"memory: ours / go-limiter at 1 key <= 4"},
@@ -71,20 +73,26 @@ func TestEveryRowIsPrinted(t *testing.T) {
 		[]string{"wait: time for one of 20 waiters of a line to leave / one of 10 <= 3"},
 		[]string{"client: our CPU / raw UpdateItem, 1 caller <= 0.85"},
 		[]string{"client: p50 of a cascade / of a single acquire, stub of 5ms, 16 callers <= 1.3"},
-		[]string{namePlainSums}, []string{nameProcess}, []string{nameAtOnce}, []string{nameDecode}, []string{nameAggregate},
+		[]string{namePlainSums}, []string{nameProcess}, []string{nameAtOnce}, []string{nameDecode},
+		[]string{nameAggregate},
 		[]string{"as many raw UpdateItem"}, []string{"Aggregate, 100 at a time, with them 500"},
 		[]string{"aggregator: heap of 500 changes / of 100: Process, all at once, beyond them <= 1.2"},
 		[]string{"loadtest: us of the generator for one task, back to back <= 5"},
 		[]string{"loadtest: MiB of a process with 100 users <= 1024"},
-		[]string{nameEmpty}, []string{nameLimited}, []string{"front: microseconds that httplimit on memory adds to an empty handler, p50 <= 3"},
-		[]string{nameEmptyGRPC}, []string{nameEnvoy}, []string{"front: calls a second of Envoy's service on memory, as a share of an empty gRPC service >= 0.6"},
-		[]string{nameBareProxy}, []string{nameProxy}, []string{"front: latency of the proxy / a bare ReverseProxy, 64 callers, p50 <= 1.3"},
-		[]string{nameBare}, []string{nameObserved}, []string{"front: microseconds that telemetry without an SDK adds to a decision <= 1"},
+		[]string{nameEmpty}, []string{nameLimited},
+		[]string{"front: microseconds that httplimit on memory adds to an empty handler, p50 <= 3"},
+		[]string{nameEmptyGRPC}, []string{nameEnvoy},
+		[]string{"front: calls a second of Envoy's service on memory, as a share of an empty gRPC service >= 0.6"},
+		[]string{nameBareProxy}, []string{nameProxy},
+		[]string{"front: latency of the proxy / a bare ReverseProxy, 64 callers, p50 <= 1.3"},
+		[]string{nameBare}, []string{nameObserved},
+		[]string{"front: microseconds that telemetry without an SDK adds to a decision <= 1"},
 		[]string{"front: allocations that telemetry without an SDK adds to a decision <= 3"},
 		[]string{"escrow: CPU of acquire+commit from a pot / on memory, stub of 5ms <= 1.5"},
 		[]string{"escrow: p99 of a local admission in us, stub of 5ms <= 5"},
 		[]string{"escrow: throughput / raw UpdateItem, stub of 5ms, 16 callers >= 200"},
-		[]string{"left out: DynamoDB Local is switched off"}, []string{"left out: the benchmark of the wire is switched off"})
+		[]string{"left out: DynamoDB Local is switched off"},
+		[]string{"left out: the benchmark of the wire is switched off"})
 	for _, w := range workloads() {
 		for _, what := range []string{nameRaw, nameOurs, nameEscrow, nameMemory} {
 			want = append(want, []string{w.name, "1", what}, []string{w.name, "16", what})
@@ -115,7 +123,8 @@ func TestOnlySelectsSections(t *testing.T) {
 	}
 	cfg.sample = time.Millisecond
 	text, _ := runAll(t, cfg)
-	if !strings.Contains(text, "\nlimits: ") || strings.Contains(text, "\nmemory: ") || strings.Contains(text, "targets") {
+	if !strings.Contains(text, "\nlimits: ") || strings.Contains(text, "\nmemory: ") ||
+		strings.Contains(text, "targets") {
 		t.Errorf("printed\n%s", text)
 	}
 }
@@ -177,7 +186,9 @@ BenchmarkUpdateItem/callers=1      500  867298 ns/op  222508 sdk-cpu-ns/op  1069
 BenchmarkUpdateItem/callers=16-2   500  867298 ns/op  222508 sdk-cpu-ns/op  106996 wire-cpu-ns/op  0.6 wire/sdk
 PASS
 `
-	if got := fmt.Sprint(benchmarked(out, "callers=1", unitRatio), benchmarked(out, "callers=16", unitWire)); got != "[0.4809 0.5] [106996]" {
+	if got := fmt.Sprint(
+		benchmarked(out, "callers=1", unitRatio), benchmarked(out, "callers=16", unitWire),
+	); got != "[0.4809 0.5] [106996]" {
 		t.Error(got)
 	}
 }

@@ -60,7 +60,8 @@ func parse(args []string, errs io.Writer) (config, error) {
 	flags.SetOutput(errs)
 	rounds := flags.Int("rounds", 0, "how many `rounds` to run (default 7, with -quick 3)")
 	quick := flags.Bool("quick", false, "fewer keys, shorter samples: a few seconds in all")
-	only := flags.String("only", "", "run the sections whose name matches this `regexp`: "+strings.Join(sectionNames(), ", "))
+	only := flags.String("only", "",
+		"run the sections whose name matches this `regexp`: "+strings.Join(sectionNames(), ", "))
 	write := flags.String("write", "", "also replace the figures of this `page`")
 	if err := flags.Parse(args); err != nil {
 		return config{}, err
@@ -96,19 +97,40 @@ type section struct {
 // sections lists the sections in order. The first needs a small heap.
 var sections = []section{
 	{"memory", "two-limit acquire+commit on memory beside a single-limit take", memorySection},
-	{"sustained", "two-limit acquire+commit on memory beside a single-limit take, garbage collections included", sustainedSection},
+	{
+		"sustained",
+		"two-limit acquire+commit on memory beside a single-limit take, garbage collections included",
+		sustainedSection,
+	},
 	{"limits", "acquire+commit on memory by number of limits", limitsSection},
 	{"sqlite", "two-limit acquire+commit on sqlite beside one bare prepared UPDATE .. RETURNING", sqliteSection},
 	{"wait", "a busy key on sqlite beside keys that wait, and lines of waiters that leave", waitSection},
 	{"allocs", "allocations of one operation", allocsSection},
-	{"dynamo", "two-limit acquire+commit on DynamoDB Local beside a raw UpdateItem of the SDK and the Python library", dynamoSection},
+	{
+		"dynamo",
+		"two-limit acquire+commit on DynamoDB Local beside a raw UpdateItem of the SDK and the Python library",
+		dynamoSection,
+	},
 	{"dynamo-client", "the client alone: CPU and allocations of a call to a stub", clientSection},
 	{"wire", "the CPU of an UpdateItem over our wire beside the SDK's, with a stub that answers at once", wireSection},
-	{"escrow", "tokens in escrow beside a raw UpdateItem, the plain acquire, memory and redis_rate, and under the demand of several processes", escrowSection},
+	{
+		"escrow",
+		"tokens in escrow beside a raw UpdateItem, the plain acquire, memory and redis_rate, and under the " +
+			"demand of several processes",
+		escrowSection,
+	},
 	{"aggregator", "changes of buckets to usage, beside a plain loop, and what memory that takes", aggregatorSection},
-	{"loadtest", "the load generator: its cost for a task, its memory, and its throughput beside a plain loop", loadtestSection},
+	{
+		"loadtest",
+		"the load generator: its cost for a task, its memory, and its throughput beside a plain loop",
+		loadtestSection,
+	},
 	{"front", "in front of traffic: what each place adds to a server without limits", frontSection},
-	{"refill", "second requests for an acquire on DynamoDB Local, with an aggregator that refills and without", refillSection},
+	{
+		"refill",
+		"second requests for an acquire on DynamoDB Local, with an aggregator that refills and without",
+		refillSection,
+	},
 }
 
 func sectionNames() []string {

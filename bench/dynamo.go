@@ -49,7 +49,9 @@ func dynamoSection(ctx context.Context, cfg config, r *report) (err error) {
 		r.atLeast(0.95, all.over(caller{nameOurs, n}, caller{nameRaw, n}, perSecond),
 			"dynamo: our throughput / raw UpdateItem, %s", callersOf(n))
 	}
-	return r.table([]string{"callers", "what", "calls/s", "x raw", "p50 us", "p99 us", "client CPU us", "x raw", "requests/call"},
+	return r.table([]string{
+		"callers", "what", "calls/s", "x raw", "p50 us", "p99 us", "client CPU us", "x raw", "requests/call",
+	},
 		dynamoRows(cfg, all, counts))
 }
 
@@ -115,7 +117,8 @@ func (m measured) micros(id caller, what metric) string {
 func dynamoRows(cfg config, all measured, counts map[caller]float64) (rows [][]string) {
 	for _, id := range all.inOrder(cfg.callers) {
 		rows = append(rows, []string{
-			strconv.Itoa(id.callers), id.what, fmt.Sprintf("%.0f", all.of(id, perSecond).median()), all.besideRaw(id, perSecond),
+			strconv.Itoa(id.callers), id.what, fmt.Sprintf("%.0f", all.of(id, perSecond).median()),
+			all.besideRaw(id, perSecond),
 			all.micros(id, p50), all.micros(id, p99), all.micros(id, cpuPerCall), all.besideRaw(id, cpuPerCall),
 			fmt.Sprintf("%.2f", counts[id]),
 		})

@@ -25,7 +25,13 @@ func clientSection(ctx context.Context, cfg config, r *report) error {
 		clientTargets(cfg, r, all, delay)
 	}
 	r.line("  %d rounds, samples of %v", cfg.rounds, cfg.sample)
-	return r.table([]string{"stub", "callers", "what", "client CPU us", "x raw", "allocations", "bytes", "p50 us", "x raw", "p99 us", "calls/s"}, rows)
+	return r.table(
+		[]string{
+			"stub", "callers", "what", "client CPU us", "x raw", "allocations", "bytes", "p50 us", "x raw",
+			"p99 us", "calls/s",
+		},
+		rows,
+	)
 }
 
 func measureStub(ctx context.Context, cfg config, r *report, delay time.Duration) (_ measured, err error) {
@@ -46,10 +52,12 @@ func clientRows(cfg config, all measured, delay time.Duration) (rows [][]string)
 	for _, id := range all.inOrder(cfg.callers) {
 		allocations, size := "-", "-"
 		if id.what != namePython {
-			allocations, size = fmt.Sprintf("%.0f", all.of(id, objects).median()), fmt.Sprintf("%.0f", all.of(id, bytesEach).median())
+			allocations, size = fmt.Sprintf("%.0f", all.of(id, objects).median()), fmt.Sprintf("%.0f",
+				all.of(id, bytesEach).median())
 		}
 		rows = append(rows, []string{
-			delay.String(), strconv.Itoa(id.callers), id.what, all.micros(id, cpuPerCall), all.besideRaw(id, cpuPerCall),
+			delay.String(), strconv.Itoa(id.callers), id.what, all.micros(id, cpuPerCall),
+			all.besideRaw(id, cpuPerCall),
 			allocations, size, all.micros(id, p50), all.besideRaw(id, p50), all.micros(id, p99),
 			fmt.Sprintf("%.0f", all.of(id, perSecond).median()),
 		})
@@ -63,12 +71,15 @@ func clientTargets(cfg config, r *report, all measured, delay time.Duration) {
 	for _, n := range cfg.callers {
 		ours := caller{nameOurs, n}
 		if delay > 0 {
-			r.atMost(1.3, all.over(caller{nameCascade, n}, ours, p50), "client: p50 of a cascade / of a single acquire, stub of %v, %s", delay, callersOf(n))
+			r.atMost(1.3, all.over(caller{nameCascade, n}, ours, p50),
+				"client: p50 of a cascade / of a single acquire, stub of %v, %s", delay, callersOf(n))
 			continue
 		}
-		r.atMost(0.85, all.over(ours, caller{nameRaw, n}, cpuPerCall), "client: our CPU / raw UpdateItem, %s", callersOf(n))
+		r.atMost(0.85, all.over(ours, caller{nameRaw, n}, cpuPerCall), "client: our CPU / raw UpdateItem, %s",
+			callersOf(n))
 		if _, ok := all[caller{namePython, n}]; ok {
-			r.atMost(0.2, all.over(ours, caller{namePython, n}, cpuPerCall), "client: our CPU / Python's, %s", callersOf(n))
+			r.atMost(0.2, all.over(ours, caller{namePython, n}, cpuPerCall), "client: our CPU / Python's, %s",
+				callersOf(n))
 		}
 	}
 }

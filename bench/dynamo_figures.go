@@ -89,7 +89,8 @@ func inProcess(ctx context.Context, id caller, call func(context.Context) error)
 		wall, used, now := time.Since(begin), cpuTime()-cpu, memStats()
 		each := 1 / float64(n)
 		return figures{
-			perSecond: float64(n) / wall.Seconds(), p50: took.quantile(0.5), p95: took.quantile(0.95), p99: took.quantile(0.99),
+			perSecond: float64(n) / wall.Seconds(), p50: took.quantile(0.5), p95: took.quantile(0.95),
+			p99:        took.quantile(0.99),
 			cpuPerCall: float64(used) * each,
 			objects:    float64(now.Mallocs-memory.Mallocs) * each,
 			bytesEach:  float64(now.TotalAlloc-memory.TotalAlloc) * each,

@@ -121,7 +121,8 @@ func (t *pythonTable) probe(tasks int) probe {
 		}
 		const ms = float64(time.Millisecond)
 		return figures{
-			perSecond: float64(n) / got.Wall, p50: got.P50 * ms, p95: got.P95 * ms, p99: got.P99 * ms, cpuPerCall: got.CPU * 1000 * ms / float64(n), calls: float64(n),
+			perSecond: float64(n) / got.Wall, p50: got.P50 * ms, p95: got.P95 * ms, p99: got.P99 * ms,
+			cpuPerCall: got.CPU * 1000 * ms / float64(n), calls: float64(n),
 		}, err
 	}}
 }

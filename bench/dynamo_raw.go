@@ -125,10 +125,13 @@ func (r *recorder) input() (*dynamodb.UpdateItemInput, error) {
 	}
 	values, err := decodeValues(u.ExpressionAttributeValues)
 	return &dynamodb.UpdateItemInput{
-		TableName: u.TableName, Key: key, UpdateExpression: u.UpdateExpression, ConditionExpression: u.ConditionExpression,
+		TableName: u.TableName, Key: key, UpdateExpression: u.UpdateExpression,
+		ConditionExpression:      u.ConditionExpression,
 		ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: values,
-		ReturnValues:                        types.ReturnValue(u.ReturnValues),
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailure(u.ReturnValuesOnConditionCheckFailure),
+		ReturnValues: types.ReturnValue(u.ReturnValues),
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailure(
+			u.ReturnValuesOnConditionCheckFailure,
+		),
 	}, err
 }
 

@@ -11,7 +11,9 @@ import (
 
 // requestsPerCall counts the requests of each way to call a table. It uses
 // separate clients behind a proxy, so it does not disturb the timed ones.
-func requestsPerCall(ctx context.Context, callers []int, endpoint string, py *python) (_ map[caller]float64, err error) {
+func requestsPerCall(
+	ctx context.Context, callers []int, endpoint string, py *python,
+) (_ map[caller]float64, err error) {
 	var seen atomic.Int64
 	proxy, stop, err := countingProxy(ctx, endpoint, &seen)
 	if err != nil {
@@ -43,7 +45,9 @@ func requestsPerCall(ctx context.Context, callers []int, endpoint string, py *py
 }
 
 // countingProxy forwards and counts requests.
-func countingProxy(ctx context.Context, endpoint string, seen *atomic.Int64) (address string, stop func() error, err error) {
+func countingProxy(
+	ctx context.Context, endpoint string, seen *atomic.Int64,
+) (address string, stop func() error, err error) {
 	to, err := url.Parse(endpoint)
 	if err != nil {
 		return "", nil, err

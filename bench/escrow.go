@@ -15,7 +15,8 @@ func escrowSection(ctx context.Context, cfg config, r *report) (err error) {
 	redis := redisOrNot(ctx, cfg, r)
 	defer func() { err = errors.Join(err, redis.close()) }()
 	cfg.sample *= 3
-	r.line("  samples of %v; %d rounds of the first workload, %d of the others; tokens held are summed over all limits", cfg.sample, cfg.rounds, halfOf(cfg.rounds))
+	r.line("  samples of %v; %d rounds of the first workload, %d of the others; tokens held are summed over all limits",
+		cfg.sample, cfg.rounds, halfOf(cfg.rounds))
 	stub, endpoint, err := startStub(ctx, farAway)
 	if err != nil {
 		return err
@@ -77,7 +78,13 @@ func escrowSpeed(ctx context.Context, cfg config, r *report, where, endpoint str
 		}
 	}
 	r.line("\n  %s", where)
-	return r.table([]string{"workload", "callers", "what", "acquires/s", "x raw", "p50", "p99", "client CPU", "requests/admission", "tokens held"}, rows)
+	return r.table(
+		[]string{
+			"workload", "callers", "what", "acquires/s", "x raw", "p50", "p99", "client CPU",
+			"requests/admission", "tokens held",
+		},
+		rows,
+	)
 }
 
 // escrowNames lists the contenders in the order of tables.
@@ -120,10 +127,14 @@ func (m measured) short(id caller, what metric) string { return shortTime(m.of(i
 // escrowTargets compares calls on one hot key.
 func escrowTargets(cfg config, r *report, where string, all measured) {
 	one, many := cfg.callers[0], cfg.callers[len(cfg.callers)-1]
-	r.atMost(1.5, all.over(caller{nameEscrow, one}, caller{nameMemory, one}, cpuPerCall), "escrow: CPU of acquire+commit from a pot / on memory, %s", where)
-	r.atMost(5, all.of(caller{nameEscrow, one}, p99).in(time.Microsecond), "escrow: p99 of a local admission in us, %s", where)
-	r.atLeast(200, all.over(caller{nameEscrow, many}, caller{nameRaw, many}, perSecond), "escrow: throughput / raw UpdateItem, %s, %s", where, callersOf(many))
+	r.atMost(1.5, all.over(caller{nameEscrow, one}, caller{nameMemory, one}, cpuPerCall),
+		"escrow: CPU of acquire+commit from a pot / on memory, %s", where)
+	r.atMost(5, all.of(caller{nameEscrow, one}, p99).in(time.Microsecond),
+		"escrow: p99 of a local admission in us, %s", where)
+	r.atLeast(200, all.over(caller{nameEscrow, many}, caller{nameRaw, many}, perSecond),
+		"escrow: throughput / raw UpdateItem, %s, %s", where, callersOf(many))
 	if _, ok := all[caller{nameRedisRate, many}]; ok {
-		r.atLeast(20, all.over(caller{nameEscrow, many}, caller{nameRedisRate, many}, perSecond), "escrow: throughput / redis_rate, %s, %s", where, callersOf(many))
+		r.atLeast(20, all.over(caller{nameEscrow, many}, caller{nameRedisRate, many}, perSecond),
+			"escrow: throughput / redis_rate, %s, %s", where, callersOf(many))
 	}
 }

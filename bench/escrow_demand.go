@@ -68,7 +68,8 @@ func (d demand) steady(r *report, got taken) {
 // no more than that and the slack.
 func (d demand) exhaust(r *report, got taken) {
 	r.atLeast(0.97, series{float64(got.Admitted) / d.allowed()}, "escrow: admitted / allowed by the limit, %v", d)
-	r.atMost(1, series{float64(got.Admitted) / (d.allowed() + d.slack())}, "escrow: admitted / allowed by the limit with its slack, %v", d)
+	r.atMost(1, series{float64(got.Admitted) / (d.allowed() + d.slack())},
+		"escrow: admitted / allowed by the limit with its slack, %v", d)
 }
 
 // flood expects that refusals need few requests.
@@ -98,7 +99,8 @@ func escrowDemands(ctx context.Context, cfg config, r *report, endpoint string) 
 	}
 	r.line("\n  DynamoDB Local, demands at a steady pace on one bucket")
 	return r.table([]string{
-		"processes", "limit a minute", "calls/s", "for", "calls", "admitted", "of allowed", "refused", "requests", "per admission", "per refusal",
+		"processes", "limit a minute", "calls/s", "for", "calls", "admitted", "of allowed", "refused", "requests",
+		"per admission", "per refusal",
 	}, rows)
 }
 
@@ -108,8 +110,10 @@ func (d demand) row(got taken) []string {
 		perRefusal = fmt.Sprintf("%.3f", got.perRefusal())
 	}
 	return []string{
-		strconv.Itoa(d.processes), count(float64(d.perMinute)), strconv.Itoa(d.perSecond), d.span.String(), strconv.Itoa(got.Asked), strconv.Itoa(got.Admitted),
-		fmt.Sprintf("%.1f%%", 100*float64(got.Admitted)/d.allowed()), strconv.Itoa(got.Refused), strconv.FormatInt(got.Requests, 10),
+		strconv.Itoa(d.processes), count(float64(d.perMinute)), strconv.Itoa(d.perSecond), d.span.String(),
+		strconv.Itoa(got.Asked), strconv.Itoa(got.Admitted),
+		fmt.Sprintf("%.1f%%", 100*float64(got.Admitted)/d.allowed()), strconv.Itoa(got.Refused),
+		strconv.FormatInt(got.Requests, 10),
 		fmt.Sprintf("%.3f", got.perAdmission()), perRefusal,
 	}
 }

@@ -23,7 +23,8 @@ const redisCommand = "-redis"
 func serveRedis(ctx context.Context, program, port string, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--daemonize", "no")
+	cmd := exec.CommandContext(ctx, program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly",
+		"no", "--daemonize", "no")
 	cmd.Stdout = out
 	go func() { _, _ = io.Copy(io.Discard, in); cancel() }()
 	err := cmd.Run()

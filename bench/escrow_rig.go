@@ -32,7 +32,10 @@ type workload struct {
 const mostKeys = 100 // of a workload
 
 func workloads() []workload {
-	return []workload{{"one hot key", 1, false}, {fmt.Sprintf("%d keys, Zipf", mostKeys), mostKeys, false}, {"LLM, one hot key", 1, true}}
+	return []workload{
+		{"one hot key", 1, false}, {fmt.Sprintf("%d keys, Zipf", mostKeys), mostKeys, false},
+		{"LLM, one hot key", 1, true},
+	}
 }
 
 // growth returns the samples that pots need to grow to their size: longer than a
@@ -83,7 +86,9 @@ func newEscrowRig(ctx context.Context, endpoint string, redis *rateOnRedis) (_ *
 		return nil, err
 	}
 	cfg := awsConfig()
-	if g.table, err = dynamo.Connect(ctx, benchTable, &dynamo.Options{Endpoint: endpoint, AWS: &cfg, Timeout: patience}); err != nil {
+	if g.table, err = dynamo.Connect(ctx, benchTable, &dynamo.Options{
+		Endpoint: endpoint, AWS: &cfg, Timeout: patience,
+	}); err != nil {
 		return nil, errors.Join(err, g.rig.close())
 	}
 	g.escrow = escrow.New(g.table, nil) //nolint:contextcheck // it works until Close
@@ -103,7 +108,10 @@ func newEscrowRig(ctx context.Context, endpoint string, redis *rateOnRedis) (_ *
 // fillHalf stores the limits, and takes half of every bucket: a full one would
 // need another write.
 func fillHalf(ctx context.Context, lim *limiter.RateLimiter) error {
-	stored := []limiter.Limit{limiter.Custom("rpm", plenty, 1_000_000, time.Minute), limiter.Custom("tpm", plenty, 1_000_000, time.Minute)}
+	stored := []limiter.Limit{
+		limiter.Custom("rpm", plenty, 1_000_000, time.Minute),
+		limiter.Custom("tpm", plenty, 1_000_000, time.Minute),
+	}
 	if err := lim.SetResourceDefaults(ctx, escrowResource, stored...); err != nil {
 		return err
 	}
@@ -126,11 +134,17 @@ func (g *escrowRig) probes(w workload, callers []int) (all []hotProbe) {
 	raw := rawUpdate(g.raw, g.input)
 	for _, n := range callers {
 		all = append(all,
-			hotProbe{id: caller{nameRaw, n}, every: 1, warm: 1, call: func(ctx context.Context, _ *picker) error { return raw(ctx) }},
-			hotProbe{id: caller{nameOurs, n}, every: 1, warm: 1, call: w.acquires(g.lim), requests: func() int64 { return g.repo.Stats().Requests }},
+			hotProbe{id: caller{nameRaw, n}, every: 1, warm: 1, call: func(ctx context.Context, _ *picker) error {
+				return raw(ctx)
+			}},
+			hotProbe{id: caller{nameOurs, n}, every: 1, warm: 1, call: w.acquires(g.lim), requests: func() int64 {
+				return g.repo.Stats().Requests
+			}},
 			hotProbe{
 				id: caller{nameEscrow, n}, every: few, warm: w.growth(), call: w.acquires(g.held),
-				requests: func() int64 { return g.table.Stats().Requests }, held: func() int64 { return g.escrow.Stats().Held },
+				requests: func() int64 {
+					return g.table.Stats().Requests
+				}, held: func() int64 { return g.escrow.Stats().Held },
 			},
 			hotProbe{id: caller{nameMemory, n}, every: few, warm: 1, call: w.acquires(g.inMemory)})
 		if g.redis != nil && !w.llm {

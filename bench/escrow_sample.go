@@ -39,7 +39,8 @@ func (p *hotProbe) sample(ctx context.Context, keys *keyset, lasts time.Duration
 	}
 	each := 1 / float64(n)
 	return figures{
-		perSecond: float64(n) / wall.Seconds(), p50: took.quantile(0.5), p95: took.quantile(0.95), p99: took.quantile(0.99),
+		perSecond: float64(n) / wall.Seconds(), p50: took.quantile(0.5), p95: took.quantile(0.95),
+		p99:        took.quantile(0.99),
 		cpuPerCall: float64(used) * each, calls: float64(n),
 		requestsEach: float64(p.count(p.requests)-sent) * each, heldNow: float64(p.count(p.held)),
 	}, nil
@@ -89,7 +90,9 @@ func (p *hotProbe) callUntil(ctx context.Context, keys *picker, stop *atomic.Boo
 }
 
 // hotRounds samples every probe once a round, in turn.
-func hotRounds(ctx context.Context, rounds int, lasts time.Duration, keys *keyset, probes []hotProbe) (measured, error) {
+func hotRounds(
+	ctx context.Context, rounds int, lasts time.Duration, keys *keyset, probes []hotProbe,
+) (measured, error) {
 	all := measured{}
 	for range rounds {
 		for i := range probes {

@@ -90,7 +90,8 @@ func TestTakerNeedsALineToStart(t *testing.T) {
 // is gone.
 func TestTakerEndsWithItsInput(t *testing.T) {
 	var out bytes.Buffer
-	task := `{"Endpoint": "` + newStub(t, 0) + `", "Entity": "e", "Resource": "` + benchResource + `", "Period": 1000000000000, "Span": 3600000000000}`
+	task := `{"Endpoint": "` + newStub(t, 0) + `", "Entity": "e", "Resource": "` + benchResource +
+		`", "Period": 1000000000000, "Span": 3600000000000}`
 	if err := serveTaker(context.Background(), task, strings.NewReader("go\n"), &out); err == nil {
 		t.Errorf("no error, output %q", out.String())
 	}
@@ -109,7 +110,8 @@ func TestSampleCountsItsOwnCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f[requestsEach] != 2 || f[heldNow] != 42 || f[calls] < 3 || f[calls] >= float64(sent.Load())/2 || f[p99] < f[p50] {
+	if f[requestsEach] != 2 || f[heldNow] != 42 || f[calls] < 3 || f[calls] >= float64(sent.Load())/2 ||
+		f[p99] < f[p50] {
 		t.Errorf("%v after %d requests", f, sent.Load())
 	}
 }

@@ -104,7 +104,8 @@ func envoyService(ctx context.Context, repo limiter.Repository) (*rls.Service, e
 	if err != nil {
 		return nil, err
 	}
-	err = lim.SetSystemDefaults(ctx, limiter.Custom("rpm", plenty, 1_000_000, time.Minute), limiter.Custom("tpm", plenty, 1_000_000, time.Minute))
+	err = lim.SetSystemDefaults(ctx, limiter.Custom("rpm", plenty, 1_000_000, time.Minute),
+		limiter.Custom("tpm", plenty, 1_000_000, time.Minute))
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,9 @@ func envoyService(ctx context.Context, repo limiter.Repository) (*rls.Service, e
 }
 
 // serveGRPC serves on a loopback port and returns a client.
-func serveGRPC(ctx context.Context, service ratelimit.RateLimitServiceServer) (_ ratelimit.RateLimitServiceClient, stop func(), err error) {
+func serveGRPC(
+	ctx context.Context, service ratelimit.RateLimitServiceServer,
+) (_ ratelimit.RateLimitServiceClient, stop func(), err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, nil, err
@@ -136,9 +139,13 @@ func serveGRPC(ctx context.Context, service ratelimit.RateLimitServiceServer) (_
 }
 
 // callsPerSecond calls for a sample, envoyCallers at a time.
-func callsPerSecond(ctx context.Context, client ratelimit.RateLimitServiceClient, sample time.Duration) (float64, error) {
+func callsPerSecond(
+	ctx context.Context, client ratelimit.RateLimitServiceClient, sample time.Duration,
+) (float64, error) {
 	request := &ratelimit.RateLimitRequest{Domain: "edge", Descriptors: []*descriptors.RateLimitDescriptor{{
-		Entries: []*descriptors.RateLimitDescriptor_Entry{{Key: "api_key", Value: "key-1"}, {Key: "model", Value: "gpt-4"}},
+		Entries: []*descriptors.RateLimitDescriptor_Entry{
+			{Key: "api_key", Value: "key-1"}, {Key: "model", Value: "gpt-4"},
+		},
 	}}}
 	var calls atomic.Int64
 	errs := make([]error, envoyCallers)

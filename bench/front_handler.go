@@ -62,12 +62,15 @@ func limitedHandler(ctx context.Context, repo limiter.Repository) (http.Handler,
 	if err != nil {
 		return nil, err
 	}
-	err = lim.SetSystemDefaults(ctx, limiter.Custom("rpm", plenty, 1_000_000, time.Minute), limiter.Custom("tpm", plenty, 1_000_000, time.Minute))
+	err = lim.SetSystemDefaults(ctx, limiter.Custom("rpm", plenty, 1_000_000, time.Minute),
+		limiter.Custom("tpm", plenty, 1_000_000, time.Minute))
 	if err != nil {
 		return nil, err
 	}
 	return httplimit.New(lim, func(*http.Request) (limiter.Request, error) {
-		return limiter.Request{Entity: "key-1", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500)}, nil
+		return limiter.Request{
+			Entity: "key-1", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500),
+		}, nil
 	}, nil).Handler(http.HandlerFunc(empty)), nil
 }
 

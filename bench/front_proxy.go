@@ -72,7 +72,9 @@ func frontProxy(ctx context.Context, cfg config, r *report) (err error) {
 func completion(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":"`+strings.Repeat("hello ", 100)+`"}}],"usage":{"prompt_tokens":60,"completion_tokens":100,"total_tokens":160}}`)
+	_, _ = io.WriteString(w,
+		`{"choices":[{"message":{"role":"assistant","content":"`+strings.Repeat("hello ", 100)+
+			`"}}],"usage":{"prompt_tokens":60,"completion_tokens":100,"total_tokens":160}}`)
 }
 
 // limitedProxy returns the proxy with an access log, as the command runs it.
@@ -81,11 +83,14 @@ func limitedProxy(ctx context.Context, repo limiter.Repository, target *url.URL)
 	if err != nil {
 		return nil, err
 	}
-	err = lim.SetSystemDefaults(ctx, limiter.Custom("rpm", plenty, 1_000_000, time.Minute), limiter.Custom("tpm", plenty, 1_000_000, time.Minute))
+	err = lim.SetSystemDefaults(ctx, limiter.Custom("rpm", plenty, 1_000_000, time.Minute),
+		limiter.Custom("tpm", plenty, 1_000_000, time.Minute))
 	if err != nil {
 		return nil, err
 	}
-	return proxy.New(lim, &proxy.Options{Upstream: target, NewEntities: proxyCallers, Log: slog.New(slog.NewJSONHandler(io.Discard, nil))})
+	return proxy.New(lim, &proxy.Options{
+		Upstream: target, NewEntities: proxyCallers, Log: slog.New(slog.NewJSONHandler(io.Discard, nil)),
+	})
 }
 
 // medianThrough calls a proxy from many goroutines for a while, and returns the
@@ -118,7 +123,8 @@ func medianThrough(ctx context.Context, at string, sample time.Duration) (float6
 }
 
 func callCompletion(ctx context.Context, client *http.Client, at string, caller int) error {
-	body := `{"model":"gpt-4","max_tokens":500,"messages":[{"role":"user","content":"` + strings.Repeat("hello ", 40) + `"}]}`
+	body := `{"model":"gpt-4","max_tokens":500,"messages":[{"role":"user","content":"` + strings.Repeat("hello ", 40) +
+		`"}]}`
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		return err

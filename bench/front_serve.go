@@ -69,7 +69,8 @@ func frontServe(ctx context.Context, cfg config, r *report) (err error) {
 		rates[nameServe] = append(rates[nameServe], counted[limits])
 	}
 	share := rates[nameServe].over(rates[nameSameJSON])
-	r.atLeast(0.5, share, "front: requests/s of serve / of an empty handler with the same JSON, %d connections", serveClients)
+	r.atLeast(0.5, share, "front: requests/s of serve / of an empty handler with the same JSON, %d connections",
+		serveClients)
 	return r.table([]string{"server", "requests/s", "share"}, [][]string{
 		{nameSameJSON, rates[nameSameJSON].nanos(), ""},
 		{nameServe, rates[nameServe].nanos(), share.ratio()},
@@ -100,7 +101,8 @@ func limitServer(ctx context.Context, repo limiter.Repository) (*benchServer, er
 	if err != nil {
 		return nil, err
 	}
-	err = lim.SetSystemDefaults(ctx, limiter.Custom("rpm", plenty, 1_000_000, time.Minute), limiter.Custom("tpm", plenty, 1_000_000, time.Minute))
+	err = lim.SetSystemDefaults(ctx, limiter.Custom("rpm", plenty, 1_000_000, time.Minute),
+		limiter.Custom("tpm", plenty, 1_000_000, time.Minute))
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +130,10 @@ func startHTTP(ctx context.Context, handler http.Handler) (*benchServer, error) 
 	running, end := context.WithCancel(ctx)
 	s := &benchServer{end: end, done: make(chan error, 1)}
 	go func() { s.done <- listen.Run(running, nil, listen.HTTP(listener, handler, nil)) }()
-	s.request = fmt.Appendf(nil, "POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(serveBody), serveBody)
+	s.request = fmt.Appendf(nil,
+		"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "+
+			"%d\r\n\r\n%s",
+		len(serveBody), serveBody)
 	for range serveClients {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", listener.Addr().String())
 		if err != nil {

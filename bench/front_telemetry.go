@@ -69,7 +69,8 @@ func decisions(ctx context.Context, repo limiter.Repository) (func(n int) error,
 	if err != nil {
 		return nil, err
 	}
-	err = lim.SetSystemDefaults(ctx, limiter.Custom("rpm", plenty, 1_000_000, time.Minute), limiter.Custom("tpm", plenty, 1_000_000, time.Minute))
+	err = lim.SetSystemDefaults(ctx, limiter.Custom("rpm", plenty, 1_000_000, time.Minute),
+		limiter.Custom("tpm", plenty, 1_000_000, time.Minute))
 	if err != nil {
 		return nil, err
 	}

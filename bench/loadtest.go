@@ -22,7 +22,9 @@ const loadMemory = 1024
 // loadtestSection measures the load generator itself: its cost for one task, the
 // memory of its users, and its throughput beside a plain loop.
 func loadtestSection(ctx context.Context, cfg config, r *report) error {
-	for _, step := range []func(context.Context, config, *report) error{generatorCost, generatorMemory, generatorBesideLoop} {
+	for _, step := range []func(context.Context, config, *report) error{
+		generatorCost, generatorMemory, generatorBesideLoop,
+	} {
 		if err := step(ctx, cfg, r); err != nil {
 			return err
 		}
@@ -150,7 +152,8 @@ func serveUsers(ctx context.Context, count, lasts string, out io.Writer) error {
 	defer cancel()
 	most := 0
 	_, err = loadtest.Run(ctx, memory.New(nil), scenario, &loadtest.Options{
-		Classes: []string{"SimpleUser"}, Users: users, SpawnRate: 4 * float64(users) / duration.Seconds(), Interval: duration / 10,
+		Classes: []string{"SimpleUser"}, Users: users, SpawnRate: 4 * float64(users) / duration.Seconds(),
+		Interval: duration / 10,
 		Report: func(s loadtest.Snapshot) {
 			if most = max(most, s.Users); most >= users && s.Elapsed > duration { // a busy machine starts them later
 				cancel()
@@ -245,7 +248,8 @@ func (g *rig) loop(ctx context.Context, callers int, lasts time.Duration, round 
 	counts := make([]int, callers)
 	err := parallel(callers, func(worker, _ int) error {
 		request := limiter.Request{
-			Entity: fmt.Sprintf("loop-%d-%d-%d", callers, round, worker), Resource: "api", Consume: limiter.Tokens("rpm", 1),
+			Entity: fmt.Sprintf("loop-%d-%d-%d", callers, round, worker), Resource: "api",
+			Consume: limiter.Tokens("rpm", 1),
 		}
 		for time.Since(begin) < lasts {
 			lease, err := g.lim.Acquire(ctx, request)

@@ -102,7 +102,8 @@ func run(ctx context.Context, cfg config, out io.Writer) error {
 }
 
 func (r *report) run(ctx context.Context, cfg config) error {
-	r.line("%s %s/%s, %d CPUs, %.1f of them free at the start", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), freeCPUs())
+	r.line("%s %s/%s, %d CPUs, %.1f of them free at the start", runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		runtime.NumCPU(), freeCPUs())
 	r.line("%d rounds, samples of %v; values are medians, with quartiles in brackets", cfg.rounds, cfg.sample)
 	for _, s := range sections {
 		if !cfg.only.MatchString(s.name) {

@@ -56,7 +56,9 @@ func memoryTimes(ctx context.Context, cfg config, n int) (_ map[subject]series, 
 	}
 	for _, workers := range cfg.workers {
 		for i, name := range libraryNames {
-			contenders = append(contenders, contender[subject]{subject{name, n, workers}, parallel(workers, made[i].take)})
+			contenders = append(contenders, contender[subject]{
+				subject{name, n, workers}, parallel(workers, made[i].take),
+			})
 		}
 	}
 	return measure(ctx, cfg, contenders)
@@ -118,5 +120,6 @@ func memoryTargets(cfg config, r *report, times map[subject]series) {
 	at := func(library string, keys int) series { return times[subject{library, keys, one}] }
 	growth := func(library string) series { return at(library, many).over(at(library, few)) }
 	r.atMost(4, at(nameOurs, few).over(at(nameGoLimiter, few)), "memory: ours / go-limiter at %d key", few)
-	r.atMost(1.3, growth(nameOurs).over(growth(nameGoLimiter)), "memory: our growth from %d to %d keys / go-limiter's own", few, many)
+	r.atMost(1.3, growth(nameOurs).over(growth(nameGoLimiter)),
+		"memory: our growth from %d to %d keys / go-limiter's own", few, many)
 }

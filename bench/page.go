@@ -32,7 +32,8 @@ func parsePage(args []string, errs io.Writer) (pageOptions, error) {
 	flags.StringVar(&o.folder, "folder", "../docs", "`folder` of benchmarks.md and its charts")
 	flags.StringVar(&o.program, "program", "../bin/zae-limiter", "`path` of zae-limiter, which runs the load tests")
 	flags.BoolVar(&o.quick, "quick", false, "short samples, to try the command out")
-	only := flags.String("only", "", "print the tables whose name matches this `regexp` and leave the page alone: "+strings.Join(pageTables(), ", "))
+	only := flags.String("only", "",
+		"print the tables whose name matches this `regexp` and leave the page alone: "+strings.Join(pageTables(), ", "))
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

@@ -83,7 +83,8 @@ func sqliteRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
 	for _, n := range cfg.callers {
 		probes = append(probes,
 			inProcess(ctx, caller{nameOurs, n}, pickOne(dbs.ours)),
-			inProcess(ctx, caller{nameShared, n}, func(context.Context) error { return dbs.shared.take(0, 1) })) //nolint:contextcheck // take makes its own
+			//nolint:contextcheck // take makes its own
+			inProcess(ctx, caller{nameShared, n}, func(context.Context) error { return dbs.shared.take(0, 1) }))
 	}
 	return callRows(ctx, cfg, probes)
 }

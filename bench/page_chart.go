@@ -27,7 +27,8 @@ func (t *pageTable) chart() string {
 	axis := newLogAxis(low, high)
 	height := chartTop + len(t.rows)*(chartBar+chartGap) + 10
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="%d 0 %d %d" role="img" aria-label="%s">`, -chartMargin, chartWidth+chartMargin+chartGap, height,
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="%d 0 %d %d" role="img" aria-label="%s">`,
+		-chartMargin, chartWidth+chartMargin+chartGap, height,
 		html.EscapeString("Latency of "+t.source.title+": p50 to p99"))
 	b.WriteString(chartStyle)
 	axis.draw(&b, height)
@@ -66,9 +67,11 @@ func (a logAxis) draw(b *strings.Builder, height int) {
 
 func drawRow(b *strings.Builder, a logAxis, r pageRow, y float64) {
 	label := fmt.Sprintf("%s, %s", r.what, callersOf(r.callers))
-	fmt.Fprintf(b, `<text x="%d" y="%.1f" text-anchor="end">%s</text>`, chartLabels-10, y+chartBar-4, html.EscapeString(label))
+	fmt.Fprintf(b, `<text x="%d" y="%.1f" text-anchor="end">%s</text>`, chartLabels-10, y+chartBar-4,
+		html.EscapeString(label))
 	begin, end, mark := a.at(r.p50), a.at(r.p99), a.at(r.p95)
-	fmt.Fprintf(b, `<rect class="bar" x="%.1f" y="%.1f" width="%.1f" height="%d" rx="2"><title>%s</title></rect>`, begin, y, max(2, end-begin), chartBar,
+	fmt.Fprintf(b, `<rect class="bar" x="%.1f" y="%.1f" width="%.1f" height="%d" rx="2"><title>%s</title></rect>`,
+		begin, y, max(2, end-begin), chartBar,
 		html.EscapeString(fmt.Sprintf("p50 %s, p95 %s, p99 %s", shortTime(r.p50), shortTime(r.p95), shortTime(r.p99))))
 	fmt.Fprintf(b, `<line class="mark" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, mark, y, mark, y+chartBar)
 }

@@ -32,9 +32,13 @@ func pageLoads(o pageOptions) (all []loadTest) {
 	if o.quick {
 		seconds = 1
 	}
-	backends := [][2]string{{"memory", "--store memory:"}, {"sqlite", "--store sqlite:load.db"}, {"DynamoDB Local", "--name " + loadTable}}
+	backends := [][2]string{{"memory", "--store memory:"}, {"sqlite", "--store sqlite:load.db"}, {
+		"DynamoDB Local", "--name " + loadTable,
+	}}
 	for _, b := range backends {
-		for _, scenario := range []string{"max_rps MaxRpsUser", "max_rps MaxRpsCascadeUser", "simple SimpleUser", "llm_gateway", "stress"} {
+		for _, scenario := range []string{
+			"max_rps MaxRpsUser", "max_rps MaxRpsCascadeUser", "simple SimpleUser", "llm_gateway", "stress",
+		} {
 			all = append(all, loadTest{b[0], b[1], scenario, 10, seconds})
 		}
 	}
@@ -43,7 +47,8 @@ func pageLoads(o pageOptions) (all []loadTest) {
 
 // args returns the command line without the program.
 func (l *loadTest) args() string {
-	return fmt.Sprintf("loadtest local %s %s --users %d --spawn-rate %d --duration %ds", l.scenario, l.store, l.users, l.users, l.seconds)
+	return fmt.Sprintf("loadtest local %s %s --users %d --spawn-rate %d --duration %ds", l.scenario, l.store,
+		l.users, l.users, l.seconds)
 }
 
 func loadRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
@@ -126,7 +131,9 @@ func (r *loadResult) row() (pageRow, error) {
 		notes = append(notes, fmt.Sprintf("%.1f %% refused", 100*float64(r.Refused)/float64(max(1, row.calls))))
 	}
 	if r.PerAcquire != nil {
-		notes = append(notes, fmt.Sprintf("%.2f requests and %.2f write units per acquire", r.PerAcquire.Requests, r.PerAcquire.WriteUnits))
+		notes = append(notes,
+			fmt.Sprintf("%.2f requests and %.2f write units per acquire", r.PerAcquire.Requests,
+				r.PerAcquire.WriteUnits))
 	}
 	row.notes = strings.Join(notes, "; ")
 	return row, nil

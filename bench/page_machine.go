@@ -37,8 +37,9 @@ func thisMachine(ctx context.Context) (machine, error) {
 		return machine{}, err
 	}
 	return machine{
-		commit: commit, release: release, date: time.Now().UTC().Format(time.DateOnly), processor: processor(), processors: runtime.NumCPU(),
-		system: runtime.GOOS + "/" + runtime.GOARCH, goVersion: runtime.Version(), free: freeCPUs(),
+		commit: commit, release: release, date: time.Now().UTC().Format(time.DateOnly), processor: processor(),
+		processors: runtime.NumCPU(),
+		system:     runtime.GOOS + "/" + runtime.GOARCH, goVersion: runtime.Version(), free: freeCPUs(),
 	}, nil
 }
 

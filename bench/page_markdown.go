@@ -12,7 +12,8 @@ func pageMarkdown(m machine, tables []pageTable) string {
 
 <!-- Written by make report. Do not edit. -->
 
-Every figure on this page was measured by `+"`make report`"+` on one machine, at one commit. Times depend on the machine, so compare rows of one
+Every figure on this page was measured by `+"`make report`"+
+		` on one machine, at one commit. Times depend on the machine, so compare rows of one
 table with each other. `+"`make bench`"+` prints ratios with their spread.
 
 | | |
@@ -28,7 +29,8 @@ rows take turns, and the number of calls is the sum over the rounds.
 `, m.commit, m.release, m.date, m.processor, m.processors, m.free, m.system, m.goVersion)
 	for i := range tables {
 		t := &tables[i]
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n![Latency from p50 to p99, with a mark at p95](images/%s)\n\n%s\nRepeat it with `make report REPORTFLAGS='-only %s'`.\n",
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n![Latency from p50 to p99, with a mark at "+
+			"p95](images/%s)\n\n%s\nRepeat it with `make report REPORTFLAGS='-only %s'`.\n",
 			t.source.title, t.source.about, t.chartFile(), t.markdown(), t.source.name)
 	}
 	b.WriteString(publishedMarkdown)

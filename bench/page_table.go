@@ -33,17 +33,25 @@ type pageTable struct {
 // pageSources lists the tables in order.
 var pageSources = []pageSource{
 	{"memory", "In the process", "Package `memory`. One call is an acquire of two limits and its commit.", memoryRows},
-	{"sqlite", "In one file", "Package `sqlite`, beside the cheapest safe statement that a limiter could use: one prepared UPDATE that returns its row and " +
+	{"sqlite", "In one file", "Package `sqlite`, beside the cheapest safe statement that a limiter could " +
+		"use: one prepared UPDATE that returns its row and " +
 		"judges nothing. Files are in WAL mode with synchronous=NORMAL.", sqliteRows},
-	{"stub", "The client of a table alone", "Package `dynamo` against a stub in a process of its own, which answers at once: what remains is the client. " +
-		"The raw call is the SDK's UpdateItem with the same request. The Python library is 0.10.0, with asyncio.", stubRows},
-	{"dynamodb", "DynamoDB Local", "Package `dynamo` against DynamoDB Local on the same machine. The engine uses most of the CPU, so these figures compare " +
+	{"stub", "The client of a table alone",
+		"Package `dynamo` against a stub in a process of its own, which answers at once: what remains is the client. " +
+			"The raw call is the SDK's UpdateItem with the same request. The Python library is 0.10.0, with asyncio.", stubRows},
+	{"dynamodb", "DynamoDB Local", "Package `dynamo` against DynamoDB Local on the same machine. The engine " +
+		"uses most of the CPU, so these figures compare " +
 		"clients with each other. They do not predict latency in AWS.", engineRows},
-	{"escrow", "Tokens in escrow", "Package `escrow` around `dynamo`, against a stub that answers after 5 ms, like a table in the same region. Beside it are the same calls " +
-		"without it, the SDK's UpdateItem, `redis_rate` with one limit on a Redis of the same machine, and package `memory`. Keys of the Zipf rows are requested " +
-		"unequally often. The LLM rows estimate, adjust and commit. [performance.md](performance.md) says when to use it.", escrowPageRows},
-	{"loads", "Load tests", "Scenarios of `zae-limiter loadtest local`, each by the command beside it. The scenarios `simple` and `llm_gateway` " +
-		"wait between calls, so their latency counts and their throughput does not. Where a scenario uses several resources, percentiles are of the busiest.", loadRows},
+	{"escrow", "Tokens in escrow", "Package `escrow` around `dynamo`, against a stub that answers after 5 " +
+		"ms, like a table in the same region. Beside it are the same calls " +
+		"without it, the SDK's UpdateItem, `redis_rate` with one limit on a Redis of the same machine, and " +
+		"package `memory`. Keys of the Zipf rows are requested " +
+		"unequally often. The LLM rows estimate, adjust and commit. [performance.md](performance.md) says " +
+		"when to use it.", escrowPageRows},
+	{"loads", "Load tests", "Scenarios of `zae-limiter loadtest local`, each by the command beside it. The " +
+		"scenarios `simple` and `llm_gateway` " +
+		"wait between calls, so their latency counts and their throughput does not. Where a scenario uses " +
+		"several resources, percentiles are of the busiest.", loadRows},
 }
 
 func pageTables() []string {
@@ -59,7 +67,10 @@ func (t *pageTable) chartFile() string { return "benchmarks-" + t.source.name + 
 // markdown returns the table in Markdown.
 func (t *pageTable) markdown() string {
 	var b strings.Builder
-	b.WriteString("| what | callers | calls | calls/s | p50 | p95 | p99 | client CPU per call | |\n|---|--:|--:|--:|--:|--:|--:|--:|---|\n")
+	b.WriteString(
+		"| what | callers | calls | calls/s | p50 | p95 | p99 | client CPU per call | " +
+			"|\n|---|--:|--:|--:|--:|--:|--:|--:|---|\n",
+	)
 	for _, r := range t.rows {
 		cpu, notes := "", r.notes
 		if r.cpu > 0 {

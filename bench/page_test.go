@@ -18,7 +18,10 @@ func somePage() []pageTable {
 	for _, s := range pageSources {
 		tables = append(tables, pageTable{s, []pageRow{
 			{what: "zae-limiter", callers: 1, calls: 1234, perSecond: 54321, p50: 800, p95: 1500, p99: 2.5e6, cpu: 700},
-			{what: "<raw> & more", callers: 16, calls: 10, perSecond: 7.25, p50: 1e6, p95: 2e6, p99: 3e9, notes: "a note", command: "zae-limiter loadtest local simple"},
+			{
+				what: "<raw> & more", callers: 16, calls: 10, perSecond: 7.25, p50: 1e6, p95: 2e6, p99: 3e9,
+				notes: "a note", command: "zae-limiter loadtest local simple",
+			},
 		}})
 	}
 	return tables
@@ -26,7 +29,10 @@ func somePage() []pageTable {
 
 func TestPageShowsEveryFigure(t *testing.T) {
 	folder := t.TempDir()
-	m := machine{commit: "0123456789abcdef0123456789abcdef01234567", release: "after 1.2.3", date: "2026-11-16", processor: "a CPU", processors: 2, free: 1.9, system: "linux/amd64", goVersion: "go1.26"}
+	m := machine{
+		commit: "0123456789abcdef0123456789abcdef01234567", release: "after 1.2.3", date: "2026-11-16",
+		processor: "a CPU", processors: 2, free: 1.9, system: "linux/amd64", goVersion: "go1.26",
+	}
 	if err := savePage(folder, m, somePage()); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +109,9 @@ func TestPageRejectsWrongArguments(t *testing.T) {
 }
 
 func TestShortTimes(t *testing.T) {
-	for ns, want := range map[float64]string{0: "< 1 µs", 12: "12 ns", 999: "999 ns", 1000: "1 µs", 1.234e6: "1.23 ms", 2e9: "2 s"} {
+	for ns, want := range map[float64]string{
+		0: "< 1 µs", 12: "12 ns", 999: "999 ns", 1000: "1 µs", 1.234e6: "1.23 ms", 2e9: "2 s",
+	} {
 		if got := shortTime(ns); got != want {
 			t.Errorf("shortTime(%v) = %q, want %q", ns, got, want)
 		}

@@ -44,7 +44,8 @@ func (c *child) line() (string, error) {
 	line, err := c.out.ReadString('\n')
 	if err != nil {
 		ended := c.close()
-		return "", fmt.Errorf("%s: %w", c.cmd.Args[0], errors.Join(err, ended, errors.New(strings.TrimSpace(c.errs.String()))))
+		return "", fmt.Errorf("%s: %w", c.cmd.Args[0],
+			errors.Join(err, ended, errors.New(strings.TrimSpace(c.errs.String()))))
 	}
 	return strings.TrimSpace(line), nil
 }

@@ -46,7 +46,9 @@ func replaceFigures(page, figures string) (string, error) {
 	head, rest, begins := strings.Cut(page, quoteBegin)
 	_, tail, ends := strings.Cut(rest, quoteEnd)
 	if !begins || !ends {
-		return "", errors.New("the page has no lines " + strings.TrimSpace(quoteBegin) + " and " + strings.TrimSpace(quoteEnd))
+		return "", errors.New(
+			"the page has no lines " + strings.TrimSpace(quoteBegin) + " and " + strings.TrimSpace(quoteEnd),
+		)
 	}
 	return head + quoteBegin + "\n" + figures + quoteEnd + tail, nil
 }

@@ -14,14 +14,18 @@ func TestQuoteReplacesTheFiguresOfAPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	if code := command([]string{"-quick", "-rounds", "1", "-only", "^limits$", "-write", page}, &out, &errs); code != 0 {
+	if code := command(
+		[]string{"-quick", "-rounds", "1", "-only", "^limits$", "-write", page}, &out, &errs,
+	); code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs.String())
 	}
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"# Page\n", "\n| limits | ns/op | x 1 limit |\n|---|---|---|\n| 1 | ", "\nThe end.\n", "commit "} {
+	for _, want := range []string{
+		"# Page\n", "\n| limits | ns/op | x 1 limit |\n|---|---|---|\n| 1 | ", "\nThe end.\n", "commit ",
+	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the page lacks %q:\n%s", want, text)
 		}
@@ -41,7 +45,9 @@ func TestQuoteRefusesAPageWithoutAPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out, errs bytes.Buffer
-		if code := command([]string{"-quick", "-only", "^limits$", "-write", page}, &out, &errs); code != 1 || out.Len() > 0 || !strings.Contains(errs.String(), "has no lines") {
+		if code := command(
+			[]string{"-quick", "-only", "^limits$", "-write", page}, &out, &errs,
+		); code != 1 || out.Len() > 0 || !strings.Contains(errs.String(), "has no lines") {
 			t.Errorf("exit code %d, printed %q, %q", code, out.String(), errs.String())
 		}
 		if kept, err := os.ReadFile(page); err != nil || string(kept) != text {

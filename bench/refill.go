@@ -63,7 +63,8 @@ func refillSection(ctx context.Context, cfg config, r *report) (err error) {
 		b.targets(r, l)
 	}
 	return r.table([]string{
-		"takers", "who", "bucket covers", "load", "looks", "second, without", "with", "ratio", "requests/acquire, without", "with", "admitted, with / without",
+		"takers", "who", "bucket covers", "load", "looks", "second, without", "with", "ratio",
+		"requests/acquire, without", "with", "admitted, with / without",
 	}, rows)
 }
 
@@ -103,7 +104,8 @@ func (b both) row(l load) []string {
 	without, with := summed(b.without), summed(b.with)
 	return append(l.cells(),
 		fmt.Sprintf("%.2f%%", 100*without.share()), fmt.Sprintf("%.2f%%", 100*with.share()), ratio,
-		fmt.Sprintf("%.3f", without.requests()), fmt.Sprintf("%.3f", with.requests()), b.over(loaded.taken).show("%.3f"))
+		fmt.Sprintf("%.3f", without.requests()), fmt.Sprintf("%.3f", with.requests()),
+		b.over(loaded.taken).show("%.3f"))
 }
 
 // cells returns the first cells of a load's row.
@@ -116,9 +118,11 @@ func (l load) cells() []string {
 // spares second requests, and it never costs an acquire.
 func (b both) targets(r *report, l load) {
 	if s := b.over(loaded.share); l.halves && len(s) > 0 {
-		r.atMost(0.5, s, "refill: second requests with an aggregator / without, %d x %s, a look in %v", l.takers, l.who, l.looks)
+		r.atMost(0.5, s, "refill: second requests with an aggregator / without, %d x %s, a look in %v", l.takers,
+			l.who, l.looks)
 	}
 	if l.left == 0 {
-		r.atLeast(0.99, b.over(loaded.taken), "refill: admitted at the limit with an aggregator / without, %d x %s", l.takers, l.who)
+		r.atLeast(0.99, b.over(loaded.taken), "refill: admitted at the limit with an aggregator / without, %d x %s",
+			l.takers, l.who)
 	}
 }

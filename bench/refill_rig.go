@@ -43,7 +43,9 @@ func newRefillRig(ctx context.Context, endpoint string) (*refillRig, error) {
 func (g *refillRig) close() error { return g.repo.Close() }
 
 // run puts a load on a bucket of its own, and checks its balance afterwards.
-func (g *refillRig) run(ctx context.Context, l load, aggregated bool, span time.Duration, seed uint64) (_ loaded, err error) {
+func (g *refillRig) run(
+	ctx context.Context, l load, aggregated bool, span time.Duration, seed uint64,
+) (_ loaded, err error) {
 	g.runs++
 	entity := fmt.Sprintf("entity-%d", g.runs)
 	under := &loading{table: g, begin: time.UnixMilli(time.Now().UnixMilli())}
@@ -52,7 +54,9 @@ func (g *refillRig) run(ctx context.Context, l load, aggregated bool, span time.
 	if aggregated {
 		looks = steady(l.looks, span, seed)
 	}
-	if err := errors.Join(g.fill(ctx, entity, under.begin, l.left), g.join(ctx, under, l, entity), g.follow(ctx, skip)); err != nil {
+	if err := errors.Join(
+		g.fill(ctx, entity, under.begin, l.left), g.join(ctx, under, l, entity), g.follow(ctx, skip),
+	); err != nil {
 		return loaded{}, err
 	}
 	stored := newSpeculator(g.endpoint, g.repo.NamespaceID(), entity)
@@ -100,7 +104,9 @@ func (g *refillRig) fill(ctx context.Context, entity string, now time.Time, left
 }
 
 // follow handles the new records of the stream.
-func (g *refillRig) follow(ctx context.Context, handle func(context.Context, []dynamo.StreamRecord) (int, error)) error {
+func (g *refillRig) follow(
+	ctx context.Context, handle func(context.Context, []dynamo.StreamRecord) (int, error),
+) error {
 	return g.repo.Follow(ctx, &dynamo.FollowOptions{UntilEmpty: true}, handle)
 }
 

@@ -32,7 +32,8 @@ func bucketAt(ns, entity string) map[string]types.AttributeValue {
 const maxRefills = 8
 
 func (s *speculator) take(ctx context.Context, now time.Time) (bool, error) {
-	stored, err := s.update(ctx, "ADD b_rpm_tk :rpm, b_tpm_tk :tpm, b_rpm_tc :r, b_tpm_tc :t", "b_rpm_tk >= :r AND b_tpm_tk >= :t",
+	stored, err := s.update(ctx, "ADD b_rpm_tk :rpm, b_tpm_tk :tpm, b_rpm_tc :r, b_tpm_tc :t",
+		"b_rpm_tk >= :r AND b_tpm_tk >= :t",
 		map[string]int64{":rpm": -rpmTaken, ":tpm": -tpmTaken})
 	for range maxRefills {
 		if err != nil || stored == nil {
@@ -57,7 +58,9 @@ const rpmTaken, tpmTaken = bucket.Milli, tpmEach * bucket.Milli
 
 // update changes the bucket. If the condition fails, it returns the stored
 // bucket, otherwise nil.
-func (s *speculator) update(ctx context.Context, change, condition string, numbers map[string]int64) (map[string]types.AttributeValue, error) {
+func (s *speculator) update(
+	ctx context.Context, change, condition string, numbers map[string]int64,
+) (map[string]types.AttributeValue, error) {
 	values := map[string]types.AttributeValue{":r": number(rpmTaken), ":t": number(tpmTaken)}
 	for name, n := range numbers {
 		values[name] = number(n)

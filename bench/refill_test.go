@@ -77,7 +77,10 @@ func TestSteadyLoadIsAsOffered(t *testing.T) {
 
 func TestTokensThatAreLostOrMadeAreFound(t *testing.T) {
 	was := storedBucket{refilled: 0, rpm: 5 * rpmTaken, tpm: 5 * tpmTaken}
-	is := storedBucket{refilled: 1000, rpm: was.rpm + (refillPerSecond-3)*rpmTaken, tpm: was.tpm + (refillPerSecond-3)*tpmTaken}
+	is := storedBucket{
+		refilled: 1000, rpm: was.rpm + (refillPerSecond-3)*rpmTaken,
+		tpm: was.tpm + (refillPerSecond-3)*tpmTaken,
+	}
 	under := &loading{loaded: loaded{admitted: 3}}
 	if err := under.checkBalance(was, is); err != nil {
 		t.Error(err)

@@ -102,7 +102,9 @@ func sqliteSection(ctx context.Context, cfg config, r *report) error {
 		if c.id.what != nameOurs {
 			beside = times[caller{nameOurs, c.id.callers}].over(times[c.id]).ratio()
 		}
-		rows = append(rows, []string{strconv.Itoa(c.id.callers), c.id.what, times[c.id].micros(), throughput(times[c.id]), beside})
+		rows = append(rows, []string{
+			strconv.Itoa(c.id.callers), c.id.what, times[c.id].micros(), throughput(times[c.id]), beside,
+		})
 	}
 	sqliteTargets(cfg, r, times)
 	return r.table([]string{"goroutines", "what", "us/op", "ops/s", "ours / it"}, rows)
@@ -120,7 +122,9 @@ func sqliteTargets(cfg config, r *report, times map[caller]series) {
 		return shared, nameShared
 	}
 	alone, way := best(one)
-	r.atMost(4, times[caller{nameOurs, one}].over(alone), "sqlite: our time / the better bare one (%s), %d goroutine", way, one)
+	r.atMost(4, times[caller{nameOurs, one}].over(alone),
+		"sqlite: our time / the better bare one (%s), %d goroutine", way, one)
 	crowd, way := best(maxCallers)
-	r.atLeast(1, crowd.over(times[caller{nameOurs, maxCallers}]), "sqlite: our throughput / the better bare one (%s), %d goroutines", way, maxCallers)
+	r.atLeast(1, crowd.over(times[caller{nameOurs, maxCallers}]),
+		"sqlite: our throughput / the better bare one (%s), %d goroutines", way, maxCallers)
 }

@@ -29,7 +29,9 @@ func sustainedSection(ctx context.Context, cfg config, r *report) error {
 			if name != nameOurs {
 				beside = times[nameOurs].over(times[name]).ratio()
 			}
-			rows = append(rows, []string{strconv.Itoa(n), name, times[name].nanos(), beside, fmt.Sprintf("%.1f", collections[name])})
+			rows = append(rows, []string{
+				strconv.Itoa(n), name, times[name].nanos(), beside, fmt.Sprintf("%.1f", collections[name]),
+			})
 			if n == few {
 				growth[name] = 1
 			}
@@ -44,7 +46,9 @@ func sustainedSection(ctx context.Context, cfg config, r *report) error {
 }
 
 // sustained runs the libraries in turn, and counts the collections of a round.
-func sustained(ctx context.Context, cfg config, names []string, keys int) (_ map[string]series, collections map[string]float64, err error) {
+func sustained(
+	ctx context.Context, cfg config, names []string, keys int,
+) (_ map[string]series, collections map[string]float64, err error) {
 	var made []library
 	defer func() { err = errors.Join(err, closeLibraries(made)) }()
 	set := newKeyset(keys)

@@ -22,7 +22,9 @@ func newThrottled(ctx context.Context, keys *keyset, workers int) (*throttledGCR
 		return nil, err
 	}
 	const perSecond = 1_000_000_000 // more than any caller can request
-	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerSec(perSecond), MaxBurst: perSecond})
+	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
+		MaxRate: throttled.PerSec(perSecond), MaxBurst: perSecond,
+	})
 	if err != nil {
 		return nil, err
 	}

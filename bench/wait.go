@@ -78,7 +78,10 @@ func besideWaiters(ctx context.Context, cfg config, r *report, repo *callCounter
 	r.atLeast(0.8, ratio, "wait: throughput of a busy key on sqlite beside %d that wait / alone", cfg.waiters[0])
 	return r.table([]string{"a busy key on sqlite", "us/op", "ops/s", "it / alone"}, [][]string{
 		{"alone", lone.micros(), throughput(lone), ""},
-		{"beside " + strconv.Itoa(cfg.waiters[0]) + " keys that wait", beside.micros(), throughput(beside), ratio.ratio()},
+		{
+			"beside " + strconv.Itoa(cfg.waiters[0]) + " keys that wait", beside.micros(), throughput(beside),
+			ratio.ratio(),
+		},
 	})
 }
 
@@ -91,7 +94,9 @@ func timedRound(s series, run func(int) error, n int) (series, error) {
 // acquireAndAdjust acquires, gives back and commits, n times.
 func acquireAndAdjust(ctx context.Context, lim *limiter.RateLimiter, entity string, n int) error {
 	for range n {
-		lease, err := lim.Acquire(ctx, limiter.Request{Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 10)})
+		lease, err := lim.Acquire(ctx, limiter.Request{
+			Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 10),
+		})
 		if err == nil {
 			err = errors.Join(lease.Used("rpm", 4), lease.Commit(ctx))
 		}
@@ -131,7 +136,9 @@ func (a *callCounter) Peek(ctx context.Context, now time.Time, charge limiter.Ch
 // exhaust takes all tokens of the entities.
 func exhaust(ctx context.Context, lim *limiter.RateLimiter, entities []string) error {
 	for _, e := range entities {
-		if _, err := lim.Acquire(ctx, limiter.Request{Entity: e, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 100)}); err != nil {
+		if _, err := lim.Acquire(ctx, limiter.Request{
+			Entity: e, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 100),
+		}); err != nil {
 			return err
 		}
 	}
@@ -141,7 +148,9 @@ func exhaust(ctx context.Context, lim *limiter.RateLimiter, entities []string) e
 // startWaiters starts a waiter for each entity, which has no tokens left, and
 // returns when each has made its first call. dissolve cancels the waiters and
 // waits for them.
-func startWaiters(ctx context.Context, lim *limiter.RateLimiter, repo *callCounter, entities []string) (dissolve func() error, err error) {
+func startWaiters(
+	ctx context.Context, lim *limiter.RateLimiter, repo *callCounter, entities []string,
+) (dissolve func() error, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	errs := make([]error, len(entities))

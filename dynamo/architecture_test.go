@@ -28,19 +28,20 @@ func TestArchitectureListsTheKeys(t *testing.T) {
 		"limits of the system":                  configKey(ns, "", ""),
 		"snapshot of an hour":                   usageKey(ns, entity, resource, limiter.Hourly, "{start}"),
 		"snapshot of a day":                     usageKey(ns, entity, resource, limiter.Daily, "{start}"),
-		"what shadow limits would have refused in a day": usageKey(ns, entity, resource, limiter.Daily, "{start}").shadowKey(),
-		"switches of an entity":                          switchKey(ns, entity),
-		"switches of the namespace":                      switchKey(ns, ""),
-		"ID of a top-up":                                 topUpKey(ns, entity, resource, "{id}"),
-		"audit event":                                    auditKey(ns, entity, "{id}"),
-		"resources with limits":                          resourcesKey(ns),
-		"resources with limits of entities":              entityConfigsKey(ns),
-		"what a manifest manages":                        managedKey(ns),
-		"version of the schema":                          versionKey(),
-		"namespace by name":                              namespaceKey("{name}"),
-		"namespace by ID":                                namespaceIDKey(ns),
-		"position in the stream":                         shardKey("{label}", "{shard}"),
-		"version before namespaces":                      legacyVersionKey(),
+		"what shadow limits would have refused in a day": usageKey(ns, entity, resource, limiter.Daily,
+			"{start}").shadowKey(),
+		"switches of an entity":             switchKey(ns, entity),
+		"switches of the namespace":         switchKey(ns, ""),
+		"ID of a top-up":                    topUpKey(ns, entity, resource, "{id}"),
+		"audit event":                       auditKey(ns, entity, "{id}"),
+		"resources with limits":             resourcesKey(ns),
+		"resources with limits of entities": entityConfigsKey(ns),
+		"what a manifest manages":           managedKey(ns),
+		"version of the schema":             versionKey(),
+		"namespace by name":                 namespaceKey("{name}"),
+		"namespace by ID":                   namespaceIDKey(ns),
+		"position in the stream":            shardKey("{label}", "{shard}"),
+		"version before namespaces":         legacyVersionKey(),
 	}
 	for record, k := range records {
 		if row := fmt.Sprintf("| %s | %#q | %#q |", record, k.pk, k.sk); !strings.Contains(string(text), row) {
@@ -48,8 +49,9 @@ func TestArchitectureListsTheKeys(t *testing.T) {
 		}
 	}
 	for index, row := range map[string]string{
-		indexChildren:  fmt.Sprintf("%#q | %#q |", parentPK(ns, "{parent}"), childGSIPrefix+entity),
-		indexResource:  fmt.Sprintf("%#q | %#q, %#q |", resourcePK(ns, resource), bucketGSIPrefix+entity, usageGSIPrefix+"{start}#"+entity),
+		indexChildren: fmt.Sprintf("%#q | %#q |", parentPK(ns, "{parent}"), childGSIPrefix+entity),
+		indexResource: fmt.Sprintf("%#q | %#q, %#q |", resourcePK(ns, resource), bucketGSIPrefix+entity,
+			usageGSIPrefix+"{start}#"+entity),
 		indexConfigs:   fmt.Sprintf("%#q, %#q | %#q |", configsPK(ns, resource), switchesPK(ns), entity),
 		indexNamespace: fmt.Sprintf("%#q | the item's PK |", ns),
 	} {
@@ -65,7 +67,8 @@ func TestArchitectureListsTheKeys(t *testing.T) {
 	functions := regexp.MustCompile(`(?m)^func \w+Key\(`).FindAll(schema, -1)
 	const more = 6 // four more levels, one more window, and shadow limits
 	if len(functions)+more != len(records) {
-		t.Errorf("schema.go has %d functions of keys, and docs/architecture.md %d records", len(functions), len(records))
+		t.Errorf("schema.go has %d functions of keys, and docs/architecture.md %d records", len(functions),
+			len(records))
 	}
 }
 

@@ -68,14 +68,17 @@ func (r *Repository) retentionDays(ctx context.Context, now int64) (int64, error
 // limiter.ErrNotFound if the namespace is not active.
 func (r *Repository) SetAuditRetention(ctx context.Context, now time.Time, days int) error {
 	if days <= 0 {
-		return &limiter.InvalidError{Field: "audit retention", Value: strconv.Itoa(days), Reason: "must be at least 1 day"}
+		return &limiter.InvalidError{
+			Field: "audit retention", Value: strconv.Itoa(days), Reason: "must be at least 1 day",
+		}
 	}
 	if err := r.requireActiveNow(ctx, now); err != nil {
 		return err
 	}
 	defer r.cache.evict(r.configFact(limiter.Scope{}))
 	return r.change(ctx, r.indexedUpdate(configKey(r.ns, "", ""), ", #days = :days, #v = if_not_exists(#v, :v)",
-		map[string]string{"#days": attrRetention, "#v": attrConfigVersion}, item{":days": number(int64(days)), ":v": number(configVersion)}))
+		map[string]string{"#days": attrRetention, "#v": attrConfigVersion},
+		item{":days": number(int64(days)), ":v": number(configVersion)}))
 }
 
 // AuditEvents iterates over the events of an entity, or of all if entity is

@@ -59,7 +59,8 @@ func (r *Repository) bucketPages(ctx context.Context, of limiter.Scope) iter.Seq
 	case of.Entity != "":
 		return inBatches(r.query(ctx, r.ns, queryPrefix(entityPK(r.ns, of.Entity), bucketSKPrefix)), maxGets)
 	case of.Resource != "":
-		return inBatches(r.query(ctx, r.ns, queryIndex(indexResource, resourcePK(r.ns, of.Resource), bucketGSIPrefix)), maxGets)
+		return inBatches(r.query(ctx, r.ns, queryIndex(indexResource, resourcePK(r.ns, of.Resource), bucketGSIPrefix)),
+			maxGets)
 	}
 	return r.allBuckets(ctx)
 }
@@ -100,7 +101,9 @@ type levels map[factKey]*fact
 // currentBuckets returns buckets as the next charge would find them, without
 // expired ones. It looks up the levels that are not known: with a lag if known is
 // not nil.
-func (r *Repository) currentBuckets(ctx context.Context, now int64, items []item, known levels) ([]limiter.Bucket, error) {
+func (r *Repository) currentBuckets(
+	ctx context.Context, now int64, items []item, known levels,
+) ([]limiter.Bucket, error) {
 	payers, err := r.listedPayers(ctx, now, items)
 	if err != nil {
 		return nil, err

@@ -21,7 +21,9 @@ import (
 // rawBucket returns the stored item of an entity's bucket, or nil.
 func rawBucket(tb testing.TB, table, ns, entity string) dynamotest.Item {
 	tb.Helper()
-	out, err := dynamotest.Client(tb).GetItem(context.Background(), &dynamodb.GetItemInput{TableName: &table, Key: bucketKeyOf(ns, entity), ConsistentRead: aws.Bool(true)})
+	out, err := dynamotest.Client(tb).GetItem(context.Background(), &dynamodb.GetItemInput{
+		TableName: &table, Key: bucketKeyOf(ns, entity), ConsistentRead: aws.Bool(true),
+	})
 	must(tb, err)
 	return out.Item
 }
@@ -62,7 +64,9 @@ func TestLimitNamesMayHaveAnyAllowedCharacter(t *testing.T) {
 	credit = limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("a-b", -30).And("a.b", -30)}
 	must(t, repo.Credit(t.Context(), at(time.Minute), credit))
 	setDefaults(t, repo, limits[:3]...)
-	out = consume(t, repo, time.Minute, limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("a-b", 1)}, true) // repairs
+	// repairs
+	out = consume(t, repo, time.Minute,
+		limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("a-b", 1)}, true)
 	if want := []int64{29_000, 30_000, 60_000}; !slices.Equal(out.Self.Tokens, want) {
 		t.Errorf("balances %v, want %v", out.Self.Tokens, want)
 	}
@@ -77,7 +81,9 @@ func TestLateCreditsLeaveNoRemains(t *testing.T) {
 	setDefaults(t, repo, perMinute60)
 	account := consume(t, repo, 0, chargeOf("alice", 10), true).Self.Account
 	remove := func() {
-		_, err := dynamotest.Client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: bucketKeyOf(repo.NamespaceID(), "alice")})
+		_, err := dynamotest.Client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{
+			TableName: &table, Key: bucketKeyOf(repo.NamespaceID(), "alice"),
+		})
 		must(t, err)
 	}
 	credit := func(d time.Duration, n int64) dynamotest.Item {
@@ -148,7 +154,9 @@ func TestBusyBucketsAreRenewed(t *testing.T) {
 	}
 	setDefaults(t, repo, limiter.Custom("rpm", 1, 1000, time.Second))
 	consume(t, repo, time.Hour, chargeOf("bob", 1), true)
-	if got, want := rawNumber(rawBucket(t, table, repo.NamespaceID(), "bob"), "ttl"), fmt.Sprint(at(time.Hour).Unix()+1); got != want {
+	if got, want := rawNumber(
+		rawBucket(t, table, repo.NamespaceID(), "bob"), "ttl",
+	), fmt.Sprint(at(time.Hour).Unix()+1); got != want {
 		t.Errorf("ttl %s of a bucket that fills in a millisecond, want %s", got, want)
 	}
 }
@@ -164,7 +172,9 @@ func TestRefusalShowsWhatOthersLeft(t *testing.T) {
 	consume(t, others, 0, chargeOf("alice", 45), true)
 	lim, err := limiter.New(ours, &limiter.Options{Now: func() time.Time { return start }})
 	must(t, err)
-	_, err = lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: model, Consume: limiter.Tokens("rpm", 20)})
+	_, err = lim.Acquire(t.Context(), limiter.Request{
+		Entity: "alice", Resource: model, Consume: limiter.Tokens("rpm", 20),
+	})
 	exceeded, ok := errors.AsType[*limiter.ExceededError](err)
 	if !ok || exceeded.Decision.Primary().Available != 5 || exceeded.Decision.RetryAfter() != 15001*time.Millisecond {
 		t.Errorf("error %v, want one with 5 available and 15.001 s to wait", err)
@@ -189,7 +199,9 @@ func TestOvertakenTooOftenIsARefusal(t *testing.T) {
 	})
 	lim, err := limiter.New(s.repo, &limiter.Options{Now: func() time.Time { return at(idle + time.Minute) }})
 	must(t, err)
-	_, err = lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: model, Consume: limiter.Tokens("rpm", 1), OnUnavailable: limiter.Allow})
+	_, err = lim.Acquire(t.Context(), limiter.Request{
+		Entity: "alice", Resource: model, Consume: limiter.Tokens("rpm", 1), OnUnavailable: limiter.Allow,
+	})
 	if exceeded, ok := errors.AsType[*limiter.ExceededError](err); !ok || exceeded.Decision.RetryAfter() <= 0 {
 		t.Errorf("error %v, want a refusal with a time to wait", err)
 	}
@@ -234,7 +246,9 @@ func TestDebitsOfUnknownResultAreSentAFewTimesOnly(t *testing.T) {
 func TestNoSpeculationReadsBeforeItWrites(t *testing.T) {
 	t.Parallel()
 	w := newCountedTable(t)
-	w.repo = dynamotest.Connect(t, dynamotest.NewTable(t), &dynamo.Options{AWS: w.counter.Config(dynamotest.Endpoint(t)), NoSpeculation: true})
+	w.repo = dynamotest.Connect(t, dynamotest.NewTable(t), &dynamo.Options{
+		AWS: w.counter.Config(dynamotest.Endpoint(t)), NoSpeculation: true,
+	})
 	setDefaults(t, w.repo, perMinute60)
 	consume(t, w.repo, 0, chargeOf("alice", 1), true)
 	w.checkRequests("warm", 2, func() { consume(t, w.repo, 0, chargeOf("alice", 1), true) }, read, update)
@@ -255,7 +269,8 @@ func TestBucketsLearnTheirParent(t *testing.T) {
 		it := rawBucket(t, table, repo.NamespaceID(), entity)
 		flag, _ := it["cascade"].(*types.AttributeValueMemberBOOL)
 		if flag == nil || !flag.Value || dynamotest.Text(it, "parent_id") != parent {
-			t.Errorf("the bucket of %s says cascade %v to %q, want %q", entity, it["cascade"], dynamotest.Text(it, "parent_id"), parent)
+			t.Errorf("the bucket of %s says cascade %v to %q, want %q", entity, it["cascade"],
+				dynamotest.Text(it, "parent_id"), parent)
 		}
 	}
 }
@@ -276,7 +291,8 @@ func TestAsManyLimitsAsAnExpressionHolds(t *testing.T) {
 	const maxLimits = 24
 	repo := dynamotest.Connect(t, dynamotest.NewTable(t), nil)
 	charge := func(d time.Duration, amounts limiter.Amounts) *limiter.Account {
-		return consume(t, repo, d, limiter.Charge{Entity: "alice", Resource: model, Amounts: amounts}, true).Self.Account
+		return consume(t, repo, d, limiter.Charge{Entity: "alice", Resource: model, Amounts: amounts},
+			true).Self.Account
 	}
 	limits, amounts := manyLimits("old", maxLimits)
 	setDefaults(t, repo, limits...)
@@ -301,9 +317,13 @@ func TestMoreLimitsThanAnExpressionHoldsAreBadInput(t *testing.T) {
 	cfg := limiter.Config{Scope: limiter.Scope{Resource: model}, Limits: limits}
 	invalid("stored", repo.SetConfig(t.Context(), cfg, auditEvent("limits_set")))
 	setDefaults(t, repo, limits[:13]...)
-	charge := limiter.Charge{Entity: "alice", Resource: model, Limits: limits[:12], Amounts: limiter.Tokens(limits[0].Name, 1)}
+	charge := limiter.Charge{
+		Entity: "alice", Resource: model, Limits: limits[:12], Amounts: limiter.Tokens(limits[0].Name, 1),
+	}
 	consume(t, repo, 0, charge, true)
-	_, err := repo.Consume(t.Context(), start, limiter.Charge{Entity: "bob", Resource: model, Limits: limits, Amounts: amounts})
+	_, err := repo.Consume(t.Context(), start, limiter.Charge{
+		Entity: "bob", Resource: model, Limits: limits, Amounts: amounts,
+	})
 	invalid("brought", err)
 	charge.Limits, charge.Amounts = manyLimits("b", 13)
 	_, err = repo.Consume(t.Context(), start, charge)

@@ -65,7 +65,9 @@ func prepay(ctx context.Context) (paid context.Context, end func(), err error) {
 // prepayLookup does what prepay does before a lookup, because other calls wait for
 // a read of the cache. If the cache has all facts, it does not wait, and a read
 // that is necessary all the same counts only.
-func (c *cache) prepayLookup(ctx context.Context, at moment, life time.Duration, keys []factKey) (paid context.Context, end func(), err error) {
+func (c *cache) prepayLookup(
+	ctx context.Context, at moment, life time.Duration, keys []factKey,
+) (paid context.Context, end func(), err error) {
 	s, _ := ctx.Value(spendingKey{}).(spending)
 	if s.budget == nil || s.prepaid != nil || !c.has(at, life, keys) {
 		return prepay(ctx)
@@ -114,7 +116,9 @@ func (budgetMeter) ID() string { return "ReadBudget" }
 
 // HandleInitialize makes the call when its budget allows it. A call that fails
 // counts as if it had used what was expected.
-func (budgetMeter) HandleInitialize(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (out middleware.InitializeOutput, metadata middleware.Metadata, err error) {
+func (budgetMeter) HandleInitialize(
+	ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
+) (out middleware.InitializeOutput, metadata middleware.Metadata, err error) {
 	s, _ := ctx.Value(spendingKey{}).(spending)
 	units, alone := expectedUnits(in.Parameters)
 	if s.budget == nil || units == 0 {

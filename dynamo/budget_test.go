@@ -30,7 +30,9 @@ type bill struct {
 
 // HandleInitialize answers a query with up to 16 units, and a batch with what its
 // items cost.
-func (b *billingTable) HandleInitialize(_ context.Context, in middleware.InitializeInput) (out middleware.InitializeOutput, metadata middleware.Metadata, err error) {
+func (b *billingTable) HandleInitialize(
+	_ context.Context, in middleware.InitializeInput,
+) (out middleware.InitializeOutput, metadata middleware.Metadata, err error) {
 	b.mu.Lock()
 	units := float64(1+b.rng.IntN(32)) / 2
 	delay := time.Duration(b.rng.IntN(50)) * time.Millisecond
@@ -73,7 +75,9 @@ func TestBudgetHolds(t *testing.T) {
 					for ctx.Err() == nil {
 						var in any = &dynamodb.QueryInput{}
 						if i%2 == 0 {
-							in = &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{"t": {Keys: make([]map[string]types.AttributeValue, 10)}}}
+							in = &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
+								"t": {Keys: make([]map[string]types.AttributeValue, 10)},
+							}}
 						}
 						_, _, _ = budgetMeter{}.HandleInitialize(ctx, middleware.InitializeInput{Parameters: in}, table)
 					}
@@ -89,7 +93,8 @@ func TestBudgetHolds(t *testing.T) {
 				}
 			}
 			if used := b.Used(); used != table.sum() || used < 0.9*rate*seconds {
-				t.Errorf("%g units used by the meter, %g billed, want at least 90 %% of %g", used, table.sum(), rate*seconds)
+				t.Errorf("%g units used by the meter, %g billed, want at least 90 %% of %g", used, table.sum(),
+					rate*seconds)
 			}
 			if got := b.Rate(); got < 0.7*rate-largest/recentSeconds || got > 1.3*rate+largest {
 				t.Errorf("a rate of %g units, by a budget of %g", got, rate)
@@ -121,7 +126,8 @@ func TestBudgetWaitsEndWithTheContext(t *testing.T) {
 			}
 		}
 		begin := time.Now()
-		if _, err := b.reserve(t.Context(), 1, false); err != nil || time.Since(begin) < 9*time.Second || time.Since(begin) > 11*time.Second {
+		if _, err := b.reserve(t.Context(), 1, false); err != nil || time.Since(begin) < 9*time.Second ||
+			time.Since(begin) > 11*time.Second {
 			t.Errorf("%v after %v, want nil after the 10 s that pay the debt", err, time.Since(begin))
 		}
 	})
@@ -149,7 +155,8 @@ func TestPrepaidReadsDoNotWait(t *testing.T) {
 			t.Errorf("%v after %v, want nil at once", err, time.Since(begin))
 		}
 		for range 10 {
-			_, _, _ = budgetMeter{}.HandleInitialize(ctx, middleware.InitializeInput{Parameters: &dynamodb.QueryInput{Limit: aws.Int32(100)}}, table)
+			_, _, _ = budgetMeter{}.HandleInitialize(ctx,
+				middleware.InitializeInput{Parameters: &dynamodb.QueryInput{Limit: aws.Int32(100)}}, table)
 		}
 		if took := time.Since(begin); took > time.Second {
 			t.Errorf("reads waited for %v", took)
@@ -173,14 +180,24 @@ func TestExpectedUnits(t *testing.T) {
 		units   float64
 		unknown bool
 	}{
-		"a write":            {in: &dynamodb.UpdateItemInput{}},
-		"an item":            {in: &dynamodb.GetItemInput{ConsistentRead: aws.Bool(true)}, units: 1},
-		"a batch":            {in: &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{"t": {Keys: keys}}}, units: 50},
-		"a consistent batch": {in: &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{"t": {Keys: keys, ConsistentRead: aws.Bool(true)}}}, units: 100},
-		"a transaction":      {in: &dynamodb.TransactGetItemsInput{TransactItems: make([]types.TransactGetItem, 3)}, units: 6},
-		"a few of a query":   {in: &dynamodb.QueryInput{Limit: aws.Int32(24)}, units: 1.5},
-		"a query":            {in: &dynamodb.QueryInput{}, units: 0.5, unknown: true},
-		"a scan":             {in: &dynamodb.ScanInput{}, units: 1, unknown: true},
+		"a write": {in: &dynamodb.UpdateItemInput{}},
+		"an item": {in: &dynamodb.GetItemInput{ConsistentRead: aws.Bool(true)}, units: 1},
+		"a batch": {
+			in:    &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{"t": {Keys: keys}}},
+			units: 50,
+		},
+		"a consistent batch": {
+			in: &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{"t": {
+				Keys: keys, ConsistentRead: aws.Bool(true),
+			}}},
+			units: 100,
+		},
+		"a transaction": {
+			in: &dynamodb.TransactGetItemsInput{TransactItems: make([]types.TransactGetItem, 3)}, units: 6,
+		},
+		"a few of a query": {in: &dynamodb.QueryInput{Limit: aws.Int32(24)}, units: 1.5},
+		"a query":          {in: &dynamodb.QueryInput{}, units: 0.5, unknown: true},
+		"a scan":           {in: &dynamodb.ScanInput{}, units: 1, unknown: true},
 	} {
 		if units, unknown := expectedUnits(c.in); units != c.units || unknown != c.unknown {
 			t.Errorf("%s: %g units, unknown %v; want %g, %v", name, units, unknown, c.units, c.unknown)

@@ -202,7 +202,10 @@ func TestReadThatPanicsDoesNotBlock(t *testing.T) {
 	c, s := newCache(time.Minute, 10), &source{parent: "p"}
 	func() {
 		defer func() { _ = recover() }()
-		_, _, _ = c.lookup(t.Context(), moment{clock: time.Now()}, c.life, keysNamed("a"), func([]factKey) ([]*fact, error) { panic("middleware") })
+		_, _, _ = c.lookup(t.Context(), moment{clock: time.Now()}, c.life, keysNamed("a"),
+			func([]factKey) ([]*fact, error) {
+				panic("middleware")
+			})
 	}()
 	if facts, err := c.ask(s, moment{clock: time.Now()}, "a"); err != nil || facts[0].parent != "p" {
 		t.Errorf("facts %v, error %v after a panic", facts, err)
@@ -249,7 +252,8 @@ func TestCachesAreBounded(t *testing.T) {
 		m.forget(fmt.Sprint("deleted-", i))
 	}
 	if c.size() > 10 || len(m.cached) > 10 || len(m.deleted) > 10 {
-		t.Errorf("%d facts, %d images and %d deletions are kept, want at most 10", c.size(), len(m.cached), len(m.deleted))
+		t.Errorf("%d facts, %d images and %d deletions are kept, want at most 10", c.size(), len(m.cached),
+			len(m.deleted))
 	}
 }
 
@@ -280,11 +284,12 @@ func TestOldFactsServeAfterAReaderTimesOut(t *testing.T) {
 		reads := 0
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-			facts, _, err := c.lookup(ctx, moment{clock: time.Now()}, c.life, keysNamed("a"), func([]factKey) ([]*fact, error) {
-				reads++
-				<-ctx.Done()
-				return nil, ctx.Err()
-			})
+			facts, _, err := c.lookup(ctx, moment{clock: time.Now()}, c.life, keysNamed("a"),
+				func([]factKey) ([]*fact, error) {
+					reads++
+					<-ctx.Done()
+					return nil, ctx.Err()
+				})
 			cancel()
 			if err != nil || facts[0].parent != "old" {
 				t.Errorf("facts %v, error %v, want the old one", facts, err)

@@ -38,7 +38,8 @@ func TestCancelledChargeIsGivenBack(t *testing.T) {
 			op, entity string
 			warm       int64
 		}{
-			"new bucket": {put, "alice", 0}, "bucket": {update, "alice", 1}, "child and parent": {update, "child", 1}, "new child and parent": {transact, "child", 0},
+			"new bucket": {put, "alice", 0}, "bucket": {update, "alice", 1},
+			"child and parent": {update, "child", 1}, "new child and parent": {transact, "child", 0},
 		} {
 			hold := holdReply
 			if before {
@@ -131,7 +132,8 @@ func TestCancelledChargesLeaveNothing(t *testing.T) {
 		out, err := other.Peek(t.Context(), start, chargeOf(entity, 0))
 		must(t, err)
 		if got := capacity - out.Self.Tokens[0]/1000; got < admitted.Load() || got > admitted.Load()+dropped {
-			t.Errorf("%d of %s are stored, %d were admitted and %d give-backs dropped", got, entity, admitted.Load(), dropped)
+			t.Errorf("%d of %s are stored, %d were admitted and %d give-backs dropped", got, entity,
+				admitted.Load(), dropped)
 		}
 	}
 }

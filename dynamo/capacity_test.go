@@ -148,7 +148,9 @@ func (c *costs) acquire(entity string) {
 	c.Helper()
 	lim, err := limiter.New(c.repo, &limiter.Options{Now: func() time.Time { return start }})
 	must(c, err)
-	c.lease, err = lim.Acquire(context.Background(), limiter.Request{Entity: entity, Resource: model, Consume: limiter.Tokens("rpm", 2)})
+	c.lease, err = lim.Acquire(context.Background(), limiter.Request{
+		Entity: entity, Resource: model, Consume: limiter.Tokens("rpm", 2),
+	})
 	must(c, err)
 }
 
@@ -164,7 +166,9 @@ func warmUpEntity(entity string) func(*costs) {
 
 var costPaths = []costPath{
 	{"acquire, warm, plain", "1 write", warmUpEntity("alice"), func(c *costs) { c.charge(0, "alice", 1, true) }},
-	{"acquire, warm, locked (refills)", "1 write", warmUpEntity("alice"), func(c *costs) { c.charge(30*time.Second, "alice", 1, true) }},
+	{"acquire, warm, locked (refills)", "1 write", warmUpEntity("alice"), func(c *costs) {
+		c.charge(30*time.Second, "alice", 1, true)
+	}},
 	{"acquire, refused, then accepted", "2 writes", func(c *costs) {
 		c.charge(0, "alice", 1, true)
 		consume(c, c.other, 30*time.Second, chargeOf("alice", 50), true)
@@ -178,12 +182,20 @@ var costPaths = []costPath{
 	{"acquire, unknown bucket", "1 write", func(c *costs) {
 		consume(c, c.other, 0, chargeOf("alice", 1), true)
 	}, func(c *costs) { c.charge(0, "alice", 1, true) }},
-	{"acquire, facts older than a minute", "1 write, 1 read", warmUpEntity("alice"), func(c *costs) { c.charge(time.Minute, "alice", 1, true) }},
+	{"acquire, facts older than a minute", "1 write, 1 read", warmUpEntity("alice"), func(c *costs) {
+		c.charge(time.Minute, "alice", 1, true)
+	}},
 	{"cascade, warm", "2 writes", warmUpEntity("key"), func(c *costs) { c.charge(0, "key", 1, true) }},
 	{"cascade, both brand-new", "4 writes", nil, func(c *costs) { c.charge(0, "key", 1, true) }},
-	{"commit without change", "0", func(c *costs) { c.acquire("alice") }, func(c *costs) { c.settle(0, (*limiter.Lease).Commit) }},
-	{"commit of more or less", "1 write", func(c *costs) { c.acquire("alice") }, func(c *costs) { c.settle(-1, (*limiter.Lease).Commit) }},
-	{"rollback", "1 write", func(c *costs) { c.acquire("alice") }, func(c *costs) { c.settle(0, (*limiter.Lease).Rollback) }},
+	{"commit without change", "0", func(c *costs) {
+		c.acquire("alice")
+	}, func(c *costs) { c.settle(0, (*limiter.Lease).Commit) }},
+	{"commit of more or less", "1 write", func(c *costs) {
+		c.acquire("alice")
+	}, func(c *costs) { c.settle(-1, (*limiter.Lease).Commit) }},
+	{"rollback", "1 write", func(c *costs) { c.acquire("alice") }, func(c *costs) {
+		c.settle(0, (*limiter.Lease).Rollback)
+	}},
 }
 
 // reset forgets what was measured.
@@ -225,10 +237,12 @@ func (p costPath) row(t *testing.T) (units, dollars string) {
 	t.Helper()
 	full, lean := p.measure(t, false), p.measure(t, true)
 	if full.requests != lean.requests || full.reads != lean.reads {
-		t.Errorf("%s: %d requests and %g reads, with a lean index %d and %g", p.name, full.requests, full.reads, lean.requests, lean.reads)
+		t.Errorf("%s: %d requests and %g reads, with a lean index %d and %g", p.name, full.requests, full.reads,
+			lean.requests, lean.reads)
 	}
 	units = fmt.Sprintf("| %s | %d | %g | %g | %g |", p.name, full.requests, full.reads, full.writes, lean.writes)
-	return units, fmt.Sprintf("| %s | %d | %g | %g | %.3f | %g | %.3f |", p.name, full.requests, full.reads, full.writes, full.price(), lean.writes, lean.price())
+	return units, fmt.Sprintf("| %s | %d | %g | %g | %.3f | %g | %.3f |", p.name, full.requests, full.reads,
+		full.writes, full.price(), lean.writes, lean.price())
 }
 
 // Prices of a million units in dollars, which docs/operate/cost.md assumes.
@@ -241,8 +255,10 @@ func (m *meter) price() float64 { return m.reads*readPrice + m.writes*writePrice
 // D-2), including billed refusals and the index of every write.
 func TestCostTableIsTrue(t *testing.T) {
 	t.Parallel()
-	priced := "| path | requests | read units | write units | $ per million | lean: write units | lean: $ per million |\n|---|---|---|---|---|---|---|\n"
-	compared := "| path | requests | read units | write units | with a lean index | the reference's documents |\n|---|---|---|---|---|---|\n"
+	priced := "| path | requests | read units | write units | $ per million | lean: write units | lean: $ " +
+		"per million |\n|---|---|---|---|---|---|---|\n"
+	compared := "| path | requests | read units | write units | with a lean index | the reference's " +
+		"documents |\n|---|---|---|---|---|---|\n"
 	for _, p := range costPaths {
 		units, dollars := p.row(t)
 		priced += dollars + "\n"
@@ -347,6 +363,7 @@ func checkTable(t *testing.T, page, name, table string) {
 	case *updateDocs:
 		must(t, os.WriteFile(page, []byte(head+begin+table+end+tail), 0o644))
 	default:
-		t.Errorf("%s says\n%s, but it is\n%s; go test ./dynamo -run %s -update corrects it", page, said, table, t.Name())
+		t.Errorf("%s says\n%s, but it is\n%s; go test ./dynamo -run %s -update corrects it", page, said, table,
+			t.Name())
 	}
 }

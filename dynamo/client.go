@@ -27,7 +27,8 @@ func (s *store) newClients(ctx context.Context) error {
 		cfg = s.opts.AWS.Copy()
 	} else {
 		var err error
-		if cfg, err = config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})); err != nil { // the default logger prints to stderr
+		// the default logger prints to stderr
+		if cfg, err = config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})); err != nil {
 			return err
 		}
 		if loaded, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok { // keeps the certificates of AWS_CA_BUNDLE
@@ -66,7 +67,9 @@ func (s *store) newWire() {
 	plain := dynamodb.NewFromConfig(s.config, s.setEndpoint, noRetries) // without our own middleware
 	client := s.once.Options().HTTPClient
 	send := func(req *http.Request) (*http.Response, error) {
-		return s.watch(req.Context(), func(ctx context.Context) (*http.Response, error) { return client.Do(req.WithContext(ctx)) })
+		return s.watch(req.Context(), func(ctx context.Context) (*http.Response, error) {
+			return client.Do(req.WithContext(ctx))
+		})
 	}
 	s.wire, _ = wire.New(plain, send)
 }

@@ -88,7 +88,10 @@ func offBy(by time.Duration) func() time.Time {
 func (d *datedTable) connect(t *testing.T, opts dynamo.Options) *dynamo.Repository {
 	t.Helper()
 	time.Sleep(time.Until(start.Add(24 * time.Hour)))
-	opts.AWS = &aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""), HTTPClient: d}
+	opts.AWS = &aws.Config{
+		Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		HTTPClient: d,
+	}
 	repo, err := dynamo.Connect(t.Context(), "quiet", &opts)
 	must(t, err)
 	t.Cleanup(func() { _ = repo.Close() })
@@ -113,7 +116,9 @@ func (d *datedTable) charged(t *testing.T, repo *dynamo.Repository, now time.Tim
 
 func TestChargesUseTheTablesTime(t *testing.T) {
 	t.Parallel()
-	for _, off := range []time.Duration{-10 * time.Minute, -5 * time.Minute, -4 * time.Second, 4 * time.Second, 5 * time.Minute} {
+	for _, off := range []time.Duration{
+		-10 * time.Minute, -5 * time.Minute, -4 * time.Second, 4 * time.Second, 5 * time.Minute,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			d := &datedTable{date: offBy(off)}
 			repo := d.connect(t, dynamo.Options{})
@@ -125,8 +130,10 @@ func TestChargesUseTheTablesTime(t *testing.T) {
 				time.Sleep(700 * time.Millisecond)
 			}
 			s := repo.Stats()
-			if !s.ClockKnown || !s.ClockCorrected || (s.ClockOffset-off).Abs() > s.ClockMargin || s.ClockMargin > time.Second {
-				t.Errorf("offset %v within %v, known %v, corrected %v; want %v", s.ClockOffset, s.ClockMargin, s.ClockKnown, s.ClockCorrected, off)
+			if !s.ClockKnown || !s.ClockCorrected || (s.ClockOffset-off).Abs() > s.ClockMargin ||
+				s.ClockMargin > time.Second {
+				t.Errorf("offset %v within %v, known %v, corrected %v; want %v", s.ClockOffset, s.ClockMargin,
+					s.ClockKnown, s.ClockCorrected, off)
 			}
 		})
 	}
@@ -140,7 +147,9 @@ func TestTimesOfTheirOwnAreUntouched(t *testing.T) {
 		d := &datedTable{date: offBy(-5 * time.Minute)}
 		repo := d.connect(t, dynamo.Options{})
 		for range 5 {
-			for _, by := range []time.Duration{-5 * time.Minute, -2100 * time.Millisecond, 2100 * time.Millisecond, time.Hour} {
+			for _, by := range []time.Duration{
+				-5 * time.Minute, -2100 * time.Millisecond, 2100 * time.Millisecond, time.Hour,
+			} {
 				if want := time.Now().Add(by).Truncate(time.Millisecond); !d.charged(t, repo, want).Equal(want) {
 					t.Errorf("charged at %v, want %v", d.refilled, want)
 				}
@@ -162,12 +171,16 @@ func TestTheMachinesTimeIsLeftAlone(t *testing.T) {
 		known bool
 		takes time.Duration // to connect
 	}{
-		"within the guard":      {date: offBy(1500 * time.Millisecond), known: true},
-		"within a larger guard": {date: offBy(-5 * time.Minute), opts: dynamo.Options{ClockGuard: time.Hour}, known: true},
-		"without a guard":       {date: offBy(-5 * time.Minute), opts: dynamo.Options{ClockGuard: -1}, known: true},
-		"a frozen date":         {date: func() time.Time { return start }, takes: 1100 * time.Millisecond},
-		"a date that goes back": {date: func() time.Time { return start.Add(-time.Since(start)) }, takes: 1100 * time.Millisecond},
-		"a reply of a cache":    {date: offBy(-5 * time.Minute), age: "300"},
+		"within the guard": {date: offBy(1500 * time.Millisecond), known: true},
+		"within a larger guard": {
+			date: offBy(-5 * time.Minute), opts: dynamo.Options{ClockGuard: time.Hour}, known: true,
+		},
+		"without a guard": {date: offBy(-5 * time.Minute), opts: dynamo.Options{ClockGuard: -1}, known: true},
+		"a frozen date":   {date: func() time.Time { return start }, takes: 1100 * time.Millisecond},
+		"a date that goes back": {date: func() time.Time {
+			return start.Add(-time.Since(start))
+		}, takes: 1100 * time.Millisecond},
+		"a reply of a cache": {date: offBy(-5 * time.Minute), age: "300"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -184,8 +197,10 @@ func TestTheMachinesTimeIsLeftAlone(t *testing.T) {
 					}
 					time.Sleep(700 * time.Millisecond)
 				}
-				if s := repo.Stats(); s.ClockKnown != c.known || s.ClockCorrected || !c.known && (s.ClockOffset != 0 || s.ClockMargin != 0) {
-					t.Errorf("offset %v within %v, known %v, corrected %v", s.ClockOffset, s.ClockMargin, s.ClockKnown, s.ClockCorrected)
+				if s := repo.Stats(); s.ClockKnown != c.known || s.ClockCorrected || !c.known && (s.ClockOffset != 0 ||
+					s.ClockMargin != 0) {
+					t.Errorf("offset %v within %v, known %v, corrected %v", s.ClockOffset, s.ClockMargin,
+						s.ClockKnown, s.ClockCorrected)
 				}
 			})
 		})
@@ -224,7 +239,10 @@ func TestConnectDoesNotWaitPastADeadline(t *testing.T) {
 		d := &datedTable{date: offBy(-5 * time.Minute)}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		cfg := &aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""), HTTPClient: d}
+		cfg := &aws.Config{
+			Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+			HTTPClient: d,
+		}
 		took, err := elapsed(func() error {
 			repo, err := dynamo.Connect(ctx, "quiet", &dynamo.Options{AWS: cfg})
 			if err == nil {
@@ -256,7 +274,11 @@ func TestAChargeSignedAtAWrongTimeIsSentAgain(t *testing.T) {
 				}
 				rejected++
 				reply := `{"__type":"com.amazon.coral.service#InvalidSignatureException","message":"Signature not yet current"}`
-				return &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, Body: io.NopCloser(strings.NewReader(reply))}
+				return &http.Response{
+					StatusCode: http.StatusBadRequest,
+					Header:     http.Header{"Content-Type": {"application/x-amz-json-1.0"}},
+					Body:       io.NopCloser(strings.NewReader(reply)),
+				}
 			}
 			d.charged(t, repo, time.Now())
 			if rejected != c.rejected {

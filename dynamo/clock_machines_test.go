@@ -29,7 +29,10 @@ func newMachines(t *testing.T, table string, guard time.Duration, ahead ...time.
 		wg.Go(func() {
 			m := &machines[i]
 			m.clock = func() time.Time { return time.Now().Add(by) }
-			opts := &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t)), Timeout: dynamotest.LongTimeout, Exact: true, ClockGuard: guard}
+			opts := &dynamo.Options{
+				AWS: dynamotest.Config(dynamotest.Endpoint(t)), Timeout: dynamotest.LongTimeout, Exact: true,
+				ClockGuard: guard,
+			}
 			var err error
 			if m.repo, err = dynamo.ConnectAt(t.Context(), table, opts, m.clock); err != nil {
 				t.Error(err)
@@ -107,7 +110,8 @@ func TestWrongClocksBesideARightOne(t *testing.T) {
 			ahead := time.Until(time.UnixMilli(refill))
 			over, frozen := admitted > most, ahead > 1500*time.Millisecond
 			if admitted < allowed || c.fair && (over || frozen) || !c.fair && !over && !frozen {
-				t.Errorf("%d admitted of %d, the bucket is ahead by %v; want that fair: %v", admitted, most, ahead, c.fair)
+				t.Errorf("%d admitted of %d, the bucket is ahead by %v; want that fair: %v", admitted, most, ahead,
+					c.fair)
 			}
 			if !c.fair {
 				return
@@ -141,7 +145,8 @@ func TestACorrectionThatBeginsLate(t *testing.T) {
 	clock := func() time.Time { return time.Now().Add(90 * time.Second) }
 	hider, cfg := &dateHider{}, dynamotest.Config(dynamotest.Endpoint(t))
 	cfg.HTTPClient = hider
-	repo, err := dynamo.ConnectAt(t.Context(), table, &dynamo.Options{AWS: cfg, Timeout: dynamotest.LongTimeout, Exact: true}, clock)
+	repo, err := dynamo.ConnectAt(t.Context(), table,
+		&dynamo.Options{AWS: cfg, Timeout: dynamotest.LongTimeout, Exact: true}, clock)
 	must(t, err)
 	t.Cleanup(func() { _ = repo.Close() })
 	setDefaults(t, repo, limiter.PerHour("rpm", 60))
@@ -196,7 +201,9 @@ func TestCreditsReadsAndRefillsUseTheTablesTime(t *testing.T) {
 	}
 	notAhead := func(what string) {
 		t.Helper()
-		if refill, _ := storedNumber(t, table, m.repo.NamespaceID(), "rf"); time.UnixMilli(refill).After(time.Now().Add(1500 * time.Millisecond)) {
+		if refill, _ := storedNumber(t, table, m.repo.NamespaceID(), "rf"); time.UnixMilli(refill).After(
+			time.Now().Add(1500 * time.Millisecond),
+		) {
 			t.Errorf("after %s the bucket is ahead by %v", what, time.Until(time.UnixMilli(refill)))
 		}
 	}
@@ -208,10 +215,17 @@ func TestCreditsReadsAndRefillsUseTheTablesTime(t *testing.T) {
 	must(t, err)
 	notAhead("a refill")
 	for _, n := range []int64{58, -1} { // the second may lock a bucket that is nearly full
-		must(t, m.repo.Credit(t.Context(), m.clock(), limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("rpm", n)}))
+		must(t,
+			m.repo.Credit(t.Context(), m.clock(), limiter.Credit{
+				Account: out.Self.Account, Amounts: limiter.Tokens("rpm", n),
+			}))
 		notAhead("a credit")
 	}
-	must(t, m.repo.SetConfig(t.Context(), limiter.Config{Scope: limiter.Scope{Entity: "alice", Resource: model}, Limits: []limiter.Limit{limiter.PerHour("rpm", 30)}},
+	must(t, m.repo.SetConfig(t.Context(),
+		limiter.Config{
+			Scope:  limiter.Scope{Entity: "alice", Resource: model},
+			Limits: []limiter.Limit{limiter.PerHour("rpm", 30)},
+		},
 		limiter.AuditEvent{ID: "01JPCOUNT0000000000000000B", Action: "limits_set", Entity: "alice", At: m.clock()}))
 	notAhead("a change of limits")
 }
@@ -246,13 +260,20 @@ func TestASlowChangeOfLimitsUsesTheTablesTime(t *testing.T) {
 			table := dynamotest.NewTable(t)
 			right := dynamotest.Connect(t, table, &exactOptions)
 			setDefaults(t, right, limiter.PerHour("rpm", 60))
-			must(t, right.SetConfig(t.Context(), limiter.Config{Scope: limiter.Scope{Entity: "alice", Resource: model}, Limits: []limiter.Limit{limiter.PerHour("rpm", 30)}}, auditEvent("limits_set")))
+			must(t,
+				right.SetConfig(t.Context(),
+					limiter.Config{
+						Scope:  limiter.Scope{Entity: "alice", Resource: model},
+						Limits: []limiter.Limit{limiter.PerHour("rpm", 30)},
+					},
+					auditEvent("limits_set")))
 			_, err := right.Consume(t.Context(), time.Now(), chargeOf("alice", 30))
 			must(t, err)
 			slow, cfg := &slowWriter{}, dynamotest.Config(dynamotest.Endpoint(t))
 			cfg.HTTPClient = slow
 			clock := func() time.Time { return time.Now().Add(5*time.Minute + time.Duration(slow.passed.Load())) }
-			repo, err := dynamo.ConnectAt(t.Context(), table, &dynamo.Options{AWS: cfg, Timeout: dynamotest.LongTimeout}, clock)
+			repo, err := dynamo.ConnectAt(t.Context(), table,
+				&dynamo.Options{AWS: cfg, Timeout: dynamotest.LongTimeout}, clock)
 			must(t, err)
 			t.Cleanup(func() { _ = repo.Close() })
 			lim, err := limiter.New(repo, &limiter.Options{Now: clock})
@@ -260,7 +281,8 @@ func TestASlowChangeOfLimitsUsesTheTablesTime(t *testing.T) {
 			must(t, change(t.Context(), lim))
 			refill, _ := storedNumber(t, table, repo.NamespaceID(), "rf")
 			capacity, _ := storedNumber(t, table, repo.NamespaceID(), "b_rpm_cp")
-			if ahead := time.Until(time.UnixMilli(refill)); capacity == 30_000 || slow.passed.Load() == 0 || ahead > 1500*time.Millisecond {
+			if ahead := time.Until(time.UnixMilli(refill)); capacity == 30_000 || slow.passed.Load() == 0 ||
+				ahead > 1500*time.Millisecond {
 				t.Errorf("the capacity is %d, the bucket is ahead by %v", capacity, ahead)
 			}
 		})

@@ -34,9 +34,14 @@ func newSleeper(t *testing.T, ahead time.Duration) *sleeper {
 	s := &sleeper{ahead: ahead}
 	s.date = s.right
 	time.Sleep(time.Until(start.Add(24 * time.Hour)))
-	cfg := &aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""), HTTPClient: s}
+	cfg := &aws.Config{
+		Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		HTTPClient: s,
+	}
 	var err error
-	s.repo, err = dynamo.ConnectAt(t.Context(), "quiet", &dynamo.Options{AWS: cfg}, func() time.Time { return time.Now().Add(ahead) })
+	s.repo, err = dynamo.ConnectAt(t.Context(), "quiet", &dynamo.Options{AWS: cfg}, func() time.Time {
+		return time.Now().Add(ahead)
+	})
 	must(t, err)
 	t.Cleanup(func() { _ = s.repo.Close() })
 	time.Sleep(2 * time.Second)
@@ -202,7 +207,10 @@ func TestAWrongClockAfterASleepIsConfirmed(t *testing.T) {
 			s.repo.StepClock(-20 * time.Minute)
 			hurried, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
-			took, err := elapsed(func() error { _, err := s.repo.Consume(hurried, s.now(), quietCharge("bob")); return err })
+			took, err := elapsed(func() error {
+				_, err := s.repo.Consume(hurried, s.now(), quietCharge("bob"))
+				return err
+			})
 			if must(t, err); took != 0 {
 				t.Errorf("a caller in a hurry waits %v", took)
 			}
@@ -243,7 +251,10 @@ func TestThePageOfALoadBalancerIsNoEvidence(t *testing.T) {
 		repo := d.connect(t, dynamo.Options{})
 		d.date = offBy(5 * time.Minute)
 		d.fault = func(string) *http.Response {
-			return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(strings.NewReader("<html>"))}
+			return &http.Response{
+				StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Content-Type": {"text/html"}},
+				Body: io.NopCloser(strings.NewReader("<html>")),
+			}
 		}
 		for range 100 {
 			if _, err := repo.Consume(t.Context(), time.Now(), quietCharge("bob")); err == nil {
@@ -264,7 +275,9 @@ type lateCredentials struct{}
 // Retrieve returns credentials that expire after a minute.
 func (lateCredentials) Retrieve(context.Context) (aws.Credentials, error) {
 	time.Sleep(3 * time.Second) // in the bubble
-	return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b", CanExpire: true, Expires: time.Now().Add(time.Minute)}, nil
+	return aws.Credentials{
+		AccessKeyID: "a", SecretAccessKey: "b", CanExpire: true, Expires: time.Now().Add(time.Minute),
+	}, nil
 }
 
 // A call that waits for credentials has the time at which it arrived, in the

@@ -76,7 +76,10 @@ func TestAStepAfterOneDate(t *testing.T) {
 func TestAMachineThatSleeps(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{0, 5 * time.Minute, -5 * time.Minute} {
-		for _, slept := range []time.Duration{1100 * time.Millisecond, 1500 * time.Millisecond, 2 * time.Second, 3 * time.Second, 10 * time.Second, time.Minute, 9 * time.Hour} {
+		for _, slept := range []time.Duration{
+			1100 * time.Millisecond, 1500 * time.Millisecond, 2 * time.Second, 3 * time.Second,
+			10 * time.Second, time.Minute, 9 * time.Hour,
+		} {
 			for at := range 10 { // tenths of a second
 				w := newClockWorld(ahead).confirmed()
 				w.run(t, 5*time.Second, 90*time.Millisecond, func(*testing.T, time.Duration) {})

@@ -18,7 +18,10 @@ type clockWorld struct {
 }
 
 func newClockWorld(ahead time.Duration) *clockWorld {
-	w := &clockWorld{table: time.Date(2026, time.March, 14, 15, 9, 26, 123e6, time.UTC), ahead: ahead, trip: 2 * time.Millisecond}
+	w := &clockWorld{
+		table: time.Date(2026, time.March, 14, 15, 9, 26, 123e6, time.UTC), ahead: ahead,
+		trip: 2 * time.Millisecond,
+	}
 	w.guard = defaultClockGuard
 	return w
 }
@@ -74,8 +77,12 @@ func (w *clockWorld) confirmed() *clockWorld {
 
 func TestAWrongClockIsCorrectedByTheDatesOfReplies(t *testing.T) {
 	t.Parallel()
-	for _, ahead := range []time.Duration{-72 * time.Hour, -5 * time.Minute, -3 * time.Second, 3 * time.Second, 5 * time.Minute, 72 * time.Hour} {
-		for _, every := range []time.Duration{7 * time.Millisecond, 300 * time.Millisecond, 10 * time.Second, 10 * time.Minute} {
+	for _, ahead := range []time.Duration{
+		-72 * time.Hour, -5 * time.Minute, -3 * time.Second, 3 * time.Second, 5 * time.Minute, 72 * time.Hour,
+	} {
+		for _, every := range []time.Duration{
+			7 * time.Millisecond, 300 * time.Millisecond, 10 * time.Second, 10 * time.Minute,
+		} {
 			w := newClockWorld(ahead).confirmed()
 			w.run(t, 20*time.Second, 300*time.Millisecond, func(*testing.T, time.Duration) {})
 			w.run(t, 100*every, every, near(-ahead, 750*time.Millisecond))
@@ -109,7 +116,9 @@ func TestTwoDatesAreEvidence(t *testing.T) {
 
 func TestAClockWithinTheGuardIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	for _, ahead := range []time.Duration{-1900 * time.Millisecond, 0, 500 * time.Millisecond, 1900 * time.Millisecond} {
+	for _, ahead := range []time.Duration{
+		-1900 * time.Millisecond, 0, 500 * time.Millisecond, 1900 * time.Millisecond,
+	} {
 		for _, trip := range []time.Duration{0, 2 * time.Millisecond, 800 * time.Millisecond, 3 * time.Second} {
 			w := newClockWorld(ahead)
 			w.trip = trip
@@ -143,7 +152,9 @@ func TestDatesThatAreNoEvidence(t *testing.T) {
 		"cached for minutes": func(now time.Time) time.Time { return now.Truncate(5 * time.Minute) },
 		"much too fast":      func(now time.Time) time.Time { return now.Add(10 * now.Sub(begin)) },
 	} {
-		for _, every := range []time.Duration{7 * time.Millisecond, 300 * time.Millisecond, 1700 * time.Millisecond, 20 * time.Second} {
+		for _, every := range []time.Duration{
+			7 * time.Millisecond, 300 * time.Millisecond, 1700 * time.Millisecond, 20 * time.Second,
+		} {
 			w := newClockWorld(0)
 			w.skew = skew
 			w.run(t, 20*time.Minute, every, func(t *testing.T, by time.Duration) {
@@ -179,7 +190,9 @@ func TestServersThatContradictEachOther(t *testing.T) {
 		"nine of ten":  func(n uint32) bool { return n%10 != 0 },
 		"half of them": func(n uint32) bool { return n > 1 && n*2654435761>>31 == 0 },
 	} {
-		for _, every := range []time.Duration{7 * time.Millisecond, 300 * time.Millisecond, 1700 * time.Millisecond, 20 * time.Second} {
+		for _, every := range []time.Duration{
+			7 * time.Millisecond, 300 * time.Millisecond, 1700 * time.Millisecond, 20 * time.Second,
+		} {
 			w, n := newClockWorld(0), uint32(0)
 			w.skew = func(now time.Time) time.Time {
 				if n++; wrong(n - 1) {
@@ -251,7 +264,9 @@ func TestSmallDisagreementsKeepTheEstimate(t *testing.T) {
 	t.Parallel()
 	begin := newClockWorld(0).table
 	for name, skew := range map[string]func(time.Time) time.Time{
-		"servers differ": func(now time.Time) time.Time { return now.Add(time.Duration(now.UnixMilli()%150) * time.Millisecond) },
+		"servers differ": func(now time.Time) time.Time {
+			return now.Add(time.Duration(now.UnixMilli()%150) * time.Millisecond)
+		},
 		"slewed slowly":  func(now time.Time) time.Time { return now.Add(-now.Sub(begin) / 2000) },
 		"slewed at most": func(now time.Time) time.Time { return now.Add(-now.Sub(begin) / 12) },
 		"slewed back":    func(now time.Time) time.Time { return now.Add(now.Sub(begin) / 12) },

@@ -176,7 +176,9 @@ func (r *Repository) deleteConfig(ctx context.Context, s limiter.Scope, ev limit
 
 // removeConfig deletes a config item together with its entry in a registry. If
 // the item has changed, the transaction is refused at its first item.
-func (r *Repository) removeConfig(ctx context.Context, s limiter.Scope, stored item, event types.TransactWriteItem) error {
+func (r *Repository) removeConfig(
+	ctx context.Context, s limiter.Scope, stored item, event types.TransactWriteItem,
+) error {
 	switch k := stored.key(); {
 	case s.Entity != "":
 		return r.removeEntityConfig(ctx, k, event)

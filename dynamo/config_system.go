@@ -30,7 +30,9 @@ func (r *Repository) setSystem(ctx context.Context, cfg limiter.Config, event ty
 // putSystem replaces the system's item with the config that next returns for the
 // stored one. If keepsMode is set, the write is refused if the mode has changed.
 // If the config is empty, putSystem writes only the event.
-func (r *Repository) putSystem(ctx context.Context, keepsMode bool, event types.TransactWriteItem, next func(stored item) limiter.Config) error {
+func (r *Repository) putSystem(
+	ctx context.Context, keepsMode bool, event types.TransactWriteItem, next func(stored item) limiter.Config,
+) error {
 	k := configKey(r.ns, "", "")
 	for try := 0; ; try++ {
 		if err := pause.For(ctx, backoff(try)); err != nil {
@@ -67,7 +69,8 @@ func (r *Repository) setMode(ctx context.Context, mode limiter.OnUnavailable, ev
 		return r.change(ctx, event)
 	}
 	update := r.indexedUpdate(configKey(r.ns, "", ""), ", #m = :m, #v = if_not_exists(#v, :v)",
-		map[string]string{"#m": attrMode, "#v": attrConfigVersion}, item{":m": text(string(mode)), ":v": number(configVersion)})
+		map[string]string{"#m": attrMode, "#v": attrConfigVersion},
+		item{":m": text(string(mode)), ":v": number(configVersion)})
 	err := r.change(ctx, update, event)
 	if err == nil {
 		r.modes.Store(r.ns, mode)

@@ -89,7 +89,8 @@ func TestSystemChangesThatMeetLoseNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStoredTable(t)
-			s.PutItem(system, systemConfig, "on_unavailable S allow\nfuture S old\nl_old_cp N 1\nl_old_ra N 1\nl_old_rp N 1")
+			s.PutItem(system, systemConfig,
+				"on_unavailable S allow\nfuture S old\nl_old_cp N 1\nl_old_ra N 1\nl_old_rp N 1")
 			s.Wire.Before(isTransaction, func() { meet.other(s) })
 			s.SetLimits(limiter.Scope{}, perMinute)
 			s.CheckItem(system, systemConfig, meet.want+`

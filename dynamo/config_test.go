@@ -169,7 +169,10 @@ func TestItemWithoutLimitsOrModeIsNotFound(t *testing.T) {
 
 func TestDamagedLimitsAreNamedAndCanBeReplacedOrDeleted(t *testing.T) {
 	t.Parallel()
-	for _, damage := range []string{"l_rpm_cp N 60", "l_rpm_cp N 60\nl_rpm_ra N 0\nl_rpm_rp N 60", "l_rpm_cp S 60\nl_rpm_ra N 60\nl_rpm_rp N 60", "l_a_b_cp N 1.5\nl_a_b_ra N 1\nl_a_b_rp N 1"} {
+	for _, damage := range []string{
+		"l_rpm_cp N 60", "l_rpm_cp N 60\nl_rpm_ra N 0\nl_rpm_rp N 60",
+		"l_rpm_cp S 60\nl_rpm_ra N 60\nl_rpm_rp N 60", "l_a_b_cp N 1.5\nl_a_b_ra N 1\nl_a_b_rp N 1",
+	} {
 		for _, scope := range limiter.Precedence("alice", "gpt-4") {
 			t.Run(scope.Level(), func(t *testing.T) {
 				t.Parallel()
@@ -225,7 +228,9 @@ func TestChangeOfUnknownResultAppliesToTheNextCharge(t *testing.T) {
 		cancel()
 		return nil, errors.Join(ctx.Err(), reply.Body.Close())
 	})
-	if err := s.Repo.SetConfig(ctx, limiter.Config{Scope: scope, Limits: []limiter.Limit{perMinute}}, s.Event("limits_set", "x", "")); err == nil {
+	if err := s.Repo.SetConfig(
+		ctx, limiter.Config{Scope: scope, Limits: []limiter.Limit{perMinute}}, s.Event("limits_set", "x", ""),
+	); err == nil {
 		t.Error("the answer was not lost")
 	}
 	s.Wire.Intercept(nil)
@@ -236,7 +241,10 @@ func TestChangeOfUnknownResultAppliesToTheNextCharge(t *testing.T) {
 func TestLimitsThatWereNotCountedLeaveNoNegativeCount(t *testing.T) {
 	t.Parallel()
 	const limits = "l_rpm_cp N 60\nl_rpm_ra N 60\nl_rpm_rp N 60\nGSI4PK S {ns}"
-	for name, registry := range map[string]string{"no registry": "", "not in it": "other N 1", "nothing left": "gpt-4 N 0", "less than nothing": "gpt-4 N -2"} {
+	for name, registry := range map[string]string{
+		"no registry": "", "not in it": "other N 1", "nothing left": "gpt-4 N 0",
+		"less than nothing": "gpt-4 N -2",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStoredTable(t)
@@ -273,7 +281,9 @@ func TestEntitiesCountedAtOnceAreAllCounted(t *testing.T) {
 			id := fmt.Sprintf("key-%d", i)
 			ev := s.Event("limits_set", id, "gpt-4")
 			all.Go(func() {
-				cfg := limiter.Config{Scope: limiter.Scope{Entity: id, Resource: "gpt-4"}, Limits: []limiter.Limit{perMinute}}
+				cfg := limiter.Config{
+					Scope: limiter.Scope{Entity: id, Resource: "gpt-4"}, Limits: []limiter.Limit{perMinute},
+				}
 				if err := do(cfg, ev); err != nil {
 					t.Error(err)
 				}

@@ -130,14 +130,21 @@ func checkName(name string) error {
 	for i, c := range name {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 		if !letter && (i == 0 || c != '-' && (c < '0' || c > '9')) {
-			return &limiter.InvalidError{Field: "name", Value: name, Reason: "must begin with a letter, then letters, digits or hyphens"}
+			return &limiter.InvalidError{
+				Field: "name", Value: name, Reason: "must begin with a letter, then letters, digits or hyphens",
+			}
 		}
 	}
 	if len(name) < shortest {
-		return &limiter.InvalidError{Field: "name", Value: name, Reason: fmt.Sprintf("must be at least %d characters", shortest)}
+		return &limiter.InvalidError{
+			Field: "name", Value: name, Reason: fmt.Sprintf("must be at least %d characters", shortest),
+		}
 	}
 	if len(name) > longest {
-		return &limiter.InvalidError{Field: "name", Value: name[:50] + "...", Reason: fmt.Sprintf("must be at most %d characters", longest)}
+		return &limiter.InvalidError{
+			Field: "name", Value: name[:50] + "...",
+			Reason: fmt.Sprintf("must be at most %d characters", longest),
+		}
 	}
 	return nil
 }
@@ -145,7 +152,9 @@ func checkName(name string) error {
 // fillOptions checks the options, sets the defaults and makes the caches.
 func (s *store) fillOptions() error {
 	if s.opts.Images < 0 {
-		return &limiter.InvalidError{Field: "images", Value: strconv.Itoa(s.opts.Images), Reason: "must not be negative"}
+		return &limiter.InvalidError{
+			Field: "images", Value: strconv.Itoa(s.opts.Images), Reason: "must not be negative",
+		}
 	}
 	s.ttl = rules.Multiplier(s.opts.BucketTTL)
 	s.opts.CacheTTL = max(0, cmp.Or(s.opts.CacheTTL, defaultCacheTTL))
@@ -168,14 +177,16 @@ func (s *store) failure(ctx context.Context, op string, err error) error {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	case errorCode(err) == "ResourceNotFoundException":
-		return fmt.Errorf("table %q: %w in region %s; %s creates it", s.table, limiter.ErrNotFound, s.opts.Region, s.createCommand())
+		return fmt.Errorf("table %q: %w in region %s; %s creates it", s.table, limiter.ErrNotFound, s.opts.Region,
+			s.createCommand())
 	case hasOtherKeys(err):
 		return s.foreignTable()
 	case isDomain(err):
 		return err
 	case isTimeout(err):
 	case isContext(err):
-		err = fmt.Errorf("table %q did not answer in time; check that region %s is reachable: %w", s.table, s.opts.Region, err)
+		err = fmt.Errorf("table %q did not answer in time; check that region %s is reachable: %w", s.table,
+			s.opts.Region, err)
 	case isUnreachable(err):
 		err = fmt.Errorf("cannot connect; check the network, the endpoint and the region, %s: %w", s.opts.Region, err)
 	}

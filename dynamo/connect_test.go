@@ -64,7 +64,8 @@ func TestConnectSaysHowToMakeWhatIsMissing(t *testing.T) {
 	if !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
-	checkError(t, err, `"team-a"`, table, "`zae-limiter namespace register team-a --name "+table+" --region us-east-1 --endpoint-url http")
+	checkError(t, err, `"team-a"`, table,
+		"`zae-limiter namespace register team-a --name "+table+" --region us-east-1 --endpoint-url http")
 }
 
 func TestConnectTakesNamesFromTheEnvironment(t *testing.T) {
@@ -77,7 +78,9 @@ func TestConnectTakesNamesFromTheEnvironment(t *testing.T) {
 	if got := dynamotest.Connect(t, "", nil).NamespaceID(); got != space.ID {
 		t.Errorf("namespace %s, want %s", got, space.ID)
 	}
-	if got := dynamotest.Connect(t, "", &dynamo.Options{Namespace: "default"}).NamespaceID(); got != other.NamespaceID() {
+	if got := dynamotest.Connect(
+		t, "", &dynamo.Options{Namespace: "default"},
+	).NamespaceID(); got != other.NamespaceID() {
 		t.Errorf("namespace %s, want %s", got, other.NamespaceID())
 	}
 	t.Setenv("ZAEL_STACK", "")
@@ -90,7 +93,8 @@ func TestConnectReadsWhatTheSDKReads(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	for name, value := range map[string]string{
 		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_EC2_METADATA_DISABLED": "true",
-		"AWS_PROFILE": "", "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "",
+		"AWS_PROFILE": "", "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+		"AWS_SESSION_TOKEN": "",
 	} {
 		t.Setenv(name, value)
 	}
@@ -186,15 +190,19 @@ func TestConnectSaysWhatToDoAboutAWS(t *testing.T) {
 	t.Parallel()
 	table, url := dynamotest.TableName(t), dynamotest.Endpoint(t)
 	answering := func(status int, kind string) *dynamo.Options {
-		denial := dynamotest.Fault{Name: "denied", Act: func(x *dynamotest.Exchange) { x.Answer(dynamotest.Failure(status, kind, `"message":"no"`)) }}
+		denial := dynamotest.Fault{Name: "denied", Act: func(x *dynamotest.Exchange) {
+			x.Answer(dynamotest.Failure(status, kind, `"message":"no"`))
+		}}
 		return &dynamo.Options{AWS: dynamotest.Config(dynamotest.NewProxy(t, dynamotest.Always(denial)).URL)}
 	}
 	for name, test := range map[string]struct {
 		opts *dynamo.Options
 		says string
 	}{
-		"no region":   {&dynamo.Options{AWS: &aws.Config{}, Endpoint: url}, "AWS_REGION"},
-		"unreachable": {&dynamo.Options{AWS: withoutRetries(dynamotest.Config("http://127.0.0.1:1"))}, "check the network"},
+		"no region": {&dynamo.Options{AWS: &aws.Config{}, Endpoint: url}, "AWS_REGION"},
+		"unreachable": {
+			&dynamo.Options{AWS: withoutRetries(dynamotest.Config("http://127.0.0.1:1"))}, "check the network",
+		},
 		"denied":      {answering(http.StatusBadRequest, "AccessDeniedException"), "policy"},
 		"expired":     {answering(http.StatusBadRequest, "ExpiredTokenException"), "sign in again"},
 		"unknown key": {answering(http.StatusBadRequest, "UnrecognizedClientException"), "keys"},
@@ -225,7 +233,8 @@ func TestConnectDistinguishesCancellationFromTimeout(t *testing.T) {
 	ctx, cancel = context.WithCancel(t.Context())
 	stop := dynamotest.Fault{Name: "cancel", Act: func(x *dynamotest.Exchange) { cancel(); dynamotest.Hang.Act(x) }}
 	opts.AWS = dynamotest.Config(dynamotest.NewProxy(t, dynamotest.Always(stop)).URL)
-	if _, err := dynamo.Connect(ctx, "table", opts); err != context.Canceled { //nolint:errorlint // its own error, not one around it
+	//nolint:errorlint // its own error, not one around it
+	if _, err := dynamo.Connect(ctx, "table", opts); err != context.Canceled {
 		t.Error(err)
 	}
 	if _, err := dynamo.Connect(ctx, "table", opts); err != context.Canceled { //nolint:errorlint // as above

@@ -374,7 +374,9 @@ func (c *consumeOp) refuse(ctx context.Context) limiter.Outcome {
 		if p.plan.repair && p.fresh && p.cached.image != nil && !p.plan.recreate && !p.override {
 			p.repair(ctx, c.now, c.charge)
 		}
-		if p.stored != nil && !p.plan.recreate && rules.AwaitsOverride(p.cached.image.limits(), p.plan.view, &c.charge.Amounts) {
+		if p.stored != nil && !p.plan.recreate && rules.AwaitsOverride(
+			p.cached.image.limits(), p.plan.view, &c.charge.Amounts,
+		) {
 			p.storeOverride(ctx)
 		}
 	}

@@ -55,7 +55,8 @@ func (c *consumeOp) readStale(ctx context.Context) (bool, error) {
 // mayMissSwitch reports whether nothing in this call shows a switch of the payer: its
 // bucket has none of the limits, so that no write meets the copy in it.
 func (c *consumeOp) mayMissSwitch(ctx context.Context, p *payer) bool {
-	return !p.offRead && !c.charge.Late && !rules.Pays(p.account.Limits, &c.charge.Amounts) && p.mode(&c.charge.Amounts) != modeLocked &&
+	return !p.offRead && !c.charge.Late && !rules.Pays(p.account.Limits, &c.charge.Amounts) &&
+		p.mode(&c.charge.Amounts) != modeLocked &&
 		c.repo.factLife(ctx) > maxFactAge
 }
 

@@ -26,7 +26,9 @@ func (p *payer) paidWindows() []int64 {
 	}
 	windows := make([]int64, len(p.plan.view.Account.Limits))
 	for i, l := range p.plan.view.Account.Limits {
-		if j := slices.IndexFunc(after.Account.Limits, func(own limiter.Limit) bool { return own.Name == l.Name }); j >= 0 {
+		if j := slices.IndexFunc(after.Account.Limits, func(own limiter.Limit) bool {
+			return own.Name == l.Name
+		}); j >= 0 {
 			windows[i] = after.Starts[j]
 		}
 	}

@@ -69,11 +69,14 @@ func (r *Repository) uncharge(ctx context.Context, now int64, credit limiter.Cre
 func (r *Repository) applyCredit(ctx context.Context, now int64, credit limiter.Credit, uncount bool) error {
 	ref, ok := credit.Account.Ref.(*ref)
 	if !ok {
-		return &limiter.InvalidError{Field: "account", Value: credit.Account.Entity, Reason: "must come from this store"}
+		return &limiter.InvalidError{
+			Field: "account", Value: credit.Account.Entity, Reason: "must come from this store",
+		}
 	}
 	c := &creditOp{
 		repo: r, key: bucketKey(r.ns, credit.Account.Entity, credit.Account.Resource), ref: ref,
-		account: credit.Account, amounts: credit.Amounts, spared: credit.Spared, starts: credit.Starts, undo: credit.Undo, uncount: uncount, now: now,
+		account: credit.Account, amounts: credit.Amounts, spared: credit.Spared, starts: credit.Starts,
+		undo: credit.Undo, uncount: uncount, now: now,
 	}
 	if r.images.isDeleted(c.key, ref) {
 		return nil

@@ -43,7 +43,8 @@ func (c *creditOp) send(ctx context.Context, u *update, after *rules.Bucket) (do
 // still arrive: both would be executed.
 func (c *creditOp) sendUndo(ctx context.Context, u *update, after *rules.Bucket) (done bool, err error) {
 	in := &dynamodb.TransactWriteItemsInput{
-		TransactItems: []types.TransactWriteItem{u.item(&c.repo.table, c.key)}, ClientRequestToken: aws.String(rand.Text()),
+		TransactItems:      []types.TransactWriteItem{u.item(&c.repo.table, c.key)},
+		ClientRequestToken: aws.String(rand.Text()),
 	}
 	var pending error // of a try that may still arrive
 	_, err = sendWrite(ctx, maxTries, func() (item, error) {

@@ -21,15 +21,20 @@ func TestADeploymentIsRecorded(t *testing.T) {
 	o := newOldTable(t)
 	r := dynamotest.Connect(t, o.name, &tableOptions)
 	index := attributes{"GSI4PK": "S:_", "GSI4SK": "S:_/SYSTEM#"}
-	deployed := attributes{"lambda_version": "NULL", "updated_by": "S:cli:1.2.3", "updated_at": "S:2026-03-04T05:06:07Z"}
+	deployed := attributes{
+		"lambda_version": "NULL", "updated_by": "S:cli:1.2.3", "updated_at": "S:2026-03-04T05:06:07Z",
+	}
 	for name, c := range map[string]struct{ before, after map[string]attributes }{
 		"a new table": {
 			nil,
-			map[string]attributes{"_/SYSTEM# #VERSION": with(with(index, deployed), attributes{"schema_version": "S:0.8.0", "client_min_version": "S:0.0.0"})},
+			map[string]attributes{"_/SYSTEM# #VERSION": with(with(index, deployed), attributes{
+				"schema_version": "S:0.8.0", "client_min_version": "S:0.0.0",
+			})},
 		},
 		"Python's, with its function": {
 			map[string]attributes{"_/SYSTEM# #VERSION": with(versionRecordOf("0.8.0"), attributes{"more": "S:kept"})},
-			map[string]attributes{"_/SYSTEM# #VERSION": with(with(versionRecordOf("0.8.0"), deployed), attributes{"more": "S:kept"})},
+			map[string]attributes{"_/SYSTEM# #VERSION": with(with(versionRecordOf("0.8.0"), deployed),
+				attributes{"more": "S:kept"})},
 		},
 		"of an older schema, which only a migration raises": {
 			map[string]attributes{"_/SYSTEM# #VERSION": versionRecordOf("0.7.0")},
@@ -80,7 +85,10 @@ func TestADeploymentIsRecordedBesideOthers(t *testing.T) {
 	must(t, r.RecordDeployment(t.Context(), deployedAt, "cli:1.2.3"))
 	got, err := r.Version(t.Context())
 	must(t, err)
-	want := dynamo.Version{Schema: "0.8.0", ClientMin: "0.5.0", UpdatedBy: "cli:1.2.3", UpdatedAt: deployedAt.Truncate(time.Second)}
+	want := dynamo.Version{
+		Schema: "0.8.0", ClientMin: "0.5.0", UpdatedBy: "cli:1.2.3",
+		UpdatedAt: deployedAt.Truncate(time.Second),
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -114,7 +122,8 @@ func TestAuditRetentionIsOfOneNamespace(t *testing.T) {
 	must(t, lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 20)))
 	items := tableItems(t, table)
 	system := items[r.NamespaceID()+"/SYSTEM# #CONFIG"]
-	if system["audit_retention_days"] != "N:30" || system["l_rpm_cp"] != "N:20" || system["GSI4PK"] != "S:"+r.NamespaceID() {
+	if system["audit_retention_days"] != "N:30" || system["l_rpm_cp"] != "N:20" ||
+		system["GSI4PK"] != "S:"+r.NamespaceID() {
 		t.Error(system)
 	}
 	if it, ok := items[other.ID+"/SYSTEM# #CONFIG"]; ok {
@@ -184,14 +193,17 @@ func TestVersionIsTheStoredRecord(t *testing.T) {
 		"schema_version": "S:0.8.0", "client_min_version": "S:0.1.0", "lambda_version": "S:0.10.2",
 		"updated_by": "S:cli:0.10.2", "updated_at": "S:2026-02-03T04:05:06Z",
 	}
-	part := attributes{"schema_version": "S:0.8.0", "lambda_version": "NULL", "updated_by": "NULL", "updated_at": "S:once"}
+	part := attributes{
+		"schema_version": "S:0.8.0", "lambda_version": "NULL", "updated_by": "NULL", "updated_at": "S:once",
+	}
 	r := dynamotest.Connect(t, table, nil)
 	for _, c := range []struct {
 		stored attributes
 		want   dynamo.Version
 	}{
 		{full, dynamo.Version{
-			Schema: "0.8.0", ClientMin: "0.1.0", Lambda: "0.10.2", UpdatedBy: "cli:0.10.2", UpdatedAt: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC),
+			Schema: "0.8.0", ClientMin: "0.1.0", Lambda: "0.10.2", UpdatedBy: "cli:0.10.2",
+			UpdatedAt: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC),
 		}},
 		{part, dynamo.Version{Schema: "0.8.0"}},
 		{nil, dynamo.Version{}},
@@ -222,7 +234,9 @@ func TestVersionOfANewTable(t *testing.T) {
 		t.Error("UpdatedAt is zero")
 	}
 	got.UpdatedAt = time.Time{}
-	if diff := cmp.Diff(dynamo.Version{Schema: "0.8.0", ClientMin: "0.0.0", UpdatedBy: "client:0.10.0"}, got); diff != "" {
+	if diff := cmp.Diff(
+		dynamo.Version{Schema: "0.8.0", ClientMin: "0.0.0", UpdatedBy: "client:0.10.0"}, got,
+	); diff != "" {
 		t.Error(diff)
 	}
 	must(t, r.Close())

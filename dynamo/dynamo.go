@@ -228,7 +228,10 @@ func (r *Repository) requireNamespace(ctx context.Context) error {
 	return nil
 }
 
-var errReserved = fmt.Errorf("namespace %q: %w; it is reserved for the table itself and holds no data, so choose another", reservedNamespace, limiter.ErrNotFound)
+var errReserved = fmt.Errorf(
+	"namespace %q: %w; it is reserved for the table itself and holds no data, so choose another",
+	reservedNamespace, limiter.ErrNotFound,
+)
 
 // requireActive does what requireNamespace does, and checks that the namespace
 // is active as far as the cache knows.

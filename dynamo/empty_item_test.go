@@ -50,7 +50,9 @@ func TestReplyWithoutTheBucketIsNoAdmission(t *testing.T) {
 			cfg.HTTPClient = &http.Client{Transport: replies}
 			repo := dynamotest.Connect(t, table, &dynamo.Options{AWS: cfg})
 			setDefaults(t, repo, limiter.PerMinute("rpm", 100))
-			must(t, repo.CreateEntity(t.Context(), limiter.Entity{ID: "parent", CreatedAt: start}, auditEvent("entity_created")))
+			must(t,
+				repo.CreateEntity(t.Context(), limiter.Entity{ID: "parent", CreatedAt: start},
+					auditEvent("entity_created")))
 			createChild(t, repo, "alice", "parent")
 			consume(t, repo, 0, chargeOf("alice", 1), true)
 			replies.body.Store(&body)

@@ -27,7 +27,10 @@ import (
 func randomFaults(seed uint64) dynamotest.Plan {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 2))
-	faults := []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500, dynamotest.Fail500After, dynamotest.Throttle, dynamotest.Conflict, dynamotest.Delay(time.Millisecond), dynamotest.Unprocessed}
+	faults := []dynamotest.Fault{
+		dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500, dynamotest.Fail500After,
+		dynamotest.Throttle, dynamotest.Conflict, dynamotest.Delay(time.Millisecond), dynamotest.Unprocessed,
+	}
 	return func(op string, _ []byte) dynamotest.Fault {
 		mu.Lock()
 		defer mu.Unlock()
@@ -35,7 +38,8 @@ func randomFaults(seed uint64) dynamotest.Plan {
 			return dynamotest.Pass
 		}
 		f := faults[rng.IntN(len(faults))]
-		if f.Name == dynamotest.Unprocessed.Name && op != "BatchGetItem" || f.Name == dynamotest.Conflict.Name && (op == "BatchGetItem" || op == "GetItem") {
+		if f.Name == dynamotest.Unprocessed.Name && op != "BatchGetItem" || f.Name == dynamotest.Conflict.Name &&
+			(op == "BatchGetItem" || op == "GetItem") {
 			return dynamotest.Pass
 		}
 		return f
@@ -170,7 +174,8 @@ func (e *endurance) run(seed uint64, ops int) map[repotest.Net]int64 {
 	for _, net := range repotest.Endure(e, seed, ops, 0.02, e.admin, e.clients...) {
 		totals[net] = storedTotal(e.T, e.table, e.admin.NamespaceID(), net)
 		if totals[net] < net.Least*1000 {
-			e.Errorf("seed %d: %s of %s and %s counts %d thousandths, but %d tokens were surely consumed: something was given back twice",
+			e.Errorf("seed %d: %s of %s and %s counts %d thousandths, but %d tokens were surely consumed: "+
+				"something was given back twice",
 				seed, net.Limit, net.Entity, net.Resource, totals[net], net.Least)
 		}
 	}
@@ -181,10 +186,11 @@ func (e *endurance) run(seed uint64, ops int) map[repotest.Net]int64 {
 // was only refused or filled is not stored, and counts nothing.
 func storedTotal(t *testing.T, table, ns string, net repotest.Net) int64 {
 	t.Helper()
-	out, err := dynamotest.Client(t).GetItem(context.Background(), &dynamodb.GetItemInput{TableName: &table, ConsistentRead: aws.Bool(true), Key: map[string]types.AttributeValue{
-		"PK": &types.AttributeValueMemberS{Value: ns + "/ENTITY#" + net.Entity},
-		"SK": &types.AttributeValueMemberS{Value: "#BUCKET#" + net.Resource},
-	}})
+	out, err := dynamotest.Client(t).GetItem(context.Background(), &dynamodb.GetItemInput{TableName: &table,
+		ConsistentRead: aws.Bool(true), Key: map[string]types.AttributeValue{
+			"PK": &types.AttributeValueMemberS{Value: ns + "/ENTITY#" + net.Entity},
+			"SK": &types.AttributeValueMemberS{Value: "#BUCKET#" + net.Resource},
+		}})
 	must(t, err)
 	if out.Item == nil {
 		return 0
@@ -220,7 +226,8 @@ func endureAggregated(t *testing.T, seed uint64, ops int) {
 	b.Failing = false
 	b.CatchUp(t.Context())
 	e.checkUsage(totals)
-	t.Logf("seed %d: %d operations, %d records, %d refills, %d refused", seed, ops, len(s.From(0)), b.Refilled, b.Refused)
+	t.Logf("seed %d: %d operations, %d records, %d refills, %d refused", seed, ops, len(s.From(0)), b.Refilled,
+		b.Refused)
 	if b.Refilled == 0 {
 		t.Error("nothing was refilled")
 	}
@@ -265,8 +272,10 @@ func streamingTable(t *testing.T) string {
 	name := dynamotest.TableName(t)
 	must(t, dynamo.CreateTable(t.Context(), name, &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))}))
 	_, err := dynamotest.Client(t).UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{
-		TableName:               &name,
-		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("ttl"), Enabled: aws.Bool(false)},
+		TableName: &name,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{
+			AttributeName: aws.String("ttl"), Enabled: aws.Bool(false),
+		},
 	})
 	must(t, err)
 	return name
@@ -279,12 +288,15 @@ func (e *endurance) checkUsage(totals map[repotest.Net]int64) {
 	for _, window := range []limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly} {
 		for net, total := range totals {
 			var sum int64
-			for u, err := range e.admin.Usage(e.Context(), limiter.UsageQuery{Entity: net.Entity, Resource: net.Resource, Window: window}) {
+			for u, err := range e.admin.Usage(e.Context(), limiter.UsageQuery{
+				Entity: net.Entity, Resource: net.Resource, Window: window,
+			}) {
 				must(e, err)
 				sum += u.Counters[net.Limit]
 			}
 			if sum*1000 != total {
-				e.Errorf("%s of %s and %s: %s usage is %d, but the bucket counts %d thousandths", net.Limit, net.Entity, net.Resource, window, sum, total)
+				e.Errorf("%s of %s and %s: %s usage is %d, but the bucket counts %d thousandths", net.Limit,
+					net.Entity, net.Resource, window, sum, total)
 			}
 		}
 	}

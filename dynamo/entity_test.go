@@ -22,7 +22,10 @@ func TestEntityIsStoredAsPythonStoresIt(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
 	s.CreateEntity(limiter.Entity{ID: "plain", Name: "plain"})
-	s.CreateEntity(limiter.Entity{ID: "key:1", Name: "Key One", Parent: "plain", Cascade: true, Metadata: map[string]string{"tier": "gold", "note": ""}})
+	s.CreateEntity(limiter.Entity{
+		ID: "key:1", Name: "Key One", Parent: "plain", Cascade: true,
+		Metadata: map[string]string{"tier": "gold", "note": ""},
+	})
 	s.CheckItem("{ns}/ENTITY#plain", "#META", `
 		entity_id S plain
 		name S plain
@@ -49,7 +52,10 @@ func TestEntityIsStoredAsPythonStoresIt(t *testing.T) {
 func TestMetadataThatAreNotTextAreRendered(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	it := s.Attributes("PK S {ns}/ENTITY#alice\nSK S #META\nentity_id S alice\nname S alice\nparent_id NULL\nGSI4PK S {ns}\nGSI4SK S {ns}/ENTITY#alice")
+	it := s.Attributes(
+		"PK S {ns}/ENTITY#alice\nSK S #META\nentity_id S alice\nname S alice\nparent_id NULL\nGSI4PK S " +
+			"{ns}\nGSI4SK S {ns}/ENTITY#alice",
+	)
 	it["metadata"] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
 		"text":   &types.AttributeValueMemberS{Value: "<a>"},
 		"whole":  &types.AttributeValueMemberN{Value: "12345678901234567890"},
@@ -57,12 +63,15 @@ func TestMetadataThatAreNotTextAreRendered(t *testing.T) {
 		"yes":    &types.AttributeValueMemberBOOL{Value: true},
 		"none":   &types.AttributeValueMemberNULL{Value: true},
 		"nested": &types.AttributeValueMemberM{Value: s.Attributes("a N 1\nb S <x>")},
-		"list":   &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberN{Value: "1"}, &types.AttributeValueMemberS{Value: "b"}}},
+		"list": &types.AttributeValueMemberL{Value: []types.AttributeValue{
+			&types.AttributeValueMemberN{Value: "1"}, &types.AttributeValueMemberS{Value: "b"},
+		}},
 	}}
 	_, err := s.Client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.TableName, Item: it})
 	s.Must(err)
 	want := limiter.Entity{ID: "alice", Name: "alice", Metadata: map[string]string{
-		"text": "<a>", "whole": "12345678901234567890", "part": "0.5", "yes": "true", "none": "null", "nested": `{"a":1,"b":"<x>"}`, "list": `[1,"b"]`,
+		"text": "<a>", "whole": "12345678901234567890", "part": "0.5", "yes": "true", "none": "null",
+		"nested": `{"a":1,"b":"<x>"}`, "list": `[1,"b"]`,
 	}}
 	got, err := s.Repo.Entity(t.Context(), "alice")
 	s.Must(err)
@@ -130,7 +139,9 @@ func TestUnprocessedKeysAreReadAgain(t *testing.T) {
 		}
 		var sent struct{ RequestItems map[string]any }
 		s.Must(json.Unmarshal([]byte(c.Body), &sent))
-		return dynamotest.Respond(t, map[string]any{"Responses": map[string]any{}, "UnprocessedKeys": sent.RequestItems})
+		return dynamotest.Respond(t, map[string]any{
+			"Responses": map[string]any{}, "UnprocessedKeys": sent.RequestItems,
+		})
 	})
 	s.Equal("number of entities", len(dynamotest.Collect(t, s.Repo.Entities(t.Context(), ""))), 2)
 	if busy.Load() < 3 {

@@ -89,14 +89,17 @@ func retryable(err error) bool {
 	case "ProvisionedThroughputExceededException", "ThrottlingException", "Throttling", "RequestLimitExceeded",
 		"TransactionConflictException", "ReplicatedWriteConflictException":
 		return true
-	case "InvalidSignatureException", "SignatureDoesNotMatch", "AuthFailure", "RequestTimeTooSkewed", "AccessDeniedException":
+	case "InvalidSignatureException", "SignatureDoesNotMatch", "AuthFailure", "RequestTimeTooSkewed",
+		"AccessDeniedException":
 		skew, ok := errors.AsType[retryableError](err) // the SDK has learned the skew from the reply
 		return ok && skew.RetryableError()
 	case "TransactionCanceledException":
 		cancelled, _ := errors.AsType[*types.TransactionCanceledException](err)
-		return cancelled != nil && slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool {
-			return slices.Contains([]string{codeConflict, "ThrottlingError", "ProvisionedThroughputExceeded"}, aws.ToString(r.Code))
-		})
+		return cancelled != nil && slices.ContainsFunc(cancelled.CancellationReasons,
+			func(r types.CancellationReason) bool {
+				return slices.Contains([]string{codeConflict, "ThrottlingError", "ProvisionedThroughputExceeded"},
+					aws.ToString(r.Code))
+			})
 	case "":
 		op, ok := errors.AsType[*net.OpError](err)
 		return ok && op.Op == "dial"
@@ -122,13 +125,16 @@ func (s *store) explain(err error) error {
 	}
 	switch code := errorCode(err); {
 	case code == "ResourceNotFoundException":
-		return fmt.Errorf("table %q: not found in this account and region; check the region and the name: %w", s.table, err)
+		return fmt.Errorf("table %q: not found in this account and region; check the region and the name: %w",
+			s.table, err)
 	case code == "AccessDeniedException":
 		return fmt.Errorf("table %q: access denied; the caller's policy must allow this call: %w", s.table, err)
 	case strings.HasPrefix(code, "ExpiredToken"):
 		return fmt.Errorf("table %q: the AWS credentials have expired; sign in again: %w", s.table, err)
-	case code == "UnrecognizedClientException" || code == "InvalidSignatureException" || code == "InvalidClientTokenId" || strings.HasPrefix(code, "MissingAuthenticationToken"):
-		return fmt.Errorf("table %q: AWS does not accept these credentials; check the profile or the keys: %w", s.table, err)
+	case code == "UnrecognizedClientException" || code == "InvalidSignatureException" ||
+		code == "InvalidClientTokenId" || strings.HasPrefix(code, "MissingAuthenticationToken"):
+		return fmt.Errorf("table %q: AWS does not accept these credentials; check the profile or the keys: %w",
+			s.table, err)
 	case code == "" && neverSent(err) && strings.Contains(err.Error(), "credentials"):
 		return fmt.Errorf("table %q: %w", s.table, &hint.CredentialsError{Err: err})
 	}

@@ -20,7 +20,9 @@ import (
 func TestWriteResults(t *testing.T) {
 	t.Parallel()
 	static := credentials.NewStaticCredentialsProvider("a", "b", "")
-	none := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return aws.Credentials{}, errors.New("none") })
+	none := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{}, errors.New("none")
+	})
 	for _, c := range []struct {
 		name, url   string
 		credentials aws.CredentialsProvider
@@ -48,8 +50,11 @@ func TestWriteResults(t *testing.T) {
 				ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
 				defer cancel()
 			}
-			_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: aws.String("table"), Key: key{"a", "b"}.at()})
-			if got := resultOf(err); err == nil || got != c.want || got == notExecuted && retryable(err) != c.retryable {
+			_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+				TableName: aws.String("table"), Key: key{"a", "b"}.at(),
+			})
+			if got := resultOf(err); err == nil || got != c.want || got == notExecuted &&
+				retryable(err) != c.retryable {
 				t.Errorf("result %d, retryable %v, want %d and %v: %v", got, retryable(err), c.want, c.retryable, err)
 			}
 		})

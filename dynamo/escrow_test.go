@@ -57,7 +57,9 @@ func TestEndureInEscrow(t *testing.T) {
 	var clients []limiter.Repository
 	for i := range 2 {
 		network := dynamotest.NewProxy(t, randomFaults(uint64(i)))
-		clients = append(clients, holder{escrow.New(dynamotest.Connect(t, table, &dynamo.Options{AWS: dynamotest.Config(network.URL)}), nil)})
+		clients = append(clients, holder{escrow.New(
+			dynamotest.Connect(t, table, &dynamo.Options{AWS: dynamotest.Config(network.URL)}), nil,
+		)})
 	}
 	nets := repotest.Endure(t, *compareSeed, min(*compareOps, escrowOps), 0.02+0.03, admin, clients...)
 	var local int64
@@ -75,7 +77,11 @@ func TestEndureInEscrow(t *testing.T) {
 	t.Logf("%d calls were admitted from a pot", local)
 	for _, net := range nets {
 		if total := storedTotal(t, table, admin.NamespaceID(), net); total < net.Least*1000 {
-			t.Errorf("%s of %s and %s counts %d thousandths, but %d tokens were surely consumed: something was returned twice", net.Limit, net.Entity, net.Resource, total, net.Least)
+			t.Errorf(
+				"%s of %s and %s counts %d thousandths, but %d tokens were surely consumed: something was "+
+					"returned twice",
+				net.Limit, net.Entity, net.Resource, total, net.Least,
+			)
 		}
 	}
 }

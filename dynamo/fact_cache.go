@@ -75,7 +75,9 @@ func newCache(life time.Duration, maxSize int) *cache {
 // lookup returns the facts of keys, in their order. One call of read reads those
 // that are missing or older than life; a life of 0 reads all. lookup reports as
 // fresh whether this call has read all of them.
-func (c *cache) lookup(ctx context.Context, at moment, life time.Duration, keys []factKey, read func([]factKey) ([]*fact, error)) (facts []*fact, fresh bool, err error) {
+func (c *cache) lookup(
+	ctx context.Context, at moment, life time.Duration, keys []factKey, read func([]factKey) ([]*fact, error),
+) (facts []*fact, fresh bool, err error) {
 	for {
 		facts = make([]*fact, len(keys))
 		own, waits := c.split(at, min(life, c.life), keys, facts)
@@ -127,7 +129,8 @@ func (c *cache) split(at moment, life time.Duration, keys []factKey, facts []*fa
 		if s.usable(life, at) {
 			c.hits.Add(1)
 			facts[i] = s.fact
-			if s.read.now == 0 { // read by a call without a time, such as SetConfig: it ages from the first call that has one
+			// read by a call without a time, such as SetConfig: it ages from the first call that has one
+			if s.read.now == 0 {
 				s.read.now = at.now
 			}
 			continue
@@ -171,7 +174,10 @@ func (c *cache) shrink() {
 
 // readOwn reads the facts of this caller's own flights. If an eviction has removed
 // a flight from its slot meanwhile, the result serves this caller and is not kept.
-func (c *cache) readOwn(ctx context.Context, at moment, keys []factKey, own map[int]*flight, facts []*fact, read func([]factKey) ([]*fact, error)) {
+func (c *cache) readOwn(
+	ctx context.Context, at moment, keys []factKey, own map[int]*flight, facts []*fact,
+	read func([]factKey) ([]*fact, error),
+) {
 	if len(own) == 0 {
 		return
 	}
@@ -189,12 +195,16 @@ func (c *cache) readOwn(ctx context.Context, at moment, keys []factKey, own map[
 }
 
 // land ends the flights of a read, with its facts or its error.
-func (c *cache) land(ctx context.Context, at moment, keys []factKey, own map[int]*flight, facts []*fact, order []int, got []*fact, err error) {
+func (c *cache) land(
+	ctx context.Context, at moment, keys []factKey, own map[int]*flight, facts []*fact, order []int,
+	got []*fact, err error,
+) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for n, i := range order {
 		f := own[i]
-		f.err, f.abandoned = err, err != nil && (ctx.Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, errAbandoned))
+		f.err, f.abandoned = err, err != nil && (ctx.Err() != nil || errors.Is(err, context.Canceled) ||
+			errors.Is(err, errAbandoned))
 		if err == nil {
 			f.fact, facts[i] = got[n], got[n]
 		}
@@ -215,7 +225,9 @@ func (c *cache) land(ctx context.Context, at moment, keys []factKey, own map[int
 
 // collect waits for the reads of other callers. Where a read failed it uses the
 // stale fact, if allowStale is set, and reports that it did.
-func (c *cache) collect(ctx context.Context, allowStale bool, keys []factKey, own, waits map[int]*flight, facts []*fact) (stale bool, err error) {
+func (c *cache) collect(
+	ctx context.Context, allowStale bool, keys []factKey, own, waits map[int]*flight, facts []*fact,
+) (stale bool, err error) {
 	for i, f := range waits {
 		select {
 		case <-f.done:

@@ -77,7 +77,8 @@ func (k factKey) decode(it item) (f *fact, err error) {
 		}
 	case factEntity:
 		f.parent = it.text(attrParent)
-		f.cascade = it.truth(attrCascade) && f.parent != "" && f.parent != k.scope.Entity // Python accepts an entity as its own parent
+		// Python accepts an entity as its own parent
+		f.cascade = it.truth(attrCascade) && f.parent != "" && f.parent != k.scope.Entity
 	case factNamespace:
 		f.active = it.text(attrStatus) == statusActive
 		f.exists = it != nil && it.text(attrStatus) != statusPurging
@@ -99,14 +100,18 @@ type getter func(context.Context, []key) (map[key]item, error)
 
 // lookup returns facts no older than maxAge, and reports as fresh whether this
 // call has read all of them.
-func (r *Repository) lookup(ctx context.Context, now int64, maxAge time.Duration, keys []factKey) (facts []*fact, fresh bool, err error) {
+func (r *Repository) lookup(
+	ctx context.Context, now int64, maxAge time.Duration, keys []factKey,
+) (facts []*fact, fresh bool, err error) {
 	facts, _, fresh, err = r.lookupWith(ctx, now, maxAge, keys, nil, r.getAll)
 	return facts, fresh, err
 }
 
 // lookupWith returns facts as lookup does, and the items of more, which it reads
 // together with the facts that have to be read. items is nil if more is empty.
-func (r *Repository) lookupWith(ctx context.Context, now int64, maxAge time.Duration, keys []factKey, more []key, get getter) (facts []*fact, items map[key]item, fresh bool, err error) {
+func (r *Repository) lookupWith(
+	ctx context.Context, now int64, maxAge time.Duration, keys []factKey, more []key, get getter,
+) (facts []*fact, items map[key]item, fresh bool, err error) {
 	at := r.moment(now)
 	life := maxAge
 	if len(more) > 0 {
@@ -134,7 +139,9 @@ func (r *Repository) lookupWith(ctx context.Context, now int64, maxAge time.Dura
 
 // read reads facts and the items of more from the table. The result also holds the
 // items of the facts.
-func (r *Repository) read(ctx context.Context, wanted []factKey, more []key, get getter) ([]*fact, map[key]item, error) {
+func (r *Repository) read(
+	ctx context.Context, wanted []factKey, more []key, get getter,
+) ([]*fact, map[key]item, error) {
 	keys := make([]key, 0, len(wanted)+len(more))
 	for _, k := range wanted {
 		keys = append(keys, k.key())

@@ -25,7 +25,10 @@ type faultyTable struct {
 func newFaultyTable(tb testing.TB) *faultyTable {
 	tb.Helper()
 	table := dynamotest.NewTable(tb)
-	s := &faultyTable{TB: tb, table: table, steady: dynamotest.Connect(tb, table, &exactOptions), proxy: dynamotest.NewProxy(tb, nil)}
+	s := &faultyTable{
+		TB: tb, table: table, steady: dynamotest.Connect(tb, table, &exactOptions),
+		proxy: dynamotest.NewProxy(tb, nil),
+	}
 	setDefaults(tb, s.steady, perMinute60)
 	opts := exactOptions
 	opts.AWS = dynamotest.Config(s.proxy.URL)
@@ -80,16 +83,24 @@ func charge(d time.Duration) func(*faultyTable, *limiter.Account) error {
 
 func credit(n int64, undo bool) func(*faultyTable, *limiter.Account) error {
 	return func(s *faultyTable, a *limiter.Account) error {
-		return s.repo.Credit(context.Background(), start, limiter.Credit{Account: a, Amounts: limiter.Tokens("rpm", n), Undo: undo})
+		return s.repo.Credit(context.Background(), start, limiter.Credit{
+			Account: a, Amounts: limiter.Tokens("rpm", n), Undo: undo,
+		})
 	}
 }
 
 var writePaths = []writePath{
 	{name: "create", op: put, write: charge(0), once: 50, again: 40, untouched: 60},
 	{name: "plain", op: update, prepare: warmUp, write: charge(0), once: 40, again: 30, untouched: 50},
-	{name: "locked", op: update, prepare: warmUp, write: charge(30 * time.Second), once: 50, again: 40, untouched: 60, later: 30 * time.Second},
+	{
+		name: "locked", op: update, prepare: warmUp, write: charge(30 * time.Second), once: 50, again: 40,
+		untouched: 60, later: 30 * time.Second,
+	},
 	{name: "take", op: update, prepare: warmUp, write: credit(-5, false), once: 45, again: 40, untouched: 50},
-	{name: "give", op: update, prepare: warmUp, write: credit(5, false), once: 55, again: 55, untouched: 50, drops: true},
+	{
+		name: "give", op: update, prepare: warmUp, write: credit(5, false), once: 55, again: 55, untouched: 50,
+		drops: true,
+	},
 	{name: "undo", op: transact, prepare: warmUp, write: credit(10, true), once: 60, again: 60, untouched: 50},
 }
 
@@ -99,7 +110,10 @@ var writePaths = []writePath{
 func TestOneFault(t *testing.T) {
 	t.Parallel()
 	for _, p := range writePaths {
-		for _, f := range []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500, dynamotest.Fail500After, dynamotest.Throttle, dynamotest.Conflict} {
+		for _, f := range []dynamotest.Fault{
+			dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500, dynamotest.Fail500After,
+			dynamotest.Throttle, dynamotest.Conflict,
+		} {
 			t.Run(p.name+" "+f.Name, func(t *testing.T) {
 				s := newFaultyTable(t)
 				var account *limiter.Account
@@ -155,7 +169,9 @@ func TestMixedCommitOfUnknownResultSendsOnlyItsDebitAgain(t *testing.T) {
 			c.Amounts = c.Amounts.And("tpm", 10)
 			account := consume(t, s.repo, 0, c, true).Self.Account
 			s.proxy.SetPlan(dynamotest.First(1, update, f))
-			err := s.repo.Credit(t.Context(), start, limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", 5).And("tpm", -5)})
+			err := s.repo.Credit(t.Context(), start, limiter.Credit{
+				Account: account, Amounts: limiter.Tokens("rpm", 5).And("tpm", -5),
+			})
 			if err == nil {
 				t.Error("no error, though the give-back is lost")
 			}
@@ -176,7 +192,10 @@ func TestMixedCommitOfUnknownResultSendsOnlyItsDebitAgain(t *testing.T) {
 // reply does not charge twice.
 func TestFirstCascadeIsOneTransaction(t *testing.T) {
 	t.Parallel()
-	for _, f := range []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500After, dynamotest.Throttle, dynamotest.Conflict} {
+	for _, f := range []dynamotest.Fault{
+		dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500After, dynamotest.Throttle,
+		dynamotest.Conflict,
+	} {
 		t.Run(f.Name, func(t *testing.T) {
 			s := newFaultyTable(t)
 			createChild(t, s.steady, "alice", "project")
@@ -238,7 +257,8 @@ func TestGiveBackDoesNotHoldUpTheCaller(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := s.repo.Consume(ctx, start, chargeOf("alice", 10)); err == nil { // returns while the give-back is blocked
+	// returns while the give-back is blocked
+	if _, err := s.repo.Consume(ctx, start, chargeOf("alice", 10)); err == nil {
 		t.Error("no error")
 	}
 	close(goOn)
@@ -250,16 +270,24 @@ func TestGiveBackDoesNotHoldUpTheCaller(t *testing.T) {
 // A call during an outage ends within the timeout, and takes no more than its
 // attempts.
 func TestOutageIsOverWithinTheTimeout(t *testing.T) {
-	for _, f := range []dynamotest.Fault{dynamotest.Hang, dynamotest.HangAfter, dynamotest.Throttle, dynamotest.Fail500, dynamotest.Delay(time.Minute)} {
+	for _, f := range []dynamotest.Fault{
+		dynamotest.Hang, dynamotest.HangAfter, dynamotest.Throttle, dynamotest.Fail500,
+		dynamotest.Delay(time.Minute),
+	} {
 		for _, mode := range []limiter.OnUnavailable{limiter.Allow, limiter.Block} {
 			t.Run(f.Name+" "+string(mode), func(t *testing.T) {
 				dynamotest.CheckGoroutines(t)
 				s := newFaultyTable(t)
 				warmUp(s)
 				s.proxy.SetPlan(dynamotest.Always(f))
-				lim, err := limiter.New(s.repo, &limiter.Options{Timeout: 200 * time.Millisecond, OnUnavailable: mode, Now: func() time.Time { return start }})
+				lim, err := limiter.New(s.repo, &limiter.Options{Timeout: 200 * time.Millisecond,
+					OnUnavailable: mode, Now: func() time.Time {
+						return start
+					}})
 				must(t, err)
-				lease, err := lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: model, Consume: limiter.Tokens("rpm", 10)})
+				lease, err := lim.Acquire(t.Context(), limiter.Request{
+					Entity: "alice", Resource: model, Consume: limiter.Tokens("rpm", 10),
+				})
 				_, outage := errors.AsType[*limiter.UnavailableError](err)
 				switch {
 				case mode == limiter.Block && !outage:

@@ -39,7 +39,9 @@ const maxFills = 2 * maxRounds
 
 // Fill resets or tops up a bucket, with its event. It reports whether it was carried
 // out: not if the ID of a top-up was used before.
-func (r *Repository) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev limiter.AuditEvent) (done bool, err error) {
+func (r *Repository) Fill(
+	ctx context.Context, now time.Time, f limiter.Fill, ev limiter.AuditEvent,
+) (done bool, err error) {
 	if err := r.requireActiveNow(ctx, ev.At); err != nil {
 		return false, err
 	}
@@ -75,7 +77,8 @@ func (r *Repository) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev
 			return false, r.explain(err)
 		}
 	}
-	return false, fmt.Errorf("bucket of entity %s and resource %s: others changed it %d times meanwhile; try again", f.Entity, f.Resource, maxFills)
+	return false, fmt.Errorf("bucket of entity %s and resource %s: others changed it %d times meanwhile; try again",
+		f.Entity, f.Resource, maxFills)
 }
 
 // isUsed reports whether the ID of a top-up was used within its life.

@@ -43,7 +43,10 @@ func (s *faultyTable) fills() (n int) {
 	return n
 }
 
-var everyFault = []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500, dynamotest.Fail500After, dynamotest.Throttle, dynamotest.Conflict}
+var everyFault = []dynamotest.Fault{
+	dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500, dynamotest.Fail500After,
+	dynamotest.Throttle, dynamotest.Conflict,
+}
 
 // A fault of the transaction neither loses nor doubles a fill.
 func TestFillFaults(t *testing.T) {
@@ -143,7 +146,10 @@ func TestFillOfAQuotaMeetsCharges(t *testing.T) {
 	for name, c := range map[string]struct {
 		fill limiter.Fill
 		want int64 // of 60, after 50, 5 and the fill
-	}{"reset": {reset(), 60}, "top-up": {topUp(20, "a"), 25}, "to the capacity": {topUp(52, "a"), 57}, "over the capacity": {topUp(1000, "a"), 60}} {
+	}{
+		"reset": {reset(), 60}, "top-up": {topUp(20, "a"), 25}, "to the capacity": {topUp(52, "a"), 57},
+		"over the capacity": {topUp(1000, "a"), 60},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFaultyTable(t)
 			setDefaults(t, s.steady, limiter.Quota("rpm", 60, limiter.EveryDay))
@@ -207,7 +213,9 @@ func TestTopUpsOfManyProcesses(t *testing.T) {
 		})
 		wg.Go(func() {
 			for range charges {
-				if out, err := repo.Consume(context.Background(), start, chargeOf("alice", 1)); err != nil || !out.Admitted {
+				if out, err := repo.Consume(
+					context.Background(), start, chargeOf("alice", 1),
+				); err != nil || !out.Admitted {
 					t.Errorf("admitted %v, %v", out.Admitted, err)
 				}
 			}
@@ -263,7 +271,9 @@ func TestTopUpItem(t *testing.T) {
 		event_id S 01JPCOUNT0000000000000000A
 		until N 1773587366000
 		ttl N 1773587366`)
-	if err := s.Repo.DeleteEntity(t.Context(), "alice", s.Event("entity_deleted", "alice", "")); !errors.Is(err, limiter.ErrNotFound) {
+	if err := s.Repo.DeleteEntity(
+		t.Context(), "alice", s.Event("entity_deleted", "alice", ""),
+	); !errors.Is(err, limiter.ErrNotFound) {
 		t.Errorf("DeleteEntity of an entity without data returns %v, want limiter.ErrNotFound", err)
 	}
 }

@@ -77,7 +77,8 @@ func consume(tb testing.TB, repo limiter.Repository, d time.Duration, c limiter.
 	out, err := repo.Consume(context.Background(), at(d), c)
 	must(tb, err)
 	if out.Admitted != admitted {
-		tb.Fatalf("Consume %s of %s at %v: admitted %v, want %v; balances %v, %v", c.Amounts, c.Entity, d, out.Admitted, admitted, out.Self.Tokens, out.Parent.Tokens)
+		tb.Fatalf("Consume %s of %s at %v: admitted %v, want %v; balances %v, %v", c.Amounts, c.Entity, d,
+			out.Admitted, admitted, out.Self.Tokens, out.Parent.Tokens)
 	}
 	return out
 }

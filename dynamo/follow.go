@@ -45,7 +45,9 @@ type FollowOptions struct {
 // Follow returns limiter.ErrNotFound if the table has no stream with new and old
 // images; limiter.ErrClosed if the repository is closed; the error of ctx; or
 // *limiter.UnavailableError, which wraps the error of handle if that caused it.
-func (r *Repository) Follow(ctx context.Context, opts *FollowOptions, handle func(context.Context, []StreamRecord) (int, error)) error {
+func (r *Repository) Follow(
+	ctx context.Context, opts *FollowOptions, handle func(context.Context, []StreamRecord) (int, error),
+) error {
 	f := &follower{repo: r, handle: handle}
 	if opts != nil {
 		f.opts = *opts

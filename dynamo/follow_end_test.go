@@ -125,7 +125,8 @@ func TestUntilEmptyIsNotMisledByEmptyAnswers(t *testing.T) {
 		blanks        int
 		closed, child bool
 	}{
-		"open": {4, false, false}, "closed": {4, true, false}, "closed, and long": {40, true, false}, "split": {40, true, true},
+		"open": {4, false, false}, "closed": {4, true, false}, "closed, and long": {40, true, false},
+		"split": {40, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -20,7 +20,9 @@ var followRequests = []string{"DescribeStream", "BatchGetItem", "GetShardIterato
 
 // streamFault returns a fault that replies with an error of the service.
 func streamFault(status int, kind string) dynamotest.Fault {
-	return dynamotest.Fault{Name: kind, Act: func(x *dynamotest.Exchange) { x.Answer(dynamotest.Failure(status, kind, `"message":"made up"`)) }}
+	return dynamotest.Fault{Name: kind, Act: func(x *dynamotest.Exchange) {
+		x.Answer(dynamotest.Failure(status, kind, `"message":"made up"`))
+	}}
 }
 
 // transientFaults returns faults after which a retry succeeds.
@@ -114,17 +116,18 @@ func TestOtherShardsGoOnWhileOneFails(t *testing.T) {
 				f.server.SetFaults(failRequests("GetRecords", "|shardId-00000000000000000000-a|"))
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			err := f.follow(ctx, dynamo.FollowOptions{Pause: time.Hour}, func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
-				if strings.HasPrefix(recordNames(records)[0], "a") {
-					_, _ = f.handleAll(ctx, records[:fails.done])
-					return fails.done, errors.New("down")
-				}
-				done, err := f.handleAll(ctx, records)
-				if len(f.seen) == 80+fails.done {
-					cancel()
-				}
-				return done, err
-			})
+			err := f.follow(ctx, dynamo.FollowOptions{Pause: time.Hour},
+				func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
+					if strings.HasPrefix(recordNames(records)[0], "a") {
+						_, _ = f.handleAll(ctx, records[:fails.done])
+						return fails.done, errors.New("down")
+					}
+					done, err := f.handleAll(ctx, records)
+					if len(f.seen) == 80+fails.done {
+						cancel()
+					}
+					return done, err
+				})
 			if !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			}
@@ -212,13 +215,25 @@ func TestUntilEmptyEndsWithAnErrorThatLasts(t *testing.T) {
 		says   string
 		seen   []string
 	}{
-		"listing":   {faults: failRequests("DescribeStream", ""), says: "InternalServerError"},
-		"places":    {faults: failRequests("BatchGetItem", ""), says: "InternalServerError"},
-		"iterators": {faults: failRequests("GetShardIterator", "-a"), says: "InternalServerError", seen: []string{"b0", "b1", "b2"}},
-		"records":   {faults: failRequests("GetRecords", "-a"), says: "InternalServerError", seen: []string{"b0", "b1", "b2"}},
-		"a shard":   {faults: dynamotest.First(1000, "GetShardIterator", streamFault(http.StatusBadRequest, "ResourceNotFoundException")), says: "shard shardId-"},
-		"handle":    {handle: func(context.Context, []dynamo.StreamRecord) (int, error) { return 0, down }, says: "down"},
-		"nothing":   {handle: func(context.Context, []dynamo.StreamRecord) (int, error) { return 0, nil }, says: "not all records"},
+		"listing": {faults: failRequests("DescribeStream", ""), says: "InternalServerError"},
+		"places":  {faults: failRequests("BatchGetItem", ""), says: "InternalServerError"},
+		"iterators": {
+			faults: failRequests("GetShardIterator", "-a"), says: "InternalServerError",
+			seen: []string{"b0", "b1", "b2"},
+		},
+		"records": {
+			faults: failRequests("GetRecords", "-a"), says: "InternalServerError",
+			seen: []string{"b0", "b1", "b2"},
+		},
+		"a shard": {
+			faults: dynamotest.First(1000, "GetShardIterator",
+				streamFault(http.StatusBadRequest, "ResourceNotFoundException")),
+			says: "shard shardId-",
+		},
+		"handle": {handle: func(context.Context, []dynamo.StreamRecord) (int, error) { return 0, down }, says: "down"},
+		"nothing": {handle: func(context.Context, []dynamo.StreamRecord) (int, error) {
+			return 0, nil
+		}, says: "not all records"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -286,16 +301,21 @@ func TestFollowReturnsWithItsContext(t *testing.T) {
 			f.stream.NewShard("a", nil).Put("1")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			f.server.SetFaults(dynamotest.First(1, where, dynamotest.Fault{Name: "leave", Act: func(x *dynamotest.Exchange) { cancel(); dynamotest.Hang.Act(x) }}))
-			err := f.follow(ctx, dynamo.FollowOptions{Pause: time.Hour}, func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
-				switch where {
-				case "handle":
+			f.server.SetFaults(dynamotest.First(1, where, dynamotest.Fault{Name: "leave",
+				Act: func(x *dynamotest.Exchange) {
 					cancel()
-				case "pause":
-					time.AfterFunc(10*time.Millisecond, cancel)
-				}
-				return f.handleAll(ctx, records)
-			})
+					dynamotest.Hang.Act(x)
+				}}))
+			err := f.follow(ctx, dynamo.FollowOptions{Pause: time.Hour},
+				func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
+					switch where {
+					case "handle":
+						cancel()
+					case "pause":
+						time.AfterFunc(10*time.Millisecond, cancel)
+					}
+					return f.handleAll(ctx, records)
+				})
 			if err != context.Canceled { //nolint:errorlint // its own error, not one around it
 				t.Error(err)
 			}

@@ -96,13 +96,23 @@ func TestFollowEndsWithoutAStream(t *testing.T) {
 		right  func(error) bool
 		says   string
 	}{
-		"off":                        {right: notFound, says: "lost its stream"},
-		"off, and all is read":       {empty: true, right: func(err error) bool { return err == nil }},
-		"the new one has keys only":  {view: "KEYS_ONLY", right: notFound, says: "new and old images"},
-		"the new one has one image":  {view: "NEW_IMAGE", empty: true, right: notFound, says: "NEW_IMAGE"},
-		"the table is gone":          {faults: dynamotest.First(1, "DescribeTable", streamFault(http.StatusBadRequest, "ResourceNotFoundException")), right: notFound, says: "table create"},
-		"the table cannot be asked":  {faults: dynamotest.First(1000, "DescribeTable", dynamotest.Fail500), right: unavailable, says: "InternalServerError"},
-		"nor when all has been read": {faults: dynamotest.First(1000, "DescribeTable", dynamotest.Fail500), empty: true, right: unavailable, says: "InternalServerError"},
+		"off":                       {right: notFound, says: "lost its stream"},
+		"off, and all is read":      {empty: true, right: func(err error) bool { return err == nil }},
+		"the new one has keys only": {view: "KEYS_ONLY", right: notFound, says: "new and old images"},
+		"the new one has one image": {view: "NEW_IMAGE", empty: true, right: notFound, says: "NEW_IMAGE"},
+		"the table is gone": {
+			faults: dynamotest.First(1, "DescribeTable",
+				streamFault(http.StatusBadRequest, "ResourceNotFoundException")),
+			right: notFound, says: "table create",
+		},
+		"the table cannot be asked": {
+			faults: dynamotest.First(1000, "DescribeTable", dynamotest.Fail500), right: unavailable,
+			says: "InternalServerError",
+		},
+		"nor when all has been read": {
+			faults: dynamotest.First(1000, "DescribeTable", dynamotest.Fail500), empty: true,
+			right: unavailable, says: "InternalServerError",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -154,7 +164,9 @@ func TestFollowGoesOnWithTheNextStreamOfTheEngine(t *testing.T) {
 		if on {
 			spec.StreamViewType = types.StreamViewTypeNewAndOldImages
 		}
-		_, err := s.Client.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &s.TableName, StreamSpecification: spec})
+		_, err := s.Client.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{
+			TableName: &s.TableName, StreamSpecification: spec,
+		})
 		s.Must(err)
 	}
 	s.Wire.Before(func(c *dynamotest.Call) bool { return c.Op == "GetRecords" }, func() {

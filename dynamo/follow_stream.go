@@ -53,7 +53,8 @@ func (f *follower) open(ctx context.Context) error {
 
 // find returns the current stream of the table.
 func (f *follower) find(ctx context.Context) (stream, error) {
-	out, err := f.repo.slow.DescribeTable(withoutTryTimeout(ctx), &dynamodb.DescribeTableInput{TableName: &f.repo.table})
+	out, err := f.repo.slow.DescribeTable(withoutTryTimeout(ctx),
+		&dynamodb.DescribeTableInput{TableName: &f.repo.table})
 	if err != nil {
 		return stream{}, f.repo.explain(err)
 	}
@@ -69,10 +70,12 @@ func (f *follower) find(ctx context.Context) (stream, error) {
 // change is their difference.
 func (f *follower) start(found stream) error {
 	if !found.enabled {
-		return fmt.Errorf("stream of table %q: %w; enable it with new and old images", f.repo.table, limiter.ErrNotFound)
+		return fmt.Errorf("stream of table %q: %w; enable it with new and old images", f.repo.table,
+			limiter.ErrNotFound)
 	}
 	if found.view != types.StreamViewTypeNewAndOldImages {
-		return fmt.Errorf("stream with new and old images of table %q: %w, only one with %s; replace it", f.repo.table, limiter.ErrNotFound, found.view)
+		return fmt.Errorf("stream with new and old images of table %q: %w, only one with %s; replace it",
+			f.repo.table, limiter.ErrNotFound, found.view)
 	}
 	f.stream, f.shards, f.listing = found, map[string]*shard{}, shardList{stale: true}
 	return nil
@@ -94,7 +97,8 @@ func (f *follower) replace(ctx context.Context) (done bool, err error) {
 	case !found.enabled && f.opts.UntilEmpty:
 		return true, nil
 	case f.listing.lookups == maxLookups:
-		return false, fmt.Errorf("table %q has lost its stream: %w; enable one with new and old images again", f.repo.table, limiter.ErrNotFound)
+		return false, fmt.Errorf("table %q has lost its stream: %w; enable one with new and old images again",
+			f.repo.table, limiter.ErrNotFound)
 	}
 	f.listing.lookups++
 	return false, nil

@@ -36,7 +36,9 @@ func (s *storedTable) usageCounter() func(context.Context, []dynamo.StreamRecord
 // totalUsage returns the usage of a limit in all windows of a kind.
 func (s *storedTable) totalUsage(entity, limit string, window limiter.Window) (sum int64) {
 	s.Helper()
-	for _, u := range dynamotest.Collect(s.T, s.Repo.Usage(s.Context(), limiter.UsageQuery{Entity: entity, Window: window})) {
+	for _, u := range dynamotest.Collect(
+		s.T, s.Repo.Usage(s.Context(), limiter.UsageQuery{Entity: entity, Window: window}),
+	) {
 		sum += u.Counters[limit]
 	}
 	return sum
@@ -50,11 +52,15 @@ func TestFollowCountsWhatTheStreamSays(t *testing.T) {
 	round := func(n int) {
 		for i := range n {
 			entity := fmt.Sprintf("key-%d", i%3)
-			out, err := s.Repo.Consume(t.Context(), dynamotest.Dawn, limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1).And("tpm", 100)})
+			out, err := s.Repo.Consume(t.Context(), dynamotest.Dawn, limiter.Charge{
+				Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1).And("tpm", 100),
+			})
 			s.Must(err)
 			want += 100
 			if i%4 == 0 {
-				s.Must(s.Repo.Credit(t.Context(), dynamotest.Dawn, limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("tpm", 30)}))
+				s.Must(s.Repo.Credit(t.Context(), dynamotest.Dawn, limiter.Credit{
+					Account: out.Self.Account, Amounts: limiter.Tokens("tpm", 30),
+				}))
 				want -= 30
 			}
 		}
@@ -125,7 +131,9 @@ func TestFollowBeginsWhereItWas(t *testing.T) {
 
 func (s *storedTable) charge(entity string, n int64) {
 	s.Helper()
-	_, err := s.Repo.Consume(s.Context(), dynamotest.Dawn, limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens(perMinute.Name, n)})
+	_, err := s.Repo.Consume(s.Context(), dynamotest.Dawn, limiter.Charge{
+		Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens(perMinute.Name, n),
+	})
 	s.Must(err)
 }
 

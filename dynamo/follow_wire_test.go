@@ -72,7 +72,8 @@ func (f *followedTable) follow(ctx context.Context, opts dynamo.FollowOptions, h
 	defer cancel()
 	err := f.repo.Follow(limited, &opts, handle)
 	if limited.Err() != nil && ctx.Err() == nil {
-		f.Fatalf("it still runs after a minute; it has seen %v, and %d errors such as %v", f.seen, len(f.failed), f.failed[:min(1, len(f.failed))])
+		f.Fatalf("it still runs after a minute; it has seen %v, and %d errors such as %v", f.seen, len(f.failed),
+			f.failed[:min(1, len(f.failed))])
 	}
 	return err
 }
@@ -166,11 +167,16 @@ func TestFollowPassesOverWhatIsTrimmed(t *testing.T) {
 		began, while func(*dynamotest.Shard)
 		want         []string
 	}{
-		"before it begins":      {began: trim, want: []string{"5", "6"}},
-		"under an iterator":     {while: trim, want: []string{"1", "5", "6"}},
-		"with the last place":   {while: func(h *dynamotest.Shard) { trim(h); h.Stream.Server.Generation++ }, want: []string{"1", "5", "6"}},
+		"before it begins":  {began: trim, want: []string{"5", "6"}},
+		"under an iterator": {while: trim, want: []string{"1", "5", "6"}},
+		"with the last place": {while: func(h *dynamotest.Shard) {
+			trim(h)
+			h.Stream.Server.Generation++
+		}, want: []string{"1", "5", "6"}},
 		"all that was not read": {while: func(h *dynamotest.Shard) { h.Trimmed = 6 }, want: []string{"1"}},
-		"all, and it is closed": {while: func(h *dynamotest.Shard) { h.Trimmed, h.Closed = 6, true }, want: []string{"1"}},
+		"all, and it is closed": {while: func(h *dynamotest.Shard) {
+			h.Trimmed, h.Closed = 6, true
+		}, want: []string{"1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -210,16 +216,32 @@ func TestFollowBeginsAtTheHorizonWhenItsPlaceIsTrimmed(t *testing.T) {
 func TestFollowSkipsRecordsOfUnknownShape(t *testing.T) {
 	t.Parallel()
 	for name, record := range map[string]map[string]any{
-		"nothing in it":     {},
-		"no table part":     {"eventName": "MODIFY", "eventID": "1"},
-		"null table part":   {"eventName": "MODIFY", "dynamodb": nil},
-		"empty table part":  {"eventName": "MODIFY", "dynamodb": map[string]any{}},
-		"no images":         {"eventName": "REMOVE", "dynamodb": map[string]any{"Keys": map[string]any{"PK": dynamotest.StringValue("a"), "SK": dynamotest.StringValue("b")}}},
-		"no sequence":       {"eventName": "MODIFY", "dynamodb": map[string]any{"SequenceNumber": nil}},
-		"unknown event":     {"eventName": "EXPLODE", "dynamodb": map[string]any{"NewImage": map[string]any{"PK": dynamotest.StringValue("a")}}},
-		"unknown members":   {"eventName": "MODIFY", "new": 1, "dynamodb": map[string]any{"new": []any{1}}},
-		"unknown type":      {"eventName": "MODIFY", "dynamodb": map[string]any{"NewImage": map[string]any{"PK": map[string]any{"X": "1"}}}},
-		"types not of ours": {"eventName": "MODIFY", "dynamodb": map[string]any{"OldImage": map[string]any{"s": map[string]any{"SS": []string{"a"}}, "b": map[string]any{"B": "YQ=="}}}},
+		"nothing in it":    {},
+		"no table part":    {"eventName": "MODIFY", "eventID": "1"},
+		"null table part":  {"eventName": "MODIFY", "dynamodb": nil},
+		"empty table part": {"eventName": "MODIFY", "dynamodb": map[string]any{}},
+		"no images": {
+			"eventName": "REMOVE",
+			"dynamodb": map[string]any{"Keys": map[string]any{
+				"PK": dynamotest.StringValue("a"), "SK": dynamotest.StringValue("b"),
+			}},
+		},
+		"no sequence": {"eventName": "MODIFY", "dynamodb": map[string]any{"SequenceNumber": nil}},
+		"unknown event": {
+			"eventName": "EXPLODE",
+			"dynamodb":  map[string]any{"NewImage": map[string]any{"PK": dynamotest.StringValue("a")}},
+		},
+		"unknown members": {"eventName": "MODIFY", "new": 1, "dynamodb": map[string]any{"new": []any{1}}},
+		"unknown type": {
+			"eventName": "MODIFY",
+			"dynamodb":  map[string]any{"NewImage": map[string]any{"PK": map[string]any{"X": "1"}}},
+		},
+		"types not of ours": {
+			"eventName": "MODIFY",
+			"dynamodb": map[string]any{"OldImage": map[string]any{
+				"s": map[string]any{"SS": []string{"a"}}, "b": map[string]any{"B": "YQ=="},
+			}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

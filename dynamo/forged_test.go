@@ -66,8 +66,11 @@ func (s *storedTable) listings() map[string][]string {
 	}
 	for _, resource := range []string{"", "gpt-4"} {
 		shown["entities with limits for "+resource] = dynamotest.Collect(s.T, s.Repo.EntitiesWithLimits(ctx, resource))
-		for _, b := range dynamotest.Collect(s.T, s.Repo.Buckets(ctx, dynamotest.Dawn, limiter.Scope{Resource: resource})) {
-			shown["buckets of "+resource] = append(shown["buckets of "+resource], fmt.Sprint(b.Account.Entity, b.Tokens))
+		for _, b := range dynamotest.Collect(
+			s.T, s.Repo.Buckets(ctx, dynamotest.Dawn, limiter.Scope{Resource: resource}),
+		) {
+			shown["buckets of "+resource] = append(shown["buckets of "+resource],
+				fmt.Sprint(b.Account.Entity, b.Tokens))
 		}
 	}
 	return shown
@@ -132,7 +135,9 @@ func TestAPurgeTakesNothingForged(t *testing.T) {
 	s.PutItem("{ns}/ENTITY#alice", "#BUCKET#gpt-4", "GSI4PK S {ns}\nGSI4SK S {ns}/ENTITY#alice")
 	s.forge(n.ID+"x", "")
 	want := tableItems(t, s.TableName)
-	for _, gone := range []string{n.ID + "/ENTITY#alice #BUCKET#gpt-4", "_/SYSTEM# #NAMESPACE#other", "_/SYSTEM# #NSID#" + n.ID} {
+	for _, gone := range []string{
+		n.ID + "/ENTITY#alice #BUCKET#gpt-4", "_/SYSTEM# #NAMESPACE#other", "_/SYSTEM# #NSID#" + n.ID,
+	} {
 		delete(want, gone)
 	}
 	s.Must(s.Repo.DeleteNamespace(t.Context(), deletedAt, "other"))

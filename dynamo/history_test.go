@@ -18,8 +18,11 @@ func TestEventIsStoredAsPythonStoresIt(t *testing.T) {
 	ev := s.Event("limits_set", "alice", "gpt-4")
 	ev.Principal = "arn:aws:iam::1:user/bob"
 	ev.Details = map[string]any{
-		"limits": []any{map[string]any{"name": "rpm", "capacity": int64(60), "refill_amount": int64(60), "refill_period_seconds": int64(60)}},
-		"half":   0.5, "none": nil, "yes": true,
+		"limits": []any{map[string]any{
+			"name": "rpm", "capacity": int64(60), "refill_amount": int64(60),
+			"refill_period_seconds": int64(60),
+		}},
+		"half": 0.5, "none": nil, "yes": true,
 	}
 	scope := limiter.Scope{Entity: "alice", Resource: "gpt-4"}
 	s.Must(s.Repo.SetConfig(t.Context(), limiter.Config{Scope: scope, Limits: []limiter.Limit{perMinute}}, ev))
@@ -37,7 +40,8 @@ func TestEventIsStoredAsPythonStoresIt(t *testing.T) {
 	s.Equal("90 days later", time.Unix(1781276966, 0).UTC(), dynamotest.Dawn.AddDate(0, 0, 90))
 	anonymous := s.Event("entity_created", "alice", "")
 	anonymous.Details = nil
-	s.Must(s.Repo.CreateEntity(t.Context(), limiter.Entity{ID: "alice", Name: "alice", CreatedAt: dynamotest.Dawn}, anonymous))
+	s.Must(s.Repo.CreateEntity(t.Context(), limiter.Entity{ID: "alice", Name: "alice", CreatedAt: dynamotest.Dawn},
+		anonymous))
 	s.CheckItem(trail, "#AUDIT#"+anonymous.ID, `
 		entity_id S alice
 		event_id S 01JP0000000000000000000002
@@ -69,7 +73,8 @@ func TestEventsStayAsLongAsTheSystemSays(t *testing.T) {
 			s := newStoredTable(t)
 			s.PutItem(system, systemConfig, c.stored)
 			ev := s.Event("entity_created", "alice", "")
-			s.Must(s.Repo.CreateEntity(t.Context(), limiter.Entity{ID: "alice", Name: "alice", CreatedAt: dynamotest.Dawn}, ev))
+			s.Must(s.Repo.CreateEntity(t.Context(),
+				limiter.Entity{ID: "alice", Name: "alice", CreatedAt: dynamotest.Dawn}, ev))
 			want := fmt.Sprint("N ", dynamotest.Dawn.Unix()+c.days*86400)
 			s.Equal("ttl", dynamotest.FormatAttribute(s.Item(trail, "#AUDIT#"+ev.ID)["ttl"]), want)
 		})
@@ -80,7 +85,8 @@ func TestTrailFollowsPagesAndSkipsWhatIsNoEvent(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
 	for i := range 9 {
-		s.PutItem(trail, fmt.Sprintf("#AUDIT#0%d", i), "action S limits_set\nentity_id S alice\ntimestamp S 2026-03-14T15:09:26Z\nprincipal NULL\nresource NULL")
+		s.PutItem(trail, fmt.Sprintf("#AUDIT#0%d", i),
+			"action S limits_set\nentity_id S alice\ntimestamp S 2026-03-14T15:09:26Z\nprincipal NULL\nresource NULL")
 	}
 	s.PutItem(trail, "#AUDIT#055", "entity_id S alice")
 	s.Wire.PageSize.Store(2)
@@ -103,7 +109,9 @@ func TestTrailFollowsPagesAndSkipsWhatIsNoEvent(t *testing.T) {
 func (s *storedTable) usage(q limiter.UsageQuery) (all []string) {
 	s.Helper()
 	for _, u := range dynamotest.Collect(s.T, s.Repo.Usage(s.Context(), q)) {
-		all = append(all, fmt.Sprint(u.Start.Format("02T15 "), u.Resource, " ", u.Entity, " ", u.Window, " ", u.Counters, " ", u.Events))
+		all = append(all,
+			fmt.Sprint(u.Start.Format("02T15 "), u.Resource, " ", u.Entity, " ", u.Window, " ", u.Counters, " ",
+				u.Events))
 	}
 	return all
 }
@@ -111,11 +119,13 @@ func (s *storedTable) usage(q limiter.UsageQuery) (all []string) {
 func TestUsageReadsWhatPythonWrote(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.PutSnapshot("alice", "gpt-4", "hourly", "2026-03-14T15:00:00Z", "", "rpm N 3\ntpm N 500\nidle N 0\ntotal_events N 4")
+	s.PutSnapshot("alice", "gpt-4", "hourly", "2026-03-14T15:00:00Z", "",
+		"rpm N 3\ntpm N 500\nidle N 0\ntotal_events N 4")
 	got := dynamotest.Collect(t, s.Repo.Usage(t.Context(), limiter.UsageQuery{Entity: "alice"}))
 	start := time.Date(2026, time.March, 14, 15, 0, 0, 0, time.UTC)
 	s.Equal("usage", got, []limiter.UsageSnapshot{{
-		Entity: "alice", Resource: "gpt-4", Window: limiter.Hourly, Start: start, End: start.Add(time.Hour - time.Second),
+		Entity: "alice", Resource: "gpt-4", Window: limiter.Hourly, Start: start,
+		End:      start.Add(time.Hour - time.Second),
 		Counters: map[string]int64{"rpm": 3, "tpm": 500}, Events: 4,
 	}})
 }
@@ -134,10 +144,12 @@ func TestUsageSelectsByKeyAndTime(t *testing.T) {
 	s.Wire.PageSize.Store(3)
 	at := func(hour int) time.Time { return time.Date(2026, time.March, 14, hour, 0, 0, 0, time.UTC) }
 	s.Equal("entity", s.usage(limiter.UsageQuery{Entity: "a", From: at(11)}), []string{
-		"14T12 x a hourly map[n:1] 1", "14T12 x/1 a hourly map[n:1] 1", "14T11 x a hourly map[n:1] 1", "14T11 x/1 a hourly map[n:1] 1",
+		"14T12 x a hourly map[n:1] 1", "14T12 x/1 a hourly map[n:1] 1", "14T11 x a hourly map[n:1] 1",
+		"14T11 x/1 a hourly map[n:1] 1",
 	})
 	s.Equal("resource", s.usage(limiter.UsageQuery{Resource: "x", To: at(10)}), []string{
-		"14T10 x a hourly map[n:1] 1", "14T10 x b hourly map[n:1] 1", "14T00 x a daily map[n:3] 3", "14T00 x b daily map[n:3] 3",
+		"14T10 x a hourly map[n:1] 1", "14T10 x b hourly map[n:1] 1", "14T00 x a daily map[n:3] 3",
+		"14T00 x b daily map[n:3] 3",
 	})
 	both := limiter.UsageQuery{Entity: "a", Resource: "x", From: at(10), To: at(11)}
 	s.Equal("both", s.usage(both), []string{"14T11 x a hourly map[n:1] 1", "14T10 x a hourly map[n:1] 1"})
@@ -169,8 +181,10 @@ func TestUsageSkipsWhatIsNoSnapshotAndNamesWhatIsDamaged(t *testing.T) {
 	s := newStoredTable(t)
 	s.PutSnapshot("a", "x", "weekly", "2026-03-14T00:00:00Z", "", "n N 3")
 	s.PutSnapshot("a", "x", "hourly", "yesterday", "", "n N 3")
-	s.PutItem("{ns}/ENTITY#a", "#USAGE#x#2026-03-14T01:00:00Z", "resource S x\nwindow S hourly\nwindow_start S 2026-03-14T01:00:00Z")
-	s.PutItem("{ns}/ENTITY#a", "#USAGE#x#2026-03-14T02:00:00Z", "entity_id S a\nwindow S hourly\nwindow_start S 2026-03-14T02:00:00Z")
+	s.PutItem("{ns}/ENTITY#a", "#USAGE#x#2026-03-14T01:00:00Z",
+		"resource S x\nwindow S hourly\nwindow_start S 2026-03-14T01:00:00Z")
+	s.PutItem("{ns}/ENTITY#a", "#USAGE#x#2026-03-14T02:00:00Z",
+		"entity_id S a\nwindow S hourly\nwindow_start S 2026-03-14T02:00:00Z")
 	s.PutItem("{ns}/ENTITY#a", "#USAGE#x#2026-03-14T03:00:00Z", "entity_id S a\nresource S x\nwindow S hourly")
 	s.Equal("usage", s.usage(limiter.UsageQuery{Entity: "a"}), []string(nil))
 	s.PutSnapshot("a", "x", "hourly", "2026-03-14T04:00:00Z", "", "n N 0.5")

@@ -24,7 +24,9 @@ func callerIdentity(arn string) string {
 }
 
 // connectIdentified returns a quiet table with an STS and a limiter on it.
-func connectIdentified(t *testing.T, opts *dynamo.Options, sts func(nth int) (int, string, time.Duration)) (*dynamotest.QuietTable, *limiter.RateLimiter) {
+func connectIdentified(
+	t *testing.T, opts *dynamo.Options, sts func(nth int) (int, string, time.Duration),
+) (*dynamotest.QuietTable, *limiter.RateLimiter) {
 	t.Helper()
 	q, r := dynamotest.ConnectQuietTable(t, opts)
 	q.Script(nil)
@@ -37,7 +39,9 @@ func connectIdentified(t *testing.T, opts *dynamo.Options, sts func(nth int) (in
 func TestChangesAreSignedByTheCallersIdentity(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q, lim := connectIdentified(t, nil, func(int) (int, string, time.Duration) { return 200, callerIdentity(callerARN), 100 * time.Millisecond })
+		q, lim := connectIdentified(t, nil, func(int) (int, string, time.Duration) {
+			return 200, callerIdentity(callerARN), 100 * time.Millisecond
+		})
 		ctx := t.Context()
 		_, err := lim.Acquire(ctx, limiter.Request{Entity: "bob", Resource: model, Consume: limiter.Tokens("rpm", 1)})
 		must(t, err)
@@ -81,12 +85,16 @@ func TestAnIdentityThatCannotBeFoundIsLeftOut(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			q, lim := connectIdentified(t, nil, sts)
 			for nth, limit := range []time.Duration{time.Second, 0} {
-				took, err := elapsed(func() error { return lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 10)) })
+				took, err := elapsed(func() error {
+					return lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 10))
+				})
 				if err != nil || took > limit {
 					t.Errorf("%s, change %d: %v after %v", what, nth, err, took)
 				}
 			}
-			if diff := cmp.Diff([]string{`"NULL":true`, `"NULL":true`}, q.Principals); diff != "" || q.Count("GetCallerIdentity") != 1 {
+			if diff := cmp.Diff(
+				[]string{`"NULL":true`, `"NULL":true`}, q.Principals,
+			); diff != "" || q.Count("GetCallerIdentity") != 1 {
 				t.Errorf("%s: asked %d times, %s", what, q.Count("GetCallerIdentity"), diff)
 			}
 		})

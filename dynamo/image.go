@@ -35,7 +35,8 @@ func decodeImage(it item) (*image, error) {
 		return nil, nil
 	}
 	img := &image{
-		cascade: it.truth(attrCascade), parent: it.text(attrParent), off: it[attrOff], life: it.text(attrLife), cells: make([]cell, 0, 4),
+		cascade: it.truth(attrCascade), parent: it.text(attrParent), off: it[attrOff], life: it.text(attrLife),
+		cells: make([]cell, 0, 4),
 	}
 	for _, part := range []struct {
 		attr string

@@ -172,7 +172,9 @@ func (m *images) meet(e *cachedBucket, img *image, before *cachedBucket) (maxRef
 // the entry. after is the bucket by the plan, before the entry when the write was
 // sent. A recreated bucket gets a new handle, so that leases of the old one do
 // not reach it, unless another call has met it before this response.
-func (m *images) observeWrite(k key, img *image, before *cachedBucket, after *rules.Bucket, recreate bool) cachedBucket {
+func (m *images) observeWrite(
+	k key, img *image, before *cachedBucket, after *rules.Bucket, recreate bool,
+) cachedBucket {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(k)
@@ -196,7 +198,9 @@ func (m *images) observeWrite(k key, img *image, before *cachedBucket, after *ru
 }
 
 // observeCharge does what observeWrite does, and shares the account of the charge.
-func (m *images) observeCharge(k key, img *image, before *cachedBucket, after *rules.Bucket, recreate bool, account *limiter.Account) cachedBucket {
+func (m *images) observeCharge(
+	k key, img *image, before *cachedBucket, after *rules.Bucket, recreate bool, account *limiter.Account,
+) cachedBucket {
 	return m.shareAccount(k, m.observeWrite(k, img, before, after, recreate), account)
 }
 

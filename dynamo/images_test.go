@@ -60,7 +60,8 @@ func TestAnotherBucketDiffersFromAnOldResponse(t *testing.T) {
 			m.observeWrite(k, refilledAt(seen), &cachedBucket{}, &rules.Bucket{At: seen}, false)
 			got := m.observe(k, refilledAt(c.refill), &cachedBucket{maxRefill: c.before})
 			if got.image.refill != c.image || got.maxRefill != c.seen || got.lastWrite != c.now {
-				t.Errorf("image of %d, seen %d, now %d; want %d, %d and %d", got.image.refill, got.maxRefill, got.lastWrite, c.image, c.seen, c.now)
+				t.Errorf("image of %d, seen %d, now %d; want %d, %d and %d", got.image.refill, got.maxRefill,
+					got.lastWrite, c.image, c.seen, c.now)
 			}
 		})
 	}

@@ -147,7 +147,9 @@ func value(v any) (types.AttributeValue, bool) {
 	case int64:
 		return number(v), true
 	case float64:
-		return &types.AttributeValueMemberN{Value: strconv.FormatFloat(v, 'f', -1, 64)}, !math.IsNaN(v) && !math.IsInf(v, 0)
+		return &types.AttributeValueMemberN{
+			Value: strconv.FormatFloat(v, 'f', -1, 64),
+		}, !math.IsNaN(v) && !math.IsInf(v, 0)
 	case map[string]any:
 		return valueMap(v), true
 	case map[string]string:

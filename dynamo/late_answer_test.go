@@ -22,7 +22,9 @@ import (
 
 // giveBack gives back tokens of a lease, as a credit and as an undo, and checks
 // that none is dropped.
-func (s *faultyTable) giveBack(repo *dynamo.Repository, d time.Duration, lease *limiter.Account, amounts limiter.Amounts) {
+func (s *faultyTable) giveBack(
+	repo *dynamo.Repository, d time.Duration, lease *limiter.Account, amounts limiter.Amounts,
+) {
 	s.Helper()
 	for _, undo := range []bool{false, true} {
 		must(s, repo.Credit(s.Context(), at(d), limiter.Credit{Account: lease, Amounts: amounts, Undo: undo}))
@@ -179,7 +181,8 @@ func TestAnswerThatAWriteOvertookRefusesNothing(t *testing.T) {
 			consume(t, repo, 0, chargeOf("alice", 30), true)
 			lease := consume(t, s.steady, 0, chargeOf("alice", 30), true).Self.Account
 			consume(t, repo, 0, chargeOf("alice", 1), false) // caches the empty bucket
-			must(t, s.steady.Credit(t.Context(), start, limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", 25)}))
+			must(t,
+				s.steady.Credit(t.Context(), start, limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", 25)}))
 			f, held, goOn := holdReply()
 			s.proxy.SetPlan(dynamotest.First(1, get, f))
 			out := startCharge(t, repo, 10*time.Second, 30)
@@ -198,8 +201,11 @@ func TestAnswerThatAWriteOvertookRefusesNothing(t *testing.T) {
 func (s *faultyTable) setRefillTime(d time.Duration) {
 	s.Helper()
 	_, err := dynamotest.Client(s).UpdateItem(context.Background(), &dynamodb.UpdateItemInput{
-		TableName: &s.table, Key: bucketKeyOf(s.steady.NamespaceID(), "alice"), UpdateExpression: aws.String("SET rf = :rf"),
-		ExpressionAttributeValues: dynamotest.Item{":rf": &types.AttributeValueMemberN{Value: strconv.FormatInt(at(d).UnixMilli(), 10)}},
+		TableName: &s.table, Key: bucketKeyOf(s.steady.NamespaceID(), "alice"),
+		UpdateExpression: aws.String("SET rf = :rf"),
+		ExpressionAttributeValues: dynamotest.Item{":rf": &types.AttributeValueMemberN{
+			Value: strconv.FormatInt(at(d).UnixMilli(), 10),
+		}},
 	})
 	must(s, err)
 }
@@ -257,7 +263,9 @@ func TestForgottenBucketRefusesNoCaller(t *testing.T) {
 				outcomes := make([]limiter.Outcome, callers)
 				errs := make([]error, callers)
 				for i := range callers {
-					wg.Go(func() { outcomes[i], errs[i] = repo.Consume(context.Background(), at(now), chargeOf("alice", 1)) })
+					wg.Go(func() {
+						outcomes[i], errs[i] = repo.Consume(context.Background(), at(now), chargeOf("alice", 1))
+					})
 				}
 				wg.Wait()
 				for i, out := range outcomes {

@@ -26,7 +26,10 @@ func (s *store) checkResourceIndex(index types.GlobalSecondaryIndexDescription) 
 	if !s.opts.LeanIndex || index.Projection == nil || index.Projection.ProjectionType == resourceProjection(true) {
 		return nil
 	}
-	return fmt.Errorf("table %q: %w, and its index by resource holds whole items; only a new table can have a lean index", s.table, limiter.ErrExists)
+	return fmt.Errorf(
+		"table %q: %w, and its index by resource holds whole items; only a new table can have a lean index",
+		s.table, limiter.ErrExists,
+	)
 }
 
 // isKeysOnly reports whether an item from the index by resource holds nothing but

@@ -66,7 +66,8 @@ func (b *busyTable) answer(ctx context.Context, body []byte) (*http.Response, er
 	found := []any{}
 	for _, k := range keys[:n] {
 		for i := range busyBuckets {
-			if bucket, k := busyBucket(i), k.(map[string]any); reflect.DeepEqual(bucket["PK"], k["PK"]) && reflect.DeepEqual(bucket["SK"], k["SK"]) {
+			if bucket, k := busyBucket(i), k.(map[string]any); reflect.DeepEqual(bucket["PK"], k["PK"]) &&
+				reflect.DeepEqual(bucket["SK"], k["SK"]) {
 				found = append(found, bucket)
 			}
 		}
@@ -87,9 +88,11 @@ func busyBucket(i int) map[string]any {
 	n := func(v string) map[string]any { return map[string]any{"N": v} }
 	entity := fmt.Sprintf("e-%02d", i)
 	return map[string]any{
-		"PK": s("n1/ENTITY#" + entity), "SK": s("#BUCKET#" + model), "GSI2PK": s("n1/RESOURCE#" + model), "GSI2SK": s("BUCKET#" + entity),
+		"PK": s("n1/ENTITY#" + entity), "SK": s("#BUCKET#" + model), "GSI2PK": s("n1/RESOURCE#" + model),
+		"GSI2SK":    s("BUCKET#" + entity),
 		"entity_id": s(entity), "resource": s(model), "rf": n("1773500966000"),
-		"b_rpm_tk": n("50000"), "b_rpm_cp": n("100000"), "b_rpm_ra": n("100000"), "b_rpm_rp": n("60000"), "b_rpm_tc": n("0"),
+		"b_rpm_tk": n("50000"), "b_rpm_cp": n("100000"), "b_rpm_ra": n("100000"), "b_rpm_rp": n("60000"),
+		"b_rpm_tc": n("0"),
 	}
 }
 
@@ -100,7 +103,10 @@ func busyReply(reply map[string]any, stream func(string) io.ReadCloser) *http.Re
 	if stream != nil {
 		body = stream(string(text))
 	}
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, Body: body}
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}},
+		Body: body,
+	}
 }
 
 // A batch of a lean table takes as long as it comes, like a page of a full one.
@@ -117,13 +123,24 @@ func TestABatchMayTakeAsLongAsItComes(t *testing.T) {
 		least, most time.Duration
 		err         string
 	}{
-		"one key at a time":  {&busyTable{delay: 250 * time.Millisecond, most: func() int { return 1 }}, 5 * time.Second, 20 * time.Second, ""},
-		"a slow line":        {&busyTable{most: all, stream: stall(-1)}, 30 * time.Second, 5 * time.Minute, ""},
-		"a line that stalls": {&busyTable{most: all, stream: stall(20)}, time.Second, 20 * time.Minute, `table "quiet" did not answer in time; check that its region, us-east-1, is reachable`},
-		"no key":             {&busyTable{delay: 50 * time.Millisecond, most: func() int { return 0 }}, time.Second, 1100 * time.Millisecond, `table "quiet" is too busy: it returned none of 20 items within 1s; try again later, or raise its read capacity`},
+		"one key at a time": {&busyTable{delay: 250 * time.Millisecond, most: func() int {
+			return 1
+		}}, 5 * time.Second, 20 * time.Second, ""},
+		"a slow line": {&busyTable{most: all, stream: stall(-1)}, 30 * time.Second, 5 * time.Minute, ""},
+		"a line that stalls": {
+			&busyTable{most: all, stream: stall(20)}, time.Second, 20 * time.Minute,
+			`table "quiet" did not answer in time; check that its region, us-east-1, is reachable`,
+		},
+		"no key": {&busyTable{delay: 50 * time.Millisecond, most: func() int {
+			return 0
+		}}, time.Second, 1100 * time.Millisecond,
+			`table "quiet" is too busy: it returned none of 20 items within 1s; try again later, or raise its read capacity`},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			cfg := &aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""), HTTPClient: c.table}
+			cfg := &aws.Config{
+				Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+				HTTPClient: c.table,
+			}
 			repo, err := dynamo.Connect(t.Context(), "quiet", &dynamo.Options{AWS: cfg})
 			must(t, err)
 			t.Cleanup(func() { _ = repo.Close() })
@@ -137,7 +154,8 @@ func TestABatchMayTakeAsLongAsItComes(t *testing.T) {
 				}
 				return nil
 			})
-			if got := fmt.Sprint(err); c.err == "" && (err != nil || listed != busyBuckets) || c.err != "" && got != c.err {
+			if got := fmt.Sprint(err); c.err == "" && (err != nil || listed != busyBuckets) || c.err != "" &&
+				got != c.err {
 				t.Errorf("%s: %d buckets and error %v, want error %q", name, listed, err, c.err)
 			}
 			if took < c.least || took > c.most {

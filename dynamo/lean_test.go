@@ -48,7 +48,10 @@ func TestCreateTableMakesALeanIndexOnlyInANewTable(t *testing.T) {
 	before := tableItems(t, name)
 	lean.Namespace = "team-a"
 	err := dynamo.CreateTable(t.Context(), name, &lean)
-	want := fmt.Sprintf("table %q: already exists, and its index by resource holds whole items; only a new table can have a lean index", name)
+	want := fmt.Sprintf(
+		"table %q: already exists, and its index by resource holds whole items; only a new table can have a lean index",
+		name,
+	)
 	if !errors.Is(err, limiter.ErrExists) || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
@@ -98,9 +101,11 @@ func textOf(s string) types.AttributeValue { return &types.AttributeValueMemberS
 func snapshotOf(ns, entity string, hour int) dynamotest.Item {
 	start, pk := fmt.Sprintf("2026-03-14T%02d:00:00Z", hour), ns+"/ENTITY#"+entity
 	return dynamotest.Item{
-		"PK": textOf(pk), "SK": textOf("#USAGE#" + model + "#" + start), "entity_id": textOf(entity), "resource": textOf(model),
-		"window": textOf("hourly"), "window_start": textOf(start), "rpm": &types.AttributeValueMemberN{Value: "1"},
-		"GSI2PK": textOf(ns + "/RESOURCE#" + model), "GSI2SK": textOf("USAGE#" + start + "#" + entity), "GSI4PK": textOf(ns), "GSI4SK": textOf(pk),
+		"PK": textOf(pk), "SK": textOf("#USAGE#" + model + "#" + start), "entity_id": textOf(entity),
+		"resource": textOf(model),
+		"window":   textOf("hourly"), "window_start": textOf(start), "rpm": &types.AttributeValueMemberN{Value: "1"},
+		"GSI2PK": textOf(ns + "/RESOURCE#" + model), "GSI2SK": textOf("USAGE#" + start + "#" + entity),
+		"GSI4PK": textOf(ns), "GSI4SK": textOf(pk),
 	}
 }
 
@@ -112,7 +117,9 @@ func writeItems(t *testing.T, table string, items []dynamotest.Item) {
 		for _, it := range batch {
 			writes = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: it}})
 		}
-		_, err := dynamotest.Client(t).BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: writes}})
+		_, err := dynamotest.Client(t).BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{
+			RequestItems: map[string][]types.WriteRequest{table: writes},
+		})
 		must(t, err)
 	}
 }
@@ -206,8 +213,12 @@ func TestALeanIndexSkipsItemsThatAreDeleted(t *testing.T) {
 	_, lean := newLeanPair(t)
 	buckets, _ := lean.byResource()
 	lean.Repo.Forget()
-	lean.Wire.Before(func(c *dynamotest.Call) bool { return c.Op == "BatchGetItem" && strings.Contains(c.Body, "e-007") }, func() {
-		_, err := lean.Client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &lean.TableName, Key: bucketKeyOf(lean.NS, "e-007")})
+	lean.Wire.Before(func(c *dynamotest.Call) bool {
+		return c.Op == "BatchGetItem" && strings.Contains(c.Body, "e-007")
+	}, func() {
+		_, err := lean.Client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{
+			TableName: &lean.TableName, Key: bucketKeyOf(lean.NS, "e-007"),
+		})
 		must(t, err)
 	})
 	got, _ := lean.byResource()
@@ -226,7 +237,9 @@ func TestALeanIndexReadsUnprocessedKeysAgain(t *testing.T) {
 		}
 		var sent struct{ RequestItems map[string]any }
 		lean.Must(json.Unmarshal([]byte(c.Body), &sent))
-		return dynamotest.Respond(t, map[string]any{"Responses": map[string]any{}, "UnprocessedKeys": sent.RequestItems})
+		return dynamotest.Respond(t, map[string]any{
+			"Responses": map[string]any{}, "UnprocessedKeys": sent.RequestItems,
+		})
 	})
 	lean.Equal("usage", lean.usage(limiter.UsageQuery{Resource: model}), usage)
 	if asked.Load() != 4 {
@@ -308,7 +321,8 @@ func TestALeanIndexShowsWhatComesBeforeAnError(t *testing.T) {
 		}
 		c.s.Wire.Intercept(nil)
 		if listed != c.want || failure == nil || !strings.Contains(failure.Error(), "access denied") {
-			t.Errorf("%s denied: %d snapshots and error %v, want %d and access denied", c.denied, listed, failure, c.want)
+			t.Errorf("%s denied: %d snapshots and error %v, want %d and access denied", c.denied, listed, failure,
+				c.want)
 		}
 	}
 }

@@ -82,9 +82,11 @@ func TestLateResponseOfADeletedBucket(t *testing.T) {
 	late := consume(t, s.repo, 0, chargeOf("alice", 1), true).Self.Account
 	close(goOn)
 	old := (<-out).Self.Account
-	must(t, s.repo.Credit(t.Context(), start, limiter.Credit{Account: old, Amounts: limiter.Tokens("rpm", 20), Undo: true}))
+	must(t,
+		s.repo.Credit(t.Context(), start, limiter.Credit{Account: old, Amounts: limiter.Tokens("rpm", 20), Undo: true}))
 	s.checkBalance(0, "alice", 9)
-	must(t, s.repo.Credit(t.Context(), start, limiter.Credit{Account: late, Amounts: limiter.Tokens("rpm", 1), Undo: true}))
+	must(t,
+		s.repo.Credit(t.Context(), start, limiter.Credit{Account: late, Amounts: limiter.Tokens("rpm", 1), Undo: true}))
 	s.checkBalance(0, "alice", 10)
 }
 
@@ -98,7 +100,10 @@ func TestLeaseOfAnExpiredBucketInAnotherProcess(t *testing.T) {
 			s := newFaultyTable(t)
 			lease := consume(t, s.repo, 0, chargeOf("alice", 30), true).Self.Account
 			consume(t, s.steady, later, chargeOf("alice", 10), true)
-			must(t, s.repo.Credit(t.Context(), at(later), limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", test.amount)}))
+			must(t,
+				s.repo.Credit(t.Context(), at(later), limiter.Credit{
+					Account: lease, Amounts: limiter.Tokens("rpm", test.amount),
+				}))
 			s.checkBalance(later, "alice", test.want)
 		})
 	}
@@ -155,7 +160,9 @@ func TestLeaseOfABucketThatExpiredEarlierPays(t *testing.T) {
 	s := newStoredTable(t)
 	setDefaults(t, s.Repo, limiter.PerDay("rpm", 60))
 	out := consume(t, s.Repo, 0, chargeOf("alice", 1), true)
-	must(t, s.Repo.Credit(t.Context(), start, limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("rpm", 1)})) // full
+	// full
+	must(t,
+		s.Repo.Credit(t.Context(), start, limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("rpm", 1)}))
 
 	other := dynamotest.Connect(t, s.TableName, nil)
 	setDefaults(t, other, perMinute60)
@@ -179,7 +186,8 @@ func TestRefillOfADeletedBucket(t *testing.T) {
 	state := s.state()
 	must(t, s.Repo.DeleteEntity(t.Context(), "alice", s.Event("entity_deleted", "alice", "")))
 	consume(t, s.Repo, 0, chargeOf("alice", 50), true) // at the same time, with the same tokens
-	done, err := s.Repo.UsageStore(0).Refill(t.Context(), at(30*time.Second), aggregator.ID{Namespace: s.NS, Entity: "alice", Resource: model}, state)
+	done, err := s.Repo.UsageStore(0).Refill(t.Context(), at(30*time.Second),
+		aggregator.ID{Namespace: s.NS, Entity: "alice", Resource: model}, state)
 	if err != nil || done {
 		t.Errorf("Refill reports %v, %v, want false", done, err)
 	}

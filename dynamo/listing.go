@@ -16,7 +16,9 @@ import (
 
 // listing iterates over the items of a query for which decode returns true. Each
 // iteration runs the query anew.
-func listing[T any](ctx context.Context, r *Repository, query func() *dynamodb.QueryInput, decode func(item) (T, bool, error)) iter.Seq2[T, error] {
+func listing[T any](
+	ctx context.Context, r *Repository, query func() *dynamodb.QueryInput, decode func(item) (T, bool, error),
+) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
 		if err := r.requireActive(ctx); err != nil {
@@ -48,7 +50,10 @@ const maxListed = 100_000
 // return true, in the given order of their keys. Their partition keys begin with
 // prefix. It reads all keys from the index of the namespace first, and then the
 // items in batches.
-func sortedListing[T any](ctx context.Context, r *Repository, prefix string, keep func(key) bool, order func(a, b key) int, decode func(item) (T, bool, error)) iter.Seq2[T, error] {
+func sortedListing[T any](
+	ctx context.Context, r *Repository, prefix string, keep func(key) bool, order func(a, b key) int,
+	decode func(item) (T, bool, error),
+) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
 		if err := r.requireActive(ctx); err != nil {
@@ -99,8 +104,9 @@ func (r *Repository) indexedKeys(ctx context.Context, prefix string, keep func(k
 		}
 		if keys = append(keys, k); len(keys) > maxListed {
 			return nil, &limiter.InvalidError{
-				Field:  "query",
-				Reason: "matches more than " + strconv.Itoa(maxListed) + " items; filter by entity or resource, or set a later start",
+				Field: "query",
+				Reason: "matches more than " + strconv.Itoa(maxListed) + " items; filter by entity or " +
+					"resource, or set a later start",
 			}
 		}
 	}
@@ -113,10 +119,11 @@ func (r *Repository) allEvents(ctx context.Context, after string) iter.Seq2[limi
 		return strings.HasPrefix(k.sk, auditSKPrefix) && (after == "" || k.sk < auditSKPrefix+after)
 	}
 	newestFirst := func(a, b key) int { return cmp.Or(cmp.Compare(b.sk, a.sk), cmp.Compare(a.pk, b.pk)) }
-	return sortedListing(ctx, r, auditPK(r.ns, ""), older, newestFirst, func(it item) (limiter.AuditEvent, bool, error) {
-		ev := decodeEvent(it)
-		return ev, ev.Action != "", nil
-	})
+	return sortedListing(ctx, r, auditPK(r.ns, ""), older, newestFirst,
+		func(it item) (limiter.AuditEvent, bool, error) {
+			ev := decodeEvent(it)
+			return ev, ev.Action != "", nil
+		})
 }
 
 // allUsage iterates over the parts of snapshots of a namespace that may match q,

@@ -127,7 +127,9 @@ func longestCases() iter.Seq[longestCase] {
 					{left: most, stay: most},
 					{left: most, join: most},
 				} {
-					for _, more := range []struct{ expired, override, kept bool }{{}, {expired: true}, {override: true}, {kept: true}} {
+					for _, more := range []struct{ expired, override, kept bool }{
+						{}, {expired: true}, {override: true}, {kept: true},
+					} {
 						n.stored, n.change = stored, change
 						n.expired, n.override, n.kept = more.expired, more.override, more.kept
 						for _, n.life = range []string{"", newLife().(*types.AttributeValueMemberS).Value} {
@@ -146,7 +148,9 @@ func longestCases() iter.Seq[longestCase] {
 func (c *longestCase) image(t *testing.T) *image {
 	t.Helper()
 	it := item{attrPK: text("ns/ENTITY#e"), attrSK: text("#BUCKET#r")}
-	it[attrRefill], it[attrTTL], it[attrShape] = number(longestNow.Add(-40*time.Second).UnixMilli()), number(longestNow.Unix()+60), number(7)
+	it[attrRefill], it[attrTTL], it[attrShape] = number(
+		longestNow.Add(-40*time.Second).UnixMilli(),
+	), number(longestNow.Unix()+60), number(7)
 	it[attrKeep] = number(longestNow.UnixMilli())
 	if c.kept {
 		it[attrKeep] = number(longestNow.Add(time.Hour).UnixMilli())
@@ -240,7 +244,9 @@ func (c *longestCase) writes(t *testing.T) iter.Seq2[string, *update] {
 		if !yield("a repair", u) {
 			return
 		}
-		for what, f := range map[string]*limiter.Fill{"a reset": {}, "a reset of one": {Limits: []string{longName("old", 0)}}, "a top-up": {ID: "id"}} {
+		for what, f := range map[string]*limiter.Fill{
+			"a reset": {}, "a reset of one": {Limits: []string{longName("old", 0)}}, "a top-up": {ID: "id"},
+		} {
 			p := payer(&off)
 			for _, l := range p.account.Limits {
 				if f.ID != "" {
@@ -279,7 +285,8 @@ func (c *longestCase) credits(repo *Repository, img *image) iter.Seq2[string, *u
 					}
 				}
 				op := &creditOp{
-					repo: repo, account: &limiter.Account{}, amounts: amounts, now: longestNow.UnixMilli(), undo: undo, uncount: undo, spared: spared,
+					repo: repo, account: &limiter.Account{}, amounts: amounts, now: longestNow.UnixMilli(),
+					undo: undo, uncount: undo, spared: spared,
 					ref: c.ref(), cached: cachedBucket{image: img},
 				}
 				if _, u := op.update(); u != nil && !yield(fmt.Sprintf("a credit of %d, undo %v", n, undo), u) {
@@ -333,7 +340,8 @@ func TestLongestExpressions(t *testing.T) {
 	check := func(what string, c longestCase, u *update) {
 		length, count, values := u.sizes()
 		if length > maxExpression || count > maxOperators || values > maxValues {
-			t.Errorf("%s of %+v: an expression of %d bytes, %d operators, %d bytes of values", what, c, length, count, values)
+			t.Errorf("%s of %+v: an expression of %d bytes, %d operators, %d bytes of values", what, c, length,
+				count, values)
 		}
 		if length > longest {
 			longest, longestOf = length, fmt.Sprintf("%s of %+v", what, c)

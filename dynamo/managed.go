@@ -25,7 +25,9 @@ func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash,
 // SetManaged replaces scopes, hash and owner, or returns limiter.ErrConflict if previous
 // is not the stored hash. The list is stored in one item. If that would become
 // too large, SetManaged returns a *limiter.InvalidError.
-func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
+func (r *Repository) SetManaged(
+	ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope,
+) error {
 	if err := r.requireActiveNow(ctx, now); err != nil {
 		return err
 	}
@@ -71,7 +73,8 @@ func (r *Repository) CheckManaged(scopes []limiter.Scope) error {
 func tooManyScopes(scopes []limiter.Scope) error {
 	return &limiter.InvalidError{
 		Field: "manifest", Value: fmt.Sprintf("%d levels", len(scopes)),
-		Reason: "is too long for DynamoDB, which stores the list of managed limits in one item of at most 400 KB, about 5,000 entities; use several namespaces",
+		Reason: "is too long for DynamoDB, which stores the list of managed limits in one item of at most " +
+			"400 KB, about 5,000 entities; use several namespaces",
 	}
 }
 

@@ -24,9 +24,11 @@ const managedRecord = "#PROVISIONER"
 func TestManagedIsStoredAsPythonStoresIt(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn.Add(123456789*time.Nanosecond), "", "sha256:ab", "", []limiter.Scope{
-		{Resource: "openai/gpt-4"}, {Entity: "alice", Resource: "gpt-4"}, {Resource: "B"}, {}, {Entity: "alice"}, {Entity: "bob", Resource: "Z"},
-	}))
+	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn.Add(123456789*time.Nanosecond), "", "sha256:ab", "",
+		[]limiter.Scope{
+			{Resource: "openai/gpt-4"}, {Entity: "alice", Resource: "gpt-4"}, {Resource: "B"}, {},
+			{Entity: "alice"}, {Entity: "bob", Resource: "Z"},
+		}))
 	s.CheckItem(system, managedRecord, `
 		managed_system BOOL true
 		managed_resources L [S B, S openai/gpt-4]
@@ -94,18 +96,23 @@ func TestDamagedManagedListIsNamedAndReplaced(t *testing.T) {
 		value     types.AttributeValue
 	}{
 		{"managed_system", text},
-		{"managed_resources", &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberN{Value: "1"}}}},
+		{"managed_resources", &types.AttributeValueMemberL{Value: []types.AttributeValue{
+			&types.AttributeValueMemberN{Value: "1"},
+		}}},
 		{"managed_entities", &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"alice": text}}},
 		{"managed_entities", text},
 	} {
 		s := newStoredTable(t)
-		s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "", "first", "mine", []limiter.Scope{{}, {Resource: "gpt-4"}, {Entity: "alice", Resource: "gpt-4"}}))
+		s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "", "first", "mine", []limiter.Scope{
+			{}, {Resource: "gpt-4"}, {Entity: "alice", Resource: "gpt-4"},
+		}))
 		it := s.Item(system, managedRecord)
 		it[damage.attribute] = damage.value
 		_, err := s.Client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.TableName, Item: it})
 		s.Must(err)
 		scopes, hash, owner, err := s.Repo.Managed(t.Context())
-		if bad, ok := errors.AsType[*limiter.CorruptError](err); !ok || !strings.Contains(bad.Error(), damage.attribute) || len(scopes) > 0 {
+		if bad, ok := errors.AsType[*limiter.CorruptError](err); !ok ||
+			!strings.Contains(bad.Error(), damage.attribute) || len(scopes) > 0 {
 			t.Errorf("%s: %v, error %v", damage.attribute, scopes, err)
 		}
 		s.Equal("hash and owner", hash+owner, "firstmine")
@@ -123,7 +130,9 @@ func TestManagedRecordWithoutAHashIsReplaced(t *testing.T) {
 		s.Must(err)
 		s.Equal("hash", got, "")
 		s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "", "first", "", nil))
-		if err := s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "", "second", "", nil); !errors.Is(err, limiter.ErrConflict) {
+		if err := s.Repo.SetManaged(
+			t.Context(), dynamotest.Dawn, "", "second", "", nil,
+		); !errors.Is(err, limiter.ErrConflict) {
 			t.Errorf("over another: %v", err)
 		}
 	}
@@ -139,14 +148,19 @@ func TestManagedRecordOfPythonIsReadAndReplaced(t *testing.T) {
 	s.Equal("hash", got, hash)
 	s.Equal("owner", owner, "")
 	s.Equal("scopes", scopes, []limiter.Scope{
-		{}, {Resource: "gpt-3.5"}, {Resource: "gpt-4"}, {Entity: "user-0", Resource: "gpt-4"}, {Entity: "user-1"}, {Entity: "user-1", Resource: "gpt-4"},
+		{}, {Resource: "gpt-3.5"}, {Resource: "gpt-4"}, {Entity: "user-0", Resource: "gpt-4"}, {Entity: "user-1"},
+		{Entity: "user-1", Resource: "gpt-4"},
 	})
-	if err := s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "", "mine", "", nil); !errors.Is(err, limiter.ErrConflict) {
+	if err := s.Repo.SetManaged(
+		t.Context(), dynamotest.Dawn, "", "mine", "", nil,
+	); !errors.Is(err, limiter.ErrConflict) {
 		t.Errorf("over the record of another: %v", err)
 	}
 	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, hash, "mine", "", scopes[:1]))
 	s.putManaged(hash) // Python overwrites without a condition
-	if err := s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "mine", "mine too", "", nil); !errors.Is(err, limiter.ErrConflict) {
+	if err := s.Repo.SetManaged(
+		t.Context(), dynamotest.Dawn, "mine", "mine too", "", nil,
+	); !errors.Is(err, limiter.ErrConflict) {
 		t.Errorf("after Python: %v", err)
 	}
 }
@@ -158,18 +172,24 @@ func TestManagedListIsLimitedByTheItemSize(t *testing.T) {
 	s := newStoredTable(t)
 	list := func(n int) (all []limiter.Scope) {
 		for i := range n {
-			all = append(all, limiter.Scope{Entity: fmt.Sprintf("an-entity-with-an-id-as-long-as-a-uuid-%06d", i), Resource: "openai/gpt-4.1-mini"})
+			all = append(all, limiter.Scope{
+				Entity:   fmt.Sprintf("an-entity-with-an-id-as-long-as-a-uuid-%06d", i),
+				Resource: "openai/gpt-4.1-mini",
+			})
 		}
 		return all
 	}
 	s.Must(s.Repo.CheckManaged(list(5000)))
 	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "", "long", "", list(5000)))
-	if bad, ok := errors.AsType[*limiter.InvalidError](s.Repo.CheckManaged(list(8000))); !ok || !strings.Contains(bad.Reason, "400 KB") {
+	if bad, ok := errors.AsType[*limiter.InvalidError](s.Repo.CheckManaged(list(8000))); !ok ||
+		!strings.Contains(bad.Reason, "400 KB") {
 		t.Errorf("not refused in advance: %v", bad)
 	}
 	longest := sort.Search(8000, func(n int) bool { return s.Repo.CheckManaged(list(n+1)) != nil })
 	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "long", "longest", strings.Repeat("x", 600), list(longest)))
-	if err := s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "longest", "long", "", list(longest+longest/20)); err == nil {
+	if err := s.Repo.SetManaged(
+		t.Context(), dynamotest.Dawn, "longest", "long", "", list(longest+longest/20),
+	); err == nil {
 		t.Errorf("%d scopes are thought to be the most, but %d are stored", longest, longest+longest/20)
 	}
 	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "longest", "long", "", list(5000)))
@@ -209,7 +229,8 @@ func TestPurgeTakesWhatIsManaged(t *testing.T) {
 	s.Must(err)
 	view, err := s.Repo.Namespace(t.Context(), "other")
 	s.Must(err)
-	s.Must(view.(*dynamo.Repository).SetManaged(t.Context(), dynamotest.Dawn, "", "first", "", []limiter.Scope{{Resource: "gpt-4"}}))
+	s.Must(view.(*dynamo.Repository).SetManaged(t.Context(), dynamotest.Dawn, "", "first", "",
+		[]limiter.Scope{{Resource: "gpt-4"}}))
 	s.Must(s.Repo.DeleteNamespace(t.Context(), dynamotest.Dawn, "other"))
 	s.Must(s.Repo.PurgeNamespace(t.Context(), ns.ID))
 	s.Equal("left", len(s.SortKeys(ns.ID+"/SYSTEM#")), 0)
@@ -224,7 +245,9 @@ func TestBareConfigsOfPythonAreListedOnceTheyAreReplaced(t *testing.T) {
 	s.PutItem("{ns}/ENTITY#bob", "#CONFIG#gpt-4", limits+"\nentity_id S bob\nresource S gpt-4")
 	s.PutItem("{ns}/RESOURCE#gpt-4", "#CONFIG", limits+"\nresource S gpt-4")
 	s.PutItem(system, "#CONFIG", limits+"\non_unavailable S allow\naudit_retention_days N 7")
-	scopes := []limiter.Scope{{Entity: "alice", Resource: "gpt-4"}, {Entity: "bob", Resource: "gpt-4"}, {Resource: "gpt-4"}, {}}
+	scopes := []limiter.Scope{
+		{Entity: "alice", Resource: "gpt-4"}, {Entity: "bob", Resource: "gpt-4"}, {Resource: "gpt-4"}, {},
+	}
 	listed := func(want bool) {
 		t.Helper()
 		for _, scope := range scopes {
@@ -243,7 +266,8 @@ func TestBareConfigsOfPythonAreListedOnceTheyAreReplaced(t *testing.T) {
 	}
 	listed(true)
 	s.CheckCounts("gpt-4 N 2")
-	s.Equal("entities", dynamotest.Collect(t, s.Repo.EntitiesWithLimits(t.Context(), "gpt-4")), []string{"alice", "bob"})
+	s.Equal("entities", dynamotest.Collect(t, s.Repo.EntitiesWithLimits(t.Context(), "gpt-4")),
+		[]string{"alice", "bob"})
 	names, err := s.Repo.ResourcesWithDefaults(t.Context())
 	s.Must(err)
 	s.Equal("resources", names, []string{"gpt-4"})
@@ -263,12 +287,14 @@ func TestBareConfigsAreCountedWhenTheyAreSet(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
 	bare := func(entity string) limiter.Scope {
-		s.PutItem("{ns}/ENTITY#"+entity, "#CONFIG#gpt-4", "l_rpm_cp N 60\nl_rpm_ra N 60\nl_rpm_rp N 60\nGSI4PK S {ns}\nentity_id S "+entity+"\nresource S gpt-4")
+		s.PutItem("{ns}/ENTITY#"+entity, "#CONFIG#gpt-4",
+			"l_rpm_cp N 60\nl_rpm_ra N 60\nl_rpm_rp N 60\nGSI4PK S {ns}\nentity_id S "+entity+"\nresource S gpt-4")
 		return limiter.Scope{Entity: entity, Resource: "gpt-4"}
 	}
 	set := func(scope limiter.Scope) {
 		t.Helper()
-		s.Must(s.Repo.SetConfig(t.Context(), limiter.Config{Scope: scope, Limits: []limiter.Limit{perMinute}}, s.Event("limits_set", scope.Entity, "gpt-4")))
+		s.Must(s.Repo.SetConfig(t.Context(), limiter.Config{Scope: scope, Limits: []limiter.Limit{perMinute}},
+			s.Event("limits_set", scope.Entity, "gpt-4")))
 	}
 	set(limiter.Scope{Entity: "alice", Resource: "gpt-4"})
 	s.Must(s.Repo.DeleteConfig(t.Context(), bare("bob"), s.Event("limits_deleted", "bob", "gpt-4")))

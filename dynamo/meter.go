@@ -28,7 +28,9 @@ type capacityMeter struct{ used *usedCapacity }
 func (capacityMeter) ID() string { return "CapacityMeter" }
 
 // HandleInitialize asks for the consumed capacity, makes the call and adds it up.
-func (m capacityMeter) HandleInitialize(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+func (m capacityMeter) HandleInitialize(
+	ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
+) (middleware.InitializeOutput, middleware.Metadata, error) {
 	ask(in.Parameters)
 	out, metadata, err := next.HandleInitialize(ctx, in)
 	m.count(out.Result, err)

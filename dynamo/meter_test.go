@@ -32,7 +32,8 @@ func TestStatsCountRequestsAndCapacity(t *testing.T) {
 		for s := range repo.Statistics() {
 			reported[s.Name] = s.Value
 		}
-		if billed, ok := reported["store.billed_writes"]; ok != counted || billed != after.WriteUnits || reported["store.requests"] != float64(after.Requests) {
+		if billed, ok := reported["store.billed_writes"]; ok != counted || billed != after.WriteUnits ||
+			reported["store.requests"] != float64(after.Requests) {
 			t.Errorf("the statistics are %v, those of Stats %+v", reported, after)
 		}
 		reads, writes := after.ReadUnits-before.ReadUnits, after.WriteUnits-before.WriteUnits

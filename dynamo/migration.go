@@ -113,7 +113,9 @@ func Migrate(ctx context.Context, name string, opts *MigrateOptions) ([]string, 
 			err = m.readVersions(ctx)
 		}
 		if err != nil {
-			return applied, &MigrationError{Version: migration.Version, Applied: applied, Err: m.failure(ctx, "migrate", err)}
+			return applied, &MigrationError{
+				Version: migration.Version, Applied: applied, Err: m.failure(ctx, "migrate", err),
+			}
 		}
 		m.report(Progress{Done: true})
 		applied = append(applied, migration.Version)
@@ -195,8 +197,12 @@ func (m *migrator) updateSchema(ctx context.Context) error {
 	seen := new(condition).same(m.current, attrSchema)
 	in.UpdateExpression = aws.String("SET #schema = :schema, #at = :at, #by = :by")
 	in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = seen.parts()
-	maps.Copy(in.ExpressionAttributeNames, map[string]string{"#schema": attrSchema, "#at": attrUpdatedAt, "#by": attrUpdatedBy})
-	maps.Copy(in.ExpressionAttributeValues, item{":schema": text(schemaVersion), ":at": stamp(m.clock()), ":by": text(updatedBy)})
+	maps.Copy(in.ExpressionAttributeNames, map[string]string{
+		"#schema": attrSchema, "#at": attrUpdatedAt, "#by": attrUpdatedBy,
+	})
+	maps.Copy(in.ExpressionAttributeValues, item{
+		":schema": text(schemaVersion), ":at": stamp(m.clock()), ":by": text(updatedBy),
+	})
 	_, err := m.slow.UpdateItem(ctx, in)
 	if resultOf(err) == refused {
 		return nil

@@ -16,7 +16,8 @@ import (
 // oldLimit returns a limit as stored before 0.8.0.
 func oldLimit(name, burst, refill, seconds string) attributes {
 	return attributes{
-		"limit_name": "S:" + name, "burst": "N:" + burst, "capacity": "N:" + refill, "refill_amount": "N:" + refill, "refill_period_seconds": "N:" + seconds,
+		"limit_name": "S:" + name, "burst": "N:" + burst, "capacity": "N:" + refill, "refill_amount": "N:" + refill,
+		"refill_period_seconds": "N:" + seconds,
 	}
 }
 
@@ -28,14 +29,18 @@ func oldLimits() (before, after map[string]attributes) {
 	}
 	system := attributes{"GSI4PK": "S:default", "GSI4SK": "S:default/SYSTEM#"}
 	before = map[string]attributes{
-		"_/SYSTEM# #VERSION":                        versionRecordOf("0.7.0"),
-		"default/SYSTEM# #CONFIG":                   {"on_unavailable": "S:allow", "audit_retention_days": "N:30"},
-		"default/SYSTEM# #LIMIT#rpm":                oldLimit("rpm", "100", "50", "60"),
-		"default/SYSTEM# #LIMIT#tpm":                oldLimit("tpm", "15000", "10000", "60"),
-		"default/SYSTEM# #LIMIT#odd":                {"something": "S:else"},
-		"default/RESOURCE#a/b #LIMIT#rpm":           with(oldLimit("rpm", "7", "7", "1"), attributes{"resource": "S:a/b"}),
-		"default/RESOURCE#set #CONFIG":              {"resource": "S:set", "l_new_cp": "N:1", "l_new_ra": "N:1", "l_new_rp": "N:1"},
-		"default/RESOURCE#set #LIMIT#old":           with(oldLimit("old", "9", "9", "9"), attributes{"resource": "S:set"}),
+		"_/SYSTEM# #VERSION":         versionRecordOf("0.7.0"),
+		"default/SYSTEM# #CONFIG":    {"on_unavailable": "S:allow", "audit_retention_days": "N:30"},
+		"default/SYSTEM# #LIMIT#rpm": oldLimit("rpm", "100", "50", "60"),
+		"default/SYSTEM# #LIMIT#tpm": oldLimit("tpm", "15000", "10000", "60"),
+		"default/SYSTEM# #LIMIT#odd": {"something": "S:else"},
+		"default/RESOURCE#a/b #LIMIT#rpm": with(oldLimit("rpm", "7", "7", "1"),
+			attributes{"resource": "S:a/b"}),
+		"default/RESOURCE#set #CONFIG": {
+			"resource": "S:set", "l_new_cp": "N:1", "l_new_ra": "N:1", "l_new_rp": "N:1",
+		},
+		"default/RESOURCE#set #LIMIT#old": with(oldLimit("old", "9", "9", "9"),
+			attributes{"resource": "S:set"}),
 		"default/ENTITY#key-1 #META":                {"entity_id": "S:key-1"},
 		"default/ENTITY#key-1 #LIMIT#gpt-4#rpm":     with(oldLimit("rpm", "10", "10", "60"), ofEntity("gpt-4")),
 		"default/ENTITY#key-1 #LIMIT#gpt-4#t.p-m":   with(oldLimit("t.p-m", "30", "20", "60"), ofEntity("gpt-4")),
@@ -45,14 +50,16 @@ func oldLimits() (before, after map[string]attributes) {
 	config := func(resource string, limits attributes) attributes {
 		return with(limits, attributes{
 			"entity_id": "S:key-1", "resource": "S:" + resource, "config_version": "N:1",
-			"GSI3PK": "S:default/ENTITY_CONFIG#" + resource, "GSI3SK": "S:key-1", "GSI4PK": "S:default", "GSI4SK": "S:default/ENTITY#key-1",
+			"GSI3PK": "S:default/ENTITY_CONFIG#" + resource, "GSI3SK": "S:key-1", "GSI4PK": "S:default",
+			"GSI4SK": "S:default/ENTITY#key-1",
 		})
 	}
 	after = map[string]attributes{
 		"_/SYSTEM# #VERSION": migrated(before["_/SYSTEM# #VERSION"]),
 		"default/SYSTEM# #CONFIG": with(system, attributes{
 			"on_unavailable": "S:allow", "audit_retention_days": "N:30", "config_version": "N:1",
-			"l_rpm_cp": "N:100", "l_rpm_ra": "N:50", "l_rpm_rp": "N:60", "l_tpm_cp": "N:15000", "l_tpm_ra": "N:10000", "l_tpm_rp": "N:60",
+			"l_rpm_cp": "N:100", "l_rpm_ra": "N:50", "l_rpm_rp": "N:60", "l_tpm_cp": "N:15000",
+			"l_tpm_ra": "N:10000", "l_tpm_rp": "N:60",
 		}),
 		"default/SYSTEM# #RESOURCES":               with(system, attributes{"resources": "SS:a/b"}),
 		"default/SYSTEM# #ENTITY_CONFIG_RESOURCES": with(system, attributes{"gpt-4": "N:1", "_default_": "N:1"}),
@@ -61,11 +68,17 @@ func oldLimits() (before, after map[string]attributes) {
 			"GSI4PK": "S:default", "GSI4SK": "S:default/RESOURCE#a/b",
 		},
 		"default/ENTITY#key-1 #CONFIG#gpt-4": config("gpt-4", attributes{
-			"l_rpm_cp": "N:10", "l_rpm_ra": "N:10", "l_rpm_rp": "N:60", "l_t.p-m_cp": "N:30", "l_t.p-m_ra": "N:20", "l_t.p-m_rp": "N:60",
+			"l_rpm_cp": "N:10", "l_rpm_ra": "N:10", "l_rpm_rp": "N:60", "l_t.p-m_cp": "N:30", "l_t.p-m_ra": "N:20",
+			"l_t.p-m_rp": "N:60",
 		}),
-		"default/ENTITY#key-1 #CONFIG#_default_": config("_default_", attributes{"l_rpm_cp": "N:5", "l_rpm_ra": "N:5", "l_rpm_rp": "N:60"}),
+		"default/ENTITY#key-1 #CONFIG#_default_": config("_default_", attributes{
+			"l_rpm_cp": "N:5", "l_rpm_ra": "N:5", "l_rpm_rp": "N:60",
+		}),
 	}
-	for _, same := range []string{"default/SYSTEM# #LIMIT#odd", "default/RESOURCE#set #CONFIG", "default/ENTITY#key-1 #META", "elsewhere/SYSTEM# #LIMIT#rpm"} {
+	for _, same := range []string{
+		"default/SYSTEM# #LIMIT#odd", "default/RESOURCE#set #CONFIG", "default/ENTITY#key-1 #META",
+		"elsewhere/SYSTEM# #LIMIT#rpm",
+	} {
 		after[same] = before[same]
 	}
 	return before, after
@@ -122,7 +135,8 @@ func TestAnOldLimitThatCannotBeStopsTheMigration(t *testing.T) {
 	o.load(bad)
 	applied, err := dynamo.Migrate(t.Context(), o.name, o.options())
 	stopped, ok := errors.AsType[*dynamo.MigrationError](err)
-	if !ok || stopped.Version != "0.8.0" || len(stopped.Applied) != 0 || len(applied) != 0 || !isError[*limiter.CorruptError](err) {
+	if !ok || stopped.Version != "0.8.0" || len(stopped.Applied) != 0 || len(applied) != 0 ||
+		!isError[*limiter.CorruptError](err) {
 		t.Errorf("%v, %v", applied, err)
 	}
 	checkError(t, err, "0.8.0", "default/SYSTEM# #LIMIT#rpm")
@@ -139,18 +153,29 @@ func oldKeys() (before, after map[string]attributes) {
 		"SYSTEM# #RESOURCES":               {"resources": "SS:a/b,forgotten"},
 		"SYSTEM# #ENTITY_CONFIG_RESOURCES": {"gpt-4": "N:7"},
 		"RESOURCE#a/b #CONFIG":             {"resource": "S:a/b", "l_rpm_cp": "N:7"},
-		"ENTITY#key-1 #META":               {"entity_id": "S:key-1", "parent_id": "S:p", "GSI1PK": "S:PARENT#p", "GSI1SK": "S:CHILD#key-1"},
-		"ENTITY#key-1 #CONFIG#gpt-4":       {"entity_id": "S:key-1", "resource": "S:gpt-4", "l_rpm_cp": "N:1", "GSI3PK": "S:ENTITY_CONFIG#gpt-4", "GSI3SK": "S:key-1"},
-		"ENTITY#key-2 #CONFIG#gpt-4":       {"entity_id": "S:key-2", "resource": "S:gpt-4", "l_rpm_cp": "N:1"},
-		"ENTITY#key-1 #BUCKET#a/b":         {"b_rpm_tk": "N:-1500", "rf": "N:1700000000000", "ttl": "N:9900000000", "GSI2PK": "S:RESOURCE#a/b", "GSI2SK": "S:BUCKET#key-1"},
-		"AUDIT#$SYSTEM #AUDIT#01":          {"action": "S:limits_set", "details": "M:{limits NULL}", "principal": "NULL"},
-		"nothing of ours":                  {"like": "S:a/b"},
+		"ENTITY#key-1 #META": {
+			"entity_id": "S:key-1", "parent_id": "S:p", "GSI1PK": "S:PARENT#p", "GSI1SK": "S:CHILD#key-1",
+		},
+		"ENTITY#key-1 #CONFIG#gpt-4": {
+			"entity_id": "S:key-1", "resource": "S:gpt-4", "l_rpm_cp": "N:1", "GSI3PK": "S:ENTITY_CONFIG#gpt-4",
+			"GSI3SK": "S:key-1",
+		},
+		"ENTITY#key-2 #CONFIG#gpt-4": {"entity_id": "S:key-2", "resource": "S:gpt-4", "l_rpm_cp": "N:1"},
+		"ENTITY#key-1 #BUCKET#a/b": {
+			"b_rpm_tk": "N:-1500", "rf": "N:1700000000000", "ttl": "N:9900000000", "GSI2PK": "S:RESOURCE#a/b",
+			"GSI2SK": "S:BUCKET#key-1",
+		},
+		"AUDIT#$SYSTEM #AUDIT#01": {"action": "S:limits_set", "details": "M:{limits NULL}", "principal": "NULL"},
+		"nothing of ours":         {"like": "S:a/b"},
 	}
 	after = map[string]attributes{
-		"_/SYSTEM# #VERSION":                    with(before["SYSTEM# #VERSION"], attributes{"schema_version": "S:0.8.0"}),
-		"_/SYSTEM# #NAMESPACE#default":          newNamespaceRecord(),
-		"_/SYSTEM# #NSID#{ns}":                  newNamespaceRecord(),
-		"{ns}/SYSTEM# #CONFIG":                  with(own("SYSTEM#"), attributes{"config_version": "N:1", "l_rpm_cp": "N:100", "l_rpm_ra": "N:50", "l_rpm_rp": "N:60"}),
+		"_/SYSTEM# #VERSION": with(before["SYSTEM# #VERSION"],
+			attributes{"schema_version": "S:0.8.0"}),
+		"_/SYSTEM# #NAMESPACE#default": newNamespaceRecord(),
+		"_/SYSTEM# #NSID#{ns}":         newNamespaceRecord(),
+		"{ns}/SYSTEM# #CONFIG": with(own("SYSTEM#"), attributes{
+			"config_version": "N:1", "l_rpm_cp": "N:100", "l_rpm_ra": "N:50", "l_rpm_rp": "N:60",
+		}),
 		"{ns}/SYSTEM# #RESOURCES":               with(own("SYSTEM#"), attributes{"resources": "SS:a/b"}),
 		"{ns}/SYSTEM# #ENTITY_CONFIG_RESOURCES": with(own("SYSTEM#"), attributes{"gpt-4": "N:2"}),
 		"nothing of ours":                       before["nothing of ours"],
@@ -215,7 +240,8 @@ func TestItemsWithoutANamespaceMoveToTheDefaultOne(t *testing.T) {
 func TestMovedItemsSurviveAMigrationKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	before, after := oldKeys()
-	newOldTable(t).checkSurvivesKills(before, withoutOriginals(after, before), dynamo.MigrateOptions{DeleteOriginals: true})
+	newOldTable(t).checkSurvivesKills(before, withoutOriginals(after, before),
+		dynamo.MigrateOptions{DeleteOriginals: true})
 }
 
 func TestWhatNewerClientsStoredIsNotOverwritten(t *testing.T) {

@@ -116,7 +116,8 @@ func legacyLimit(it item) (limiter.Limit, error) {
 		}
 	}
 	seconds := min(n[attrLimitSeconds], maxSeconds)
-	l := limiter.Custom(it.text(attrLimitName), cmp.Or(n[attrLimitBurst], n[attrLimitCapacity]), n[attrLimitRefill], time.Duration(seconds)*time.Second)
+	l := limiter.Custom(it.text(attrLimitName), cmp.Or(n[attrLimitBurst], n[attrLimitCapacity]), n[attrLimitRefill],
+		time.Duration(seconds)*time.Second)
 	if err := l.Validate(); err != nil {
 		return l, it.corrupt(err.Error() + "; repair or delete the item")
 	}

@@ -162,7 +162,9 @@ func movedVersion(legacy item) item {
 
 // markMoved stores in the old version record that all originals were copied.
 func (m *migrator) markMoved(ctx context.Context, ns string) error {
-	in := &dynamodb.UpdateItemInput{TableName: &m.table, Key: legacyVersionKey().at(), UpdateExpression: aws.String("SET #to = :to")}
+	in := &dynamodb.UpdateItemInput{
+		TableName: &m.table, Key: legacyVersionKey().at(), UpdateExpression: aws.String("SET #to = :to"),
+	}
 	in.ConditionExpression, in.ExpressionAttributeNames, _ = present().parts()
 	in.ExpressionAttributeNames["#to"] = attrMovedTo
 	in.ExpressionAttributeValues = item{":to": text(ns)}

@@ -163,7 +163,10 @@ func TestATableWithoutAVersionRecordIsMigratedAndGetsOne(t *testing.T) {
 	o.load(map[string]attributes{"ENTITY#key-1 #META": {"entity_id": "S:key-1"}})
 	o.migrate(o.options(), "0.8.0", "0.10.0")
 	got := slices.Sorted(maps.Keys(o.items()))
-	want := []string{"ENTITY#key-1 #META", "_/SYSTEM# #NAMESPACE#default", "_/SYSTEM# #NSID#{ns}", "_/SYSTEM# #VERSION", "{ns}/ENTITY#key-1 #META"}
+	want := []string{
+		"ENTITY#key-1 #META", "_/SYSTEM# #NAMESPACE#default", "_/SYSTEM# #NSID#{ns}", "_/SYSTEM# #VERSION",
+		"{ns}/ENTITY#key-1 #META",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -174,14 +177,18 @@ func TestMigrationsRefuseNewerTables(t *testing.T) {
 	t.Parallel()
 	o := newOldTable(t)
 	for _, k := range []string{"SYSTEM# #VERSION", "_/SYSTEM# #VERSION"} {
-		items := map[string]attributes{k: versionRecordOf("0.9.0"), "default/SYSTEM# #LIMIT#rpm": oldLimit("rpm", "1", "1", "1")}
+		items := map[string]attributes{
+			k: versionRecordOf("0.9.0"), "default/SYSTEM# #LIMIT#rpm": oldLimit("rpm", "1", "1", "1"),
+		}
 		o.load(items)
 		if _, err := dynamo.Migrate(t.Context(), o.name, o.options()); !isError[*limiter.VersionError](err) {
 			t.Error(err)
 		}
 		o.check(items)
 	}
-	if _, err := dynamo.Migrate(t.Context(), dynamotest.TableName(t), o.options()); !errors.Is(err, limiter.ErrNotFound) {
+	if _, err := dynamo.Migrate(
+		t.Context(), dynamotest.TableName(t), o.options(),
+	); !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
 }
@@ -214,7 +221,8 @@ func TestAMigrationThatIsCancelledStops(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	opts := o.options()
 	opts.Progress = func(dynamo.Progress) { cancel() }
-	if _, err := dynamo.Migrate(ctx, o.name, opts); !errors.Is(err, context.Canceled) || !isError[*dynamo.MigrationError](err) {
+	if _, err := dynamo.Migrate(ctx, o.name, opts); !errors.Is(err, context.Canceled) ||
+		!isError[*dynamo.MigrationError](err) {
 		t.Error(err)
 	}
 	if got := o.items()["_/SYSTEM# #VERSION"]["schema_version"]; got != "S:0.7.0" {

@@ -103,7 +103,8 @@ func (s *store) namespaces(ctx context.Context) ([]limiter.Namespace, error) {
 func decodeNamespace(record item) limiter.Namespace {
 	id, _ := strings.CutPrefix(record.text(attrSK), namespaceIDSKPrefix)
 	return limiter.Namespace{
-		ID: cmp.Or(record.text(attrNamespaceID), id), Name: record.text(attrNamespaceName), CreatedAt: record.time(attrCreatedAt),
+		ID: cmp.Or(record.text(attrNamespaceID), id), Name: record.text(attrNamespaceName),
+		CreatedAt: record.time(attrCreatedAt),
 	}
 }
 
@@ -139,7 +140,8 @@ func (r *Repository) RegisterNamespace(ctx context.Context, now time.Time, name 
 func (s *store) register(ctx context.Context, now time.Time, name string) (limiter.Namespace, error) {
 	for try := 0; ; try++ {
 		n := limiter.Namespace{ID: rules.NewNamespaceID(), Name: name, CreatedAt: rules.WholeSecond(now)}
-		err := s.transact(ctx, s.putIf(namespaceRecord(namespaceKey(name), n), absent()), s.putIf(namespaceRecord(namespaceIDKey(n.ID), n), absent()))
+		err := s.transact(ctx, s.putIf(namespaceRecord(namespaceKey(name), n), absent()),
+			s.putIf(namespaceRecord(namespaceIDKey(n.ID), n), absent()))
 		if err == nil {
 			return n, nil
 		}

@@ -78,7 +78,9 @@ func TestNamesThatOnlyPythonAcceptsAreListed(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	storeItem(t, table, namespaceRecord("#NAMESPACE#a/b #c", "AAAAAAAAAAA", "a/b #c", createdText))
 	storeItem(t, table, namespaceRecord("#NSID#AAAAAAAAAAA", "AAAAAAAAAAA", "a/b #c", createdText))
-	storeItem(t, table, attributes{"PK": "S:_/SYSTEM#", "SK": "S:#NSID#bare", "status": "S:deleted", "deleted_at": deletedText})
+	storeItem(t, table, attributes{
+		"PK": "S:_/SYSTEM#", "SK": "S:#NSID#bare", "status": "S:deleted", "deleted_at": deletedText,
+	})
 	r := dynamotest.Connect(t, table, nil)
 	want := limiter.Namespace{ID: "AAAAAAAAAAA", Name: "a/b #c", CreatedAt: createdAt.Truncate(time.Second)}
 	if diff := cmp.Diff(want, findNamespace(t, r, "AAAAAAAAAAA")); diff != "" {
@@ -212,11 +214,13 @@ func newDeletedNamespace(t *testing.T, table string, r *dynamo.Repository) strin
 	for i := range 6 {
 		entity := fmt.Sprintf("%s/ENTITY#key-%d", n.ID, i%3)
 		storeItem(t, table, attributes{
-			"PK": "S:" + entity, "SK": fmt.Sprintf("S:#BUCKET#model-%d", i), "rf": "N:1", "GSI4PK": "S:" + n.ID, "GSI4SK": "S:" + entity,
+			"PK": "S:" + entity, "SK": fmt.Sprintf("S:#BUCKET#model-%d", i), "rf": "N:1", "GSI4PK": "S:" + n.ID,
+			"GSI4SK": "S:" + entity,
 		})
 	}
 	for _, bare := range [][2]string{
-		{"/ENTITY#key-1", "#CONFIG#gpt-4"}, {"/ENTITY#only-managed", "#CONFIG#gpt-4"}, {"/RESOURCE#only-managed", "#CONFIG"}, {"/RESOURCE#listed", "#CONFIG"},
+		{"/ENTITY#key-1", "#CONFIG#gpt-4"}, {"/ENTITY#only-managed", "#CONFIG#gpt-4"},
+		{"/RESOURCE#only-managed", "#CONFIG"}, {"/RESOURCE#listed", "#CONFIG"},
 	} {
 		storeItem(t, table, attributes{"PK": "S:" + n.ID + bare[0], "SK": "S:" + bare[1], "GSI4PK": "S:" + n.ID})
 	}
@@ -243,10 +247,14 @@ func itemsOutside(items map[string]attributes, id string) map[string]attributes 
 func TestAPurgeTakesWhatIsNotIndexedAndNothingElse(t *testing.T) {
 	t.Parallel()
 	table := dynamotest.NewTable(t)
-	r := dynamotest.Connect(t, table, &dynamo.Options{AWS: dynamotest.Config(dynamotest.NewProxy(t, dynamotest.First(3, "BatchWriteItem", dynamotest.Unprocessed)).URL)})
+	r := dynamotest.Connect(t, table, &dynamo.Options{AWS: dynamotest.Config(
+		dynamotest.NewProxy(t, dynamotest.First(3, "BatchWriteItem", dynamotest.Unprocessed)).URL,
+	)})
 	id := newDeletedNamespace(t, table, r)
 	neighbour := id + "x/ENTITY#key-1"
-	storeItem(t, table, attributes{"PK": "S:" + neighbour, "SK": "S:#META", "GSI4PK": "S:" + id + "x", "GSI4SK": "S:" + neighbour})
+	storeItem(t, table, attributes{
+		"PK": "S:" + neighbour, "SK": "S:#META", "GSI4PK": "S:" + id + "x", "GSI4SK": "S:" + neighbour,
+	})
 	storeItem(t, table, attributes{"PK": "S:elsewhere", "SK": "S:#META", "GSI4PK": "S:" + id, "GSI4SK": "S:elsewhere"})
 	want := itemsOutside(tableItems(t, table), id)
 	must(t, r.PurgeNamespace(t.Context(), id))
@@ -306,7 +314,9 @@ func TestAPurgeThatHasBegunAllowsNoRecovery(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	r := dynamotest.Connect(t, table, nil)
 	id := newDeletedNamespace(t, table, r)
-	stopping := dynamotest.Connect(t, table, &dynamo.Options{AWS: withoutRetries(dynamotest.Config(dynamotest.NewProxy(t, dynamotest.First(1, "BatchWriteItem", dynamotest.Fail500)).URL))})
+	stopping := dynamotest.Connect(t, table, &dynamo.Options{AWS: withoutRetries(dynamotest.Config(
+		dynamotest.NewProxy(t, dynamotest.First(1, "BatchWriteItem", dynamotest.Fail500)).URL,
+	))})
 	if err := stopping.PurgeNamespace(t.Context(), id); err == nil {
 		t.Fatal("purged")
 	}
@@ -333,7 +343,8 @@ func TestEitherAPurgeOrARecoveryWins(t *testing.T) {
 		both.Wait()
 		items := tableItems(t, table)
 		_, data := items[n.ID+"/SYSTEM# #CONFIG"]
-		if recovered := recovery == nil; recovered != data || recovered != (items[reverse]["status"] == "S:active") || recovered != errors.Is(purge, limiter.ErrConflict) || !recovered && purge != nil {
+		if recovered := recovery == nil; recovered != data || recovered != (items[reverse]["status"] == "S:active") ||
+			recovered != errors.Is(purge, limiter.ErrConflict) || !recovered && purge != nil {
 			t.Fatalf("purge: %v, recovery: %v, left: %v", purge, recovery, items)
 		}
 		if recovery == nil {

@@ -41,7 +41,8 @@ func (s *store) newerBuckets(namespaces []string) error {
 	}
 	return &limiter.VersionError{
 		Store: "table " + s.table, Schema: "0.9.0 or newer", Client: schemaVersion,
-		Reason: fmt.Sprintf("%s buckets of Python's zae-limiter 0.10.1 or newer, which admits the same limits a second time; "+
+		Reason: fmt.Sprintf("%s buckets of Python's zae-limiter 0.10.1 or newer, which admits the same "+
+			"limits a second time; "+
 			"run exactly %s on this table, then delete those buckets with %s",
 			which, clientVersion, s.place().Command("table", "migrate", s.table, "--delete-newer-buckets")),
 	}

@@ -124,7 +124,8 @@ func TestConnectRefusesANamespaceWithNewerBuckets(t *testing.T) {
 		if !isError[*limiter.VersionError](err) {
 			t.Errorf("%s: %v", version, err)
 		}
-		checkError(t, err, `namespace "default"`, "0.10.1 or newer", "exactly 0.10.0", "table migrate "+table+" --delete-newer-buckets")
+		checkError(t, err, `namespace "default"`, "0.10.1 or newer", "exactly 0.10.0",
+			"table migrate "+table+" --delete-newer-buckets")
 		if _, err := repo.Namespace(t.Context(), "default"); !isError[*limiter.VersionError](err) {
 			t.Errorf("%s: view: %v", version, err)
 		}
@@ -135,7 +136,8 @@ func TestConnectRefusesANamespaceWithNewerBuckets(t *testing.T) {
 		whole := *opts
 		whole.Namespace = "_"
 		all := dynamotest.Connect(t, table, &whole)
-		if err := all.CheckBuckets(t.Context()); !isError[*limiter.VersionError](err) || !strings.Contains(err.Error(), `"default" has`) {
+		if err := all.CheckBuckets(t.Context()); !isError[*limiter.VersionError](err) ||
+			!strings.Contains(err.Error(), `"default" has`) {
 			t.Errorf("%s: %v", version, err)
 		}
 		putRecorded(t, table, newerBucketsOf(t, version, other.ID, time.Time{})...)

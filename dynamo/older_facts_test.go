@@ -61,7 +61,9 @@ func (s *faultyTable) checkNoDailyLimit() {
 // A process that has just read everything is overtaken before its write arrives.
 func TestRefusalNewerThanTheFactsRepairsNothing(t *testing.T) {
 	t.Parallel()
-	for name, opts := range map[string]dynamo.Options{"default": {}, "no cache": {CacheTTL: -1}, "exact": exactOptions} {
+	for name, opts := range map[string]dynamo.Options{
+		"default": {}, "no cache": {CacheTTL: -1}, "exact": exactOptions,
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFaultyTable(t)
 			setDefaults(t, s.steady, perMinute60, tenPerDay)
@@ -109,7 +111,9 @@ func tornRead(work func(), match func(pk, sk string) bool) dynamotest.Fault {
 				return match(pk, sk)
 			}
 			old := slices.DeleteFunc(responses[table], matches)
-			late := slices.DeleteFunc(replies[1].Responses[table], func(it map[string]map[string]any) bool { return !matches(it) })
+			late := slices.DeleteFunc(replies[1].Responses[table], func(it map[string]map[string]any) bool {
+				return !matches(it)
+			})
 			responses[table] = slices.Concat(old, late)
 		}
 		body, err := dynamotest.WithMember(after.Body, "Responses", responses)
@@ -128,7 +132,9 @@ func TestTornBatchRepairsNothing(t *testing.T) {
 	setDefaults(t, s.steady, perMinute60, tenPerDay)
 	consume(t, s.steady, 0, dailyCharge(10), true)
 	cold := s.connectOnce(dynamo.Options{})
-	s.proxy.SetPlan(dynamotest.First(1, read, tornRead(s.dropDailyLimit, func(_, sk string) bool { return strings.HasPrefix(sk, "#BUCKET#") })))
+	s.proxy.SetPlan(dynamotest.First(1, read, tornRead(s.dropDailyLimit, func(_, sk string) bool {
+		return strings.HasPrefix(sk, "#BUCKET#")
+	})))
 	out, err := cold.Consume(t.Context(), start, dailyCharge(10))
 	if n := countAdmitted(t, 10, out, err); n > 0 {
 		t.Errorf("%d more are admitted of 10 a day", n)
@@ -142,13 +148,17 @@ func TestTornLevelsRepairNothing(t *testing.T) {
 	t.Parallel()
 	s := newFaultyTable(t)
 	own := limiter.Scope{Entity: "alice"}
-	must(t, s.steady.SetConfig(t.Context(), limiter.Config{Scope: own, Limits: []limiter.Limit{perMinute60, tenPerDay}}, auditEvent("limits_set")))
+	must(t,
+		s.steady.SetConfig(t.Context(), limiter.Config{Scope: own, Limits: []limiter.Limit{perMinute60, tenPerDay}},
+			auditEvent("limits_set")))
 	consume(t, s.repo, 0, dailyCharge(10), true)
 	move := func() {
 		setDefaults(t, s.steady, perMinute60, tenPerDay)
 		must(t, s.steady.DeleteConfig(context.Background(), own, auditEvent("limits_deleted")))
 	}
-	s.proxy.SetPlan(dynamotest.First(1, read, tornRead(move, func(pk, _ string) bool { return strings.HasSuffix(pk, "ENTITY#alice") })))
+	s.proxy.SetPlan(dynamotest.First(1, read, tornRead(move, func(pk, _ string) bool {
+		return strings.HasSuffix(pk, "ENTITY#alice")
+	})))
 	_, err := s.repo.Consume(t.Context(), at(2*time.Minute), chargeOf("alice", 1))
 	must(t, err)
 	s.proxy.SetPlan(nil)
@@ -188,7 +198,10 @@ func TestLimitThatGoesUnderLoadStaysGone(t *testing.T) {
 	table, opts := dynamotest.NewTable(t), dynamo.Options{CacheTTL: -1, NoRejectionMemory: true}
 	admin := dynamotest.Connect(t, table, &opts)
 	opts.AWS = dynamotest.Config(wire.URL)
-	repos := []*dynamo.Repository{dynamotest.Connect(t, table, &opts), dynamotest.Connect(t, table, &opts), dynamotest.Connect(t, table, &opts)}
+	repos := []*dynamo.Repository{
+		dynamotest.Connect(t, table, &opts), dynamotest.Connect(t, table, &opts),
+		dynamotest.Connect(t, table, &opts),
+	}
 	for round := range rounds {
 		setDefaults(t, admin, perMinute60, tenPerDay)
 		entity := fmt.Sprint("key-", round)
@@ -283,7 +296,10 @@ func TestLateDebitReachesALimitThatIsBack(t *testing.T) {
 	s.checkNoDailyLimit()
 	setDefaults(t, s.steady, perMinute60, tenPerDay)
 	consume(t, s.steady, 0, dailyCharge(1), true)
-	must(t, s.repo.Credit(t.Context(), start, limiter.Credit{Account: lease.Self.Account, Amounts: limiter.Tokens("tpd", -5)}))
+	must(t,
+		s.repo.Credit(t.Context(), start, limiter.Credit{
+			Account: lease.Self.Account, Amounts: limiter.Tokens("tpd", -5),
+		}))
 	if tokens, _ := s.bucketNumber("b_tpd_tk"); tokens != 3000 {
 		t.Errorf("the limit has %d thousandths, want 3000", tokens)
 	}

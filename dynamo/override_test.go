@@ -39,7 +39,8 @@ func TestOverridesAgreeWithMemory(t *testing.T) {
 			answers[side] = out
 		}
 		if diff := cmp.Diff(answers[1], answers[0]); diff != "" {
-			t.Fatalf("memory and dynamo differ (-memory +dynamo):\n%s\nthe last calls: %v", diff, log[max(0, len(log)-5):])
+			t.Fatalf("memory and dynamo differ (-memory +dynamo):\n%s\nthe last calls: %v", diff,
+				log[max(0, len(log)-5):])
 		}
 	}
 }

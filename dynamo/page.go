@@ -33,7 +33,10 @@ func (r *Repository) BucketPage(ctx context.Context, now time.Time, q limiter.Bu
 		return page, err
 	}
 	evictions := r.listed.evictionCount()
-	w := pageWalk{repo: r, prefix: q.Prefix, after: after, size: min(size, maxPageBuckets), known: levels{}, until: time.Now().Add(pagePatience)}
+	w := pageWalk{
+		repo: r, prefix: q.Prefix, after: after, size: min(size, maxPageBuckets), known: levels{},
+		until: time.Now().Add(pagePatience),
+	}
 	if err := w.run(ctx); err != nil {
 		return page, err
 	}
@@ -48,7 +51,9 @@ func (r *Repository) BucketPage(ctx context.Context, now time.Time, q limiter.Bu
 
 // soundBuckets does what currentBuckets does, and returns the keys of buckets that
 // are damaged, or whose limits are. It finds them by halves.
-func (r *Repository) soundBuckets(ctx context.Context, now int64, items []item, known levels) (buckets []limiter.Bucket, damaged []limiter.Scope, err error) {
+func (r *Repository) soundBuckets(
+	ctx context.Context, now int64, items []item, known levels,
+) (buckets []limiter.Bucket, damaged []limiter.Scope, err error) {
 	buckets, err = r.currentBuckets(ctx, now, items, known)
 	if !errors.As(err, new(*limiter.CorruptError)) {
 		return buckets, nil, err

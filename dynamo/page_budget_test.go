@@ -71,7 +71,9 @@ func TestViewsShowLimitsOfOthers(t *testing.T) {
 			_, err := read(now)
 			must(t, err)
 		}
-		must(t, other.SetConfig(t.Context(), limiter.Config{Scope: scope, Limits: []limiter.Limit{changed}}, limiter.AuditEvent{At: now}))
+		must(t,
+			other.SetConfig(t.Context(), limiter.Config{Scope: scope, Limits: []limiter.Limit{changed}},
+				limiter.AuditEvent{At: now}))
 		now = now.Add(2 * time.Second)
 		for name, read := range reads {
 			b, err := read(now)

@@ -47,7 +47,9 @@ func TestPagesPassUsageByKey(t *testing.T) {
 		consume(t, other, 0, chargeOf(entity, 1), true)
 		for j := range snapshots {
 			whole := snapshotOf(other.NamespaceID(), entity, j)
-			usage = append(usage, dynamotest.Item{"PK": whole["PK"], "SK": whole["SK"], "GSI4PK": whole["GSI4PK"], "GSI4SK": whole["GSI4SK"]})
+			usage = append(usage, dynamotest.Item{
+				"PK": whole["PK"], "SK": whole["SK"], "GSI4PK": whole["GSI4PK"], "GSI4SK": whole["GSI4SK"],
+			})
 		}
 	}
 	cost := func() (requests int, units float64) {
@@ -63,9 +65,11 @@ func TestPagesPassUsageByKey(t *testing.T) {
 	plainRequests, plainUnits := cost()
 	writeItems(t, table, usage)
 	requests, units := cost()
-	t.Logf("without usage %d requests and %g units, with %d items %d and %g", plainRequests, plainUnits, len(usage), requests, units)
+	t.Logf("without usage %d requests and %g units, with %d items %d and %g", plainRequests, plainUnits, len(usage),
+		requests, units)
 	if requests > plainRequests+entities || units > plainUnits+entities*2 {
-		t.Errorf("%d requests and %g units with %d usage items, %d and %g without", requests, units, len(usage), plainRequests, plainUnits)
+		t.Errorf("%d requests and %g units with %d usage items, %d and %g without", requests, units, len(usage),
+			plainRequests, plainUnits)
 	}
 }
 
@@ -74,7 +78,9 @@ func TestPagesPassUsageByKey(t *testing.T) {
 func TestBudgetsMeasureReads(t *testing.T) {
 	t.Parallel()
 	table := dynamotest.NewTable(t)
-	repo := dynamotest.Connect(t, table, &dynamo.Options{CountCapacity: true, AWS: dynamotest.Config(dynamotest.Endpoint(t))})
+	repo := dynamotest.Connect(t, table, &dynamo.Options{
+		CountCapacity: true, AWS: dynamotest.Config(dynamotest.Endpoint(t)),
+	})
 	setDefaults(t, repo, perMinute60)
 	_, err := repo.RegisterNamespace(t.Context(), start, "other")
 	must(t, err)
@@ -88,7 +94,8 @@ func TestBudgetsMeasureReads(t *testing.T) {
 	must(t, err)
 	for _, v := range []limiter.Repository{view, inside} {
 		readPages(t, v, start, limiter.BucketQuery{Max: 7})
-		_, err := v.(limiter.BucketPager).BucketsAt(t.Context(), start, []limiter.Scope{{Entity: "e-1", Resource: model}})
+		_, err := v.(limiter.BucketPager).BucketsAt(t.Context(), start,
+			[]limiter.Scope{{Entity: "e-1", Resource: model}})
 		must(t, err)
 		_, err = v.Config(t.Context(), limiter.Scope{Resource: model})
 		must(t, err)

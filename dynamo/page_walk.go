@@ -257,7 +257,9 @@ func (r *Repository) decodeLevels(entity string, buckets, configs []item) (level
 		return nil, err
 	}
 	for _, it := range buckets {
-		if err := decode(limiter.Scope{Entity: entity, Resource: strings.TrimPrefix(it.key().sk, bucketSKPrefix)}); err != nil {
+		if err := decode(limiter.Scope{
+			Entity: entity, Resource: strings.TrimPrefix(it.key().sk, bucketSKPrefix),
+		}); err != nil {
 			return nil, err
 		}
 	}

@@ -57,8 +57,13 @@ type plan struct {
 // gatherPayer returns the payer of a charge of an entity. Cached records are no
 // older than maxAge. The bucket is read if its image is not cached, or if read is
 // set.
-func (r *Repository) gatherPayer(ctx context.Context, now int64, entity string, charge *limiter.Charge, maxAge time.Duration, read bool) (*payer, error) {
-	p := &payer{repo: r, entity: entity, key: bucketKey(r.ns, entity, charge.Resource), override: charge.Limits != nil, strict: charge.Strict}
+func (r *Repository) gatherPayer(
+	ctx context.Context, now int64, entity string, charge *limiter.Charge, maxAge time.Duration, read bool,
+) (*payer, error) {
+	p := &payer{
+		repo: r, entity: entity, key: bucketKey(r.ns, entity, charge.Resource), override: charge.Limits != nil,
+		strict: charge.Strict,
+	}
 	p.cached = r.images.get(p.key, r.moment(now))
 	p.changes = p.cached.changes
 	read = read || p.cached.image == nil || r.opts.NoSpeculation
@@ -86,7 +91,8 @@ func (p *payer) refresh(ctx context.Context, now int64, charge *limiter.Charge) 
 	getTogether := func(ctx context.Context, keys []key) (found map[key]item, err error) {
 		err = retry(ctx, func(err error, _ int) bool { return retryable(err) }, func() error {
 			found, err = p.repo.getTogether(ctx, keys)
-			if err != nil && p.cached.image != nil { // a busy bucket may conflict forever; records read after its image will do
+			// a busy bucket may conflict forever; records read after its image will do
+			if err != nil && p.cached.image != nil {
 				keys = slices.DeleteFunc(keys, func(k key) bool { return k == p.key })
 				readBucket = false
 			}
@@ -116,9 +122,12 @@ const firstLevel = 4
 // lookup returns the facts that a charge needs, no older than maxAge, and reports
 // whether it read all of them. With readBucket set it also reads the bucket, its
 // namespace and the switches and returns them as items.
-func (p *payer) lookup(ctx context.Context, now int64, charge *limiter.Charge, maxAge time.Duration, readBucket bool, get getter) (facts []*fact, items map[key]item, all bool, err error) {
+func (p *payer) lookup(
+	ctx context.Context, now int64, charge *limiter.Charge, maxAge time.Duration, readBucket bool, get getter,
+) (facts []*fact, items map[key]item, all bool, err error) {
 	r := p.repo
-	keys := append(make([]factKey, 0, firstLevel+4), r.namespaceFact(), r.entityFact(p.entity), r.switchFact(p.entity), r.switchFact(""))
+	keys := append(make([]factKey, 0, firstLevel+4), r.namespaceFact(), r.entityFact(p.entity),
+		r.switchFact(p.entity), r.switchFact(""))
 	if !p.override {
 		keys = p.appendLevels(keys, charge.Resource)
 	}
@@ -223,11 +232,14 @@ func (p *payer) follow(img *image) {
 	pl := &p.plan
 	pl.repair = p.differs(img)
 	if p.override {
-		own := &limiter.Account{Entity: p.entity, Resource: p.account.Resource, Limits: img.limits(), Ref: p.account.Ref}
+		own := &limiter.Account{
+			Entity: p.entity, Resource: p.account.Resource, Limits: img.limits(), Ref: p.account.Ref,
+		}
 		pl.after = img.bucket(own, pl.base, p.cached.idle(p.repo.ttl))
 		refillRates(&pl.after, p.cached.lastWrite) // its own limits were in force until then
 		if p.stored != nil {
-			_ = pl.after.FollowOverride(pl.at, pl.now, p.account.Limits, *p.stored, rules.NoBook) // cannot fail without a book
+			// cannot fail without a book
+			_ = pl.after.FollowOverride(pl.at, pl.now, p.account.Limits, *p.stored, rules.NoBook)
 		}
 		return
 	}
@@ -244,7 +256,8 @@ func (p *payer) follow(img *image) {
 // mayFollow reports whether the bucket follows the override unless a level holds its
 // limits, which are not known yet.
 func (p *payer) mayFollow() bool {
-	return p.override && p.stored == nil && !p.plan.recreate && rules.OverridesQuota(p.cached.image.limits(), p.account.Limits)
+	return p.override && p.stored == nil && !p.plan.recreate && rules.OverridesQuota(p.cached.image.limits(),
+		p.account.Limits)
 }
 
 // differs reports whether the item has other limits than those in force, another
@@ -252,7 +265,8 @@ func (p *payer) mayFollow() bool {
 // off.
 func (p *payer) differs(img *image) bool {
 	return p.hasStrayCopy(img) || !p.override &&
-		(!img.hasExactly(p.account.Limits) || (img.ttl != 0) != (p.idle != 0) || img.cascade != p.cascade || img.parent != p.parent)
+		(!img.hasExactly(p.account.Limits) || (img.ttl != 0) != (p.idle != 0) || img.cascade != p.cascade ||
+			img.parent != p.parent)
 }
 
 // covers reports whether the bucket has enough of each of its limits that refuse.

@@ -47,7 +47,8 @@ func firstWithLimits(levels []*fact) int {
 // shared with it.
 func (p *payer) setLimits(limits []limiter.Limit, resource string, source limiter.Scope) {
 	p.idle = rules.Idle(limits, source, p.repo.ttl)
-	if a := p.cached.account; a != nil && !p.override && a.Ref == p.cached.ref && a.Source == source && a.Default == (p.defaults != nil) && slices.Equal(a.Limits, limits) {
+	if a := p.cached.account; a != nil && !p.override && a.Ref == p.cached.ref && a.Source == source &&
+		a.Default == (p.defaults != nil) && slices.Equal(a.Limits, limits) {
 		p.account = a
 		return
 	}
@@ -70,7 +71,8 @@ func checkLimits(n int) error {
 	}
 	return &limiter.InvalidError{
 		Field: "limits", Value: fmt.Sprintf("%d limits", n),
-		Reason: fmt.Sprintf("must be at most %d for one bucket on DynamoDB, including the limits that it already has", maxLimits),
+		Reason: fmt.Sprintf("must be at most %d for one bucket on DynamoDB, including the limits that it already has",
+			maxLimits),
 	}
 }
 

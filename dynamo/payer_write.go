@@ -51,7 +51,9 @@ func (p *payer) write(ctx context.Context, amounts *limiter.Amounts) error {
 		u.requireOn()
 	}
 	in := u.input(&p.repo.table, p.key)
-	if err := p.applyResponse(sendWrite(ctx, maxUnknown, func() (item, error) { return p.repo.updateOnce(try, in) })); err != nil || !p.paid {
+	if err := p.applyResponse(sendWrite(ctx, maxUnknown, func() (item, error) {
+		return p.repo.updateOnce(try, in)
+	})); err != nil || !p.paid {
 		return err
 	}
 	p.repo.extendTTL(ctx, p.key, p.cached.image, p.plan.at)
@@ -190,7 +192,8 @@ func (p *payer) mode(amounts *limiter.Amounts) mode {
 	if p.plan.recreate || p.plan.repair || img.refill < p.cached.maxRefill || p.override && !p.overridesNothing() {
 		return modeLocked
 	}
-	if rules.Pays(p.account.Limits, amounts) && (img.due(p.plan.now) || img.outgrown(p.plan.base, p.plan.at, p.plan.now)) {
+	if rules.Pays(p.account.Limits, amounts) && (img.due(p.plan.now) ||
+		img.outgrown(p.plan.base, p.plan.at, p.plan.now)) {
 		return modeLocked
 	}
 	start, slack := p.slackStart()
@@ -242,7 +245,8 @@ func (p *payer) uncovered(c *cell, n, refilled int64) int64 {
 // it is.
 func (p *payer) overridesNothing() bool {
 	for _, l := range p.account.Limits {
-		if c := p.cached.image.find(l.Name); c == nil || c.rate != rateOf(l) { // whether one is a shadow limit changes no write
+		// whether one is a shadow limit changes no write
+		if c := p.cached.image.find(l.Name); c == nil || c.rate != rateOf(l) {
 			return false
 		}
 	}

@@ -65,7 +65,10 @@ func runHammers(t *testing.T, table string, exact bool, entities []string) int {
 	for i := range processes {
 		wg.Go(func() {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestHammer$", "-test.count", "1")
-			cmd.Env = append(os.Environ(), hammerVariable+"="+strings.Join([]string{dynamotest.Endpoint(t), table, strconv.FormatBool(exact), entities[i]}, " "))
+			cmd.Env = append(os.Environ(),
+				hammerVariable+"="+strings.Join(
+					[]string{dynamotest.Endpoint(t), table, strconv.FormatBool(exact), entities[i]}, " ",
+				))
 			out, err := cmd.CombinedOutput()
 			_, rest, _ := strings.Cut(string(out), "admitted=")
 			n, scanErr := strconv.Atoi(strings.Fields(rest + " none")[0])
@@ -90,7 +93,9 @@ func TestHammer(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	repo, err := dynamo.Connect(ctx, args[1], &dynamo.Options{AWS: dynamotest.Config(args[0]), Exact: args[2] == "true", Timeout: dynamotest.LongTimeout})
+	repo, err := dynamo.Connect(ctx, args[1], &dynamo.Options{
+		AWS: dynamotest.Config(args[0]), Exact: args[2] == "true", Timeout: dynamotest.LongTimeout,
+	})
 	must(t, err)
 	var mu sync.Mutex
 	var wg sync.WaitGroup

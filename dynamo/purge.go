@@ -68,7 +68,8 @@ func (s *store) beginPurge(ctx context.Context, id string) error {
 		if state == statusPurging {
 			return nil
 		}
-		writes := []types.TransactWriteItem{s.changeState(id, state, "SET #status = :new", item{":new": text(statusPurging)})}
+		writes := []types.TransactWriteItem{s.changeState(id, state, "SET #status = :new",
+			item{":new": text(statusPurging)})}
 		if name := reverse.text(attrNamespaceName); name != "" {
 			writes = append(writes, s.nameIsFree(name, id))
 		}

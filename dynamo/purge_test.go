@@ -60,11 +60,14 @@ func TestABucketThatWasOnItsWayDoesNotOutliveThePurge(t *testing.T) {
 	})
 	sweeps := dynamotest.NewProxy(t, nil)
 	r := dynamotest.Connect(t, table, &dynamo.Options{AWS: dynamotest.Config(sweeps.URL)})
-	ns, view := newDoomedNamespace(t, r, dynamotest.Connect(t, table, &dynamo.Options{AWS: dynamotest.Config(slow.URL)}))
+	ns, view := newDoomedNamespace(t, r,
+		dynamotest.Connect(t, table, &dynamo.Options{AWS: dynamotest.Config(slow.URL)}))
 
 	admitted := make(chan error)
 	go func() {
-		_, err := view.Consume(t.Context(), start, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1)})
+		_, err := view.Consume(t.Context(), start, limiter.Charge{
+			Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1),
+		})
 		admitted <- err
 	}()
 	<-sent
@@ -107,7 +110,8 @@ func TestUsageDoesNotComeBackAfterAPurge(t *testing.T) {
 	late := s.shadowAddition(1, 3)
 	late.Bucket.Namespace = ns.ID
 	s.Must(u.AddUsage(t.Context(), late))
-	if left := fmt.Sprint(namespaceItems(t, s.TableName, ns.ID)); !strings.Contains(left, "#SHADOW#") || !strings.Contains(left, "#USAGE#") {
+	if left := fmt.Sprint(namespaceItems(t, s.TableName, ns.ID)); !strings.Contains(left, "#SHADOW#") ||
+		!strings.Contains(left, "#USAGE#") {
 		t.Fatalf("counted: %s", left)
 	}
 	must(t, r.DeleteNamespace(t.Context(), deletedAt, "doomed"))
@@ -135,7 +139,9 @@ func TestAPurgeWaitsForWhatIsOnItsWay(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			q, r := dynamotest.ConnectQuietTable(t, &c.opts)
 			q.Script(nil)
-			if took, err := elapsed(func() error { return r.PurgeNamespace(t.Context(), "n1") }); err != nil || took != c.want {
+			if took, err := elapsed(func() error {
+				return r.PurgeNamespace(t.Context(), "n1")
+			}); err != nil || took != c.want {
 				t.Errorf("%+v: %v after %v, want %v", c.opts, err, took, c.want)
 			}
 		})
@@ -152,14 +158,17 @@ func newCrowdedNamespace(t *testing.T, table string, r *dynamo.Repository, name 
 	for i := range 70 {
 		entity := fmt.Sprintf("%s/ENTITY#key-%d", n.ID, i%2)
 		storeItem(t, table, attributes{
-			"PK": "S:" + entity, "SK": fmt.Sprintf("S:#BUCKET#model-%d", i), "GSI4PK": "S:" + n.ID, "GSI4SK": "S:" + entity,
+			"PK": "S:" + entity, "SK": fmt.Sprintf("S:#BUCKET#model-%d", i), "GSI4PK": "S:" + n.ID,
+			"GSI4SK": "S:" + entity,
 		})
 	}
 	for _, resource := range []string{"one", "two"} {
 		storeItem(t, table, attributes{"PK": "S:" + n.ID + "/RESOURCE#" + resource, "SK": "S:#CONFIG"})
 	}
 	storeItem(t, table, attributes{"PK": "S:" + n.ID + "/SYSTEM#", "SK": "S:#RESOURCES", "resources": "SS:one,two"})
-	storeItem(t, table, attributes{"PK": "S:" + n.ID + "/SYSTEM#", "SK": "S:#PROVISIONER", "managed_resources": "SS:one,two"})
+	storeItem(t, table, attributes{
+		"PK": "S:" + n.ID + "/SYSTEM#", "SK": "S:#PROVISIONER", "managed_resources": "SS:one,two",
+	})
 	must(t, r.DeleteNamespace(t.Context(), deletedAt, name))
 	for k := range tableItems(t, table) {
 		if strings.HasPrefix(k, n.ID+"/") {
@@ -174,7 +183,9 @@ func TestAPurgeReportsHowManyItemsAreGone(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	var told []int
 	r := dynamotest.Connect(t, table, &dynamo.Options{
-		AWS:    dynamotest.Config(dynamotest.NewProxy(t, dynamotest.First(3, "BatchWriteItem", dynamotest.Unprocessed)).URL),
+		AWS: dynamotest.Config(
+			dynamotest.NewProxy(t, dynamotest.First(3, "BatchWriteItem", dynamotest.Unprocessed)).URL,
+		),
 		Purged: func(items int) { told = append(told, items) },
 	})
 	id, items := newCrowdedNamespace(t, table, r, "other")
@@ -248,11 +259,14 @@ func TestNothingIsStoredInAPurgedNamespace(t *testing.T) {
 	for what, err := range map[string]error{
 		"SetConfig":    view.SetConfig(t.Context(), cfg, auditEvent("limits_set")),
 		"DeleteConfig": view.DeleteConfig(t.Context(), cfg.Scope, auditEvent("limits_deleted")),
-		"CreateEntity": view.CreateEntity(t.Context(), limiter.Entity{ID: "alice", CreatedAt: start}, auditEvent("entity_created")),
+		"CreateEntity": view.CreateEntity(t.Context(), limiter.Entity{ID: "alice", CreatedAt: start},
+			auditEvent("entity_created")),
 		"DeleteEntity": view.DeleteEntity(t.Context(), "alice", auditEvent("entity_deleted")),
-		"SetSwitch":    view.SetSwitch(t.Context(), limiter.Switch{Scope: limiter.Scope{Entity: "alice"}, Since: start}, auditEvent("disabled")),
+		"SetSwitch": view.SetSwitch(t.Context(),
+			limiter.Switch{Scope: limiter.Scope{Entity: "alice"}, Since: start}, auditEvent("disabled")),
 		"DeleteSwitch": view.DeleteSwitch(t.Context(), limiter.Scope{Entity: "alice"}, auditEvent("enabled")),
-		"Fill":         errorOf(view.Fill(t.Context(), start, limiter.Fill{Entity: "alice", Resource: model}, auditEvent("bucket_reset"))),
+		"Fill": errorOf(view.Fill(t.Context(), start, limiter.Fill{Entity: "alice", Resource: model},
+			auditEvent("bucket_reset"))),
 	} {
 		if !errors.Is(err, limiter.ErrNotFound) {
 			t.Errorf("%s: error %v, want ErrNotFound", what, err)

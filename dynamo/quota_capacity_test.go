@@ -100,8 +100,11 @@ func TestWhatWasSpentAboveACapacityIsRead(t *testing.T) {
 	s.SetLimits(limiter.Scope{Resource: model}, spendPerHour(100))
 	consume(t, s.Repo, 0, chargeNamed(limiter.Tokens("spend", 11)), false)
 	consume(t, s.Repo, 0, chargeNamed(limiter.Tokens("spend", 10)), true)
-	s.Equal("the item", dynamotest.FormatAttribute(s.bucketItem()["b_spend_wx"]), fmt.Sprintf("S %d:100000:100000", begin))
-	for _, odd := range []string{"", ":", "7", "x:y:z", fmt.Sprint(begin, ":-5"), fmt.Sprint(begin, ":5:"), fmt.Sprint(begin, ":5:-1")} {
+	s.Equal("the item", dynamotest.FormatAttribute(s.bucketItem()["b_spend_wx"]),
+		fmt.Sprintf("S %d:100000:100000", begin))
+	for _, odd := range []string{
+		"", ":", "7", "x:y:z", fmt.Sprint(begin, ":-5"), fmt.Sprint(begin, ":5:"), fmt.Sprint(begin, ":5:-1"),
+	} {
 		s.setText("b_spend_wx", odd)
 		s.Repo.Forget()
 		s.checkSpend(0, 0)

@@ -23,7 +23,9 @@ func TestAWindowDoesNotGoBackWhenABucketExpires(t *testing.T) {
 	ahead := at(boundary + 500*time.Millisecond)
 	a, err := aggregator.New(s.Repo.UsageStore(0), &aggregator.Options{Now: func() time.Time { return ahead }})
 	s.Must(err)
-	dynamo.Aggregate(t.Context(), a, []dynamo.StreamRecord{{Feed: "feed", Sequence: "1", Event: "INSERT", At: ahead, New: s.bucketItem()}})
+	dynamo.Aggregate(t.Context(), a, []dynamo.StreamRecord{{
+		Feed: "feed", Sequence: "1", Event: "INSERT", At: ahead, New: s.bucketItem(),
+	}})
 	s.Equal("tokens after the early step", quotaAttributes(s.bucketItem())["b_spend_tk"], "N 10000")
 	consume(t, client, boundary-400*time.Millisecond, chargeNamed(limiter.Tokens("spend", 10)), true)
 	consume(t, client, boundary+time.Second, chargeNamed(limiter.Tokens("spend", 1)), false)

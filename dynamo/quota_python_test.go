@@ -48,10 +48,13 @@ func (s *storedTable) spendWindow() int64 {
 func TestPythonMovesNoWindow(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.SetLimits(limiter.Scope{Resource: model}, limiter.Quota("spend", 10, limiter.EveryHour), limiter.PerSecond("rps", 1000))
+	s.SetLimits(limiter.Scope{Resource: model}, limiter.Quota("spend", 10, limiter.EveryHour),
+		limiter.PerSecond("rps", 1000))
 	other := dynamotest.Connect(t, s.TableName, nil)
 	consume(t, s.Repo, 0, chargeNamed(limiter.Tokens("spend", 1)), true)
-	shifts := []time.Duration{-26 * time.Hour, 5 * time.Hour, -time.Hour, 61 * time.Minute, 0, 40 * 24 * time.Hour, -30 * time.Minute}
+	shifts := []time.Duration{
+		-26 * time.Hour, 5 * time.Hour, -time.Hour, 61 * time.Minute, 0, 40 * 24 * time.Hour, -30 * time.Minute,
+	}
 	for hour := range 2 * len(shifts) {
 		now := time.Duration(hour) * time.Hour
 		admitted := int64(0)
@@ -59,7 +62,9 @@ func TestPythonMovesNoWindow(t *testing.T) {
 			admitted = 1
 		}
 		before := s.spendWindow()
-		if s.pythonTakes(at(now).Add(shifts[hour%len(shifts)]), 2) && s.spendWindow() == at(now).Truncate(time.Hour).UnixMilli() {
+		if s.pythonTakes(
+			at(now).Add(shifts[hour%len(shifts)]), 2,
+		) && s.spendWindow() == at(now).Truncate(time.Hour).UnixMilli() {
 			admitted += 2 // the first hour: nothing is due
 		}
 		if got := s.spendWindow(); got != before {
@@ -70,7 +75,8 @@ func TestPythonMovesNoWindow(t *testing.T) {
 			if i%2 == hour%2 {
 				repo = other
 			}
-			out, err := repo.Consume(t.Context(), at(now+time.Duration(i)*time.Second), chargeNamed(limiter.Tokens("spend", 1).And("rps", 1)))
+			out, err := repo.Consume(t.Context(), at(now+time.Duration(i)*time.Second),
+				chargeNamed(limiter.Tokens("spend", 1).And("rps", 1)))
 			s.Must(err)
 			if out.Admitted {
 				admitted++
@@ -125,7 +131,8 @@ func TestBucketsThatPythonMadeBecomeQuotas(t *testing.T) {
 			consume(t, s.Repo, 0, chargeNamed(limiter.Tokens("spend", c.admitted+1)), false)
 			consume(t, s.Repo, 0, chargeNamed(limiter.Tokens("spend", c.admitted)), true)
 			s.Equal("the item", quotaAttributes(s.bucketItem()), map[string]string{
-				"b_spend_tk": "N 0", "b_spend_wn": "S hour", "b_spend_wi": fmt.Sprint("N ", start.Truncate(time.Hour).UnixMilli()),
+				"b_spend_tk": "N 0", "b_spend_wn": "S hour",
+				"b_spend_wi": fmt.Sprint("N ", start.Truncate(time.Hour).UnixMilli()),
 			})
 		})
 	}
@@ -142,7 +149,8 @@ func TestLeftOversAreRemoved(t *testing.T) {
 	}
 	_, err := s.Client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
 		TableName: &s.TableName, Key: s.Attributes("PK S " + aliceBucket + "\nSK S #BUCKET#gpt-4"),
-		UpdateExpression: aws.String("SET b_old_wn = :month"), ExpressionAttributeValues: s.Attributes(":month S month"),
+		UpdateExpression:          aws.String("SET b_old_wn = :month"),
+		ExpressionAttributeValues: s.Attributes(":month S month"),
 	})
 	s.Must(err)
 	s.Repo.Forget()
@@ -166,7 +174,8 @@ func TestResetStepsWhatPythonReads(t *testing.T) {
 		}
 	}
 	s.Equal("the item", quotaAttributes(s.bucketItem()), map[string]string{
-		"b_spend_tk": "N 10000", "b_spend_wn": "S hour", "b_spend_wi": fmt.Sprint("N ", start.Truncate(time.Hour).Add(time.Hour).UnixMilli()),
+		"b_spend_tk": "N 10000", "b_spend_wn": "S hour",
+		"b_spend_wi": fmt.Sprint("N ", start.Truncate(time.Hour).Add(time.Hour).UnixMilli()),
 	})
 	if !s.pythonTakes(at(time.Hour), 10) {
 		t.Error("Python does not get what the reset gave")

@@ -37,7 +37,8 @@ func quotaAttributes(it dynamotest.Item) map[string]string {
 func TestQuotasAndShadowLimitsAreStored(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.SetLimits(limiter.Scope{Resource: model}, limiter.Quota("spend", 100, limiter.EveryDay).In("Europe/Berlin"), limiter.PerMinute("rpm", 10).Shadow())
+	s.SetLimits(limiter.Scope{Resource: model}, limiter.Quota("spend", 100, limiter.EveryDay).In("Europe/Berlin"),
+		limiter.PerMinute("rpm", 10).Shadow())
 	s.CheckItem("{ns}/RESOURCE#gpt-4", "#CONFIG", `
 		GSI4PK S {ns}
 		GSI4SK S {ns}/RESOURCE#gpt-4
@@ -53,7 +54,10 @@ func TestQuotasAndShadowLimitsAreStored(t *testing.T) {
 		l_rpm_sh BOOL true`)
 	cfg, err := s.Repo.Config(t.Context(), limiter.Scope{Resource: model})
 	s.Must(err)
-	s.Equal("limits", cfg.Limits, []limiter.Limit{limiter.PerMinute("rpm", 10).Shadow(), limiter.Quota("spend", 100, limiter.EveryDay).In("Europe/Berlin")})
+	s.Equal("limits", cfg.Limits, []limiter.Limit{
+		limiter.PerMinute("rpm", 10).Shadow(),
+		limiter.Quota("spend", 100, limiter.EveryDay).In("Europe/Berlin"),
+	})
 	consume(t, s.Repo, 0, chargeNamed(limiter.Tokens("rpm", 11).And("spend", 30)), true)
 	begin := time.Date(2026, time.March, 13, 23, 0, 0, 0, time.UTC) // midnight in Berlin
 	s.CheckItem(aliceBucket, "#BUCKET#gpt-4", fmt.Sprintf(`
@@ -89,7 +93,9 @@ func TestRequestsAtABoundary(t *testing.T) {
 	t.Parallel()
 	table, wire := dynamotest.NewTable(t), dynamotest.NewCounter()
 	w := &countedTable{TB: t, counter: wire, other: dynamotest.Connect(t, table, nil)}
-	w.repo = dynamotest.Connect(t, table, &dynamo.Options{AWS: wire.Config(dynamotest.Endpoint(t)), CacheTTL: 24 * time.Hour})
+	w.repo = dynamotest.Connect(t, table, &dynamo.Options{
+		AWS: wire.Config(dynamotest.Endpoint(t)), CacheTTL: 24 * time.Hour,
+	})
 	setDefaults(t, w.other, perMinute60, limiter.Quota("spend", 100, limiter.EveryHour))
 	take := func(repo *dynamo.Repository, d time.Duration, name string) func() {
 		return func() { consume(t, repo, d, chargeNamed(limiter.Tokens(name, 1)), true) }
@@ -152,7 +158,8 @@ func TestStepsCarryDebtOver(t *testing.T) {
 	if got := out.Self.Tokens[0]; got != 30_000 {
 		t.Errorf("%d left after three steps, want 30000", got)
 	}
-	consume(t, repo, 2*hour, chargeNamed(limiter.Tokens("spend", 30)), true) // a clock that is behind counts as the window
+	// a clock that is behind counts as the window
+	consume(t, repo, 2*hour, chargeNamed(limiter.Tokens("spend", 30)), true)
 	consume(t, repo, 3*hour, chargeNamed(limiter.Tokens("spend", 1)), false)
 }
 

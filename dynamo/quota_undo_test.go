@@ -16,7 +16,10 @@ func TestAnUndoGivesNothingToTheNextWindow(t *testing.T) {
 	t.Parallel()
 	s := newFaultyTable(t)
 	setDefaults(t, s.steady, limiter.Quota("rpm", 10, limiter.EveryHour))
-	project := limiter.Config{Scope: limiter.Scope{Entity: "project", Resource: model}, Limits: []limiter.Limit{limiter.Quota("rpm", 1000, limiter.EveryHour)}}
+	project := limiter.Config{
+		Scope:  limiter.Scope{Entity: "project", Resource: model},
+		Limits: []limiter.Limit{limiter.Quota("rpm", 1000, limiter.EveryHour)},
+	}
 	must(t, s.steady.SetConfig(t.Context(), project, auditEvent("limits_set")))
 	createChild(t, s.steady, "alice", "project")
 	consume(t, s.repo, 0, chargeOf("alice", 1), true)

@@ -42,7 +42,8 @@ func TestComparisonFindsRefillsThatCheat(t *testing.T) {
 		t.Helper()
 		return failureOf(t, func(tb testing.TB) {
 			tb.Helper()
-			compareWithAggregator(tb, seed, perCheat, aggregator.Options{Windows: []limiter.Window{}}, c.store, "override", "usage")
+			compareWithAggregator(tb, seed, perCheat, aggregator.Options{Windows: []limiter.Window{}}, c.store,
+				"override", "usage")
 		})
 	}
 	t.Run("and nothing else", func(t *testing.T) { // or the others prove nothing

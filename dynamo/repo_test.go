@@ -39,7 +39,8 @@ func TestRepositoryCounted(t *testing.T) {
 		t.Helper()
 		return newCounted(t, dynamotest.NewTable(t))
 	}
-	repotest.Run(t, open, "buckets", "pages", "refill", "peek", "cascade", "override", "credit", "repair", "expiry", "entities", "config",
+	repotest.Run(t, open, "buckets", "pages", "refill", "peek", "cascade", "override", "credit", "repair", "expiry",
+		"entities", "config",
 		"registries", "namespaces", "audit", "sweep", "lifecycle", "concurrency", "cancel")
 }
 
@@ -48,7 +49,10 @@ func newCounted(t *testing.T, table string) limiter.Repository {
 	t.Helper()
 	s := dynamotest.NewWriteLog(t, table)
 	repo := dynamotest.Connect(t, table, &dynamo.Options{AWS: s.Config(dynamotest.Endpoint(t))})
-	return &dynamotest.Aggregated{Repository: repo, Aggregator: dynamotest.NewAggregator(t, s, repo.UsageStore(0), aggregator.Options{NoRefill: true})}
+	return &dynamotest.Aggregated{
+		Repository: repo,
+		Aggregator: dynamotest.NewAggregator(t, s, repo.UsageStore(0), aggregator.Options{NoRefill: true}),
+	}
 }
 
 // TestRepositoryLean runs the conformance tests that list a resource on a table
@@ -60,7 +64,8 @@ func TestRepositoryLean(t *testing.T) {
 		t.Helper()
 		return newCounted(t, dynamotest.NewLeanTable(t))
 	}
-	repotest.Run(t, open, "pages", "refill", "ahead", "peek", "cascade", "override", "defaults", "credit", "entities", "config", "registries",
+	repotest.Run(t, open, "pages", "refill", "ahead", "peek", "cascade", "override", "defaults", "credit",
+		"entities", "config", "registries",
 		"managed", "audit", "sweep", "lifecycle", "concurrency", "cancel")
 }
 
@@ -82,7 +87,8 @@ func TestCompare(t *testing.T) {
 	})
 	seed := *compareSeed
 	for left := *compareOps; left > 0; left -= perHistory {
-		repotest.Compare(t, seed, min(left, perHistory), memory.New(nil), dynamotest.Connect(t, dynamotest.NewTable(t), &exactOptions), "usage")
+		repotest.Compare(t, seed, min(left, perHistory), memory.New(nil),
+			dynamotest.Connect(t, dynamotest.NewTable(t), &exactOptions), "usage")
 		seed++
 	}
 	t.Logf("%d operations, seeds %d to %d", *compareOps, *compareSeed, seed-1)
@@ -92,7 +98,8 @@ func TestCompare(t *testing.T) {
 // holds keys only.
 func TestCompareLean(t *testing.T) {
 	t.Parallel()
-	repotest.Compare(t, *compareSeed, min(*compareOps, leanOps), memory.New(nil), dynamotest.Connect(t, dynamotest.NewLeanTable(t), &exactOptions), "usage")
+	repotest.Compare(t, *compareSeed, min(*compareOps, leanOps), memory.New(nil),
+		dynamotest.Connect(t, dynamotest.NewLeanTable(t), &exactOptions), "usage")
 }
 
 // leanOps is the length of TestCompareLean, which differs from TestCompare only in
@@ -122,10 +129,12 @@ func compareAggregated(t *testing.T, seed uint64, ops int) {
 			t.Logf("to repeat it: make compare STORES=dynamo SEED=%d OPS=%d", seed, aggregatedShare*ops)
 		}
 	})
-	b := compareWithAggregator(t, seed, ops, aggregator.Options{}, func(_ *dynamotest.WriteLog, repo *dynamo.Repository) aggregator.Store {
-		return repo.UsageStore(0)
-	}, "override")
-	t.Logf("seed %d: %d operations, %d records, %d refills, %d refused", seed, ops, len(b.Log.From(0)), b.Refilled, b.Refused)
+	b := compareWithAggregator(t, seed, ops, aggregator.Options{},
+		func(_ *dynamotest.WriteLog, repo *dynamo.Repository) aggregator.Store {
+			return repo.UsageStore(0)
+		}, "override")
+	t.Logf("seed %d: %d operations, %d records, %d refills, %d refused", seed, ops, len(b.Log.From(0)), b.Refilled,
+		b.Refused)
 	if b.Refilled < ops/20 {
 		t.Errorf("seed %d: too few refills to tell", seed)
 	}
@@ -139,7 +148,9 @@ const clockLag = 5 * time.Second
 // compareWithAggregator compares memory with DynamoDB beside an aggregator with
 // the given store.
 func compareWithAggregator(
-	tb testing.TB, seed uint64, ops int, opts aggregator.Options, store func(*dynamotest.WriteLog, *dynamo.Repository) aggregator.Store, except ...string,
+	tb testing.TB, seed uint64, ops int, opts aggregator.Options, store func(
+		*dynamotest.WriteLog, *dynamo.Repository,
+	) aggregator.Store, except ...string,
 ) *dynamotest.Aggregator {
 	tb.Helper()
 	s := dynamotest.NewWriteLog(tb, dynamotest.NewTable(tb))
@@ -164,7 +175,9 @@ func compareWithAggregator(
 // change. TestEndure and TestAggregatorsStepQuotas have aggregators that step.
 type steplessStore struct{ aggregator.Store }
 
-func (s *steplessStore) Refill(ctx context.Context, now time.Time, of aggregator.ID, state *aggregator.State) (bool, error) {
+func (s *steplessStore) Refill(
+	ctx context.Context, now time.Time, of aggregator.ID, state *aggregator.State,
+) (bool, error) {
 	if !state.StepAt.IsZero() && !now.Before(state.StepAt) {
 		return false, nil
 	}
@@ -175,18 +188,22 @@ func (s *steplessStore) Refill(ctx context.Context, now time.Time, of aggregator
 // the time of its refill.
 func compareBuckets(repo *dynamo.Repository, other limiter.Repository) func(*dynamotest.Aggregator, aggregator.Change) {
 	return func(b *dynamotest.Aggregator, c aggregator.Change) {
-		if c.Bucket.Namespace != repo.NamespaceID() || strings.HasPrefix(c.Bucket.Entity, "twin-") { // one operation charges both twins
+		// one operation charges both twins
+		if c.Bucket.Namespace != repo.NamespaceID() || strings.HasPrefix(c.Bucket.Entity, "twin-") {
 			return
 		}
 		var seen [2][]string
 		for i, r := range []limiter.Repository{repo, other} {
-			for v, err := range r.Buckets(context.Background(), b.Clock, limiter.Scope{Entity: c.Bucket.Entity, Resource: c.Bucket.Resource}) {
+			for v, err := range r.Buckets(context.Background(), b.Clock, limiter.Scope{
+				Entity: c.Bucket.Entity, Resource: c.Bucket.Resource,
+			}) {
 				must(b.TB, err)
 				seen[i] = append(seen[i], fmt.Sprint(v.Account.Limits, v.Tokens))
 			}
 		}
 		if diff := cmp.Diff(seen[1], seen[0]); diff != "" {
-			b.TB.Fatalf("%v, refilled at %s from %+v (-without +with the refill):\n%s", c.Bucket, b.Clock, c.State, diff)
+			b.TB.Fatalf("%v, refilled at %s from %+v (-without +with the refill):\n%s", c.Bucket, b.Clock, c.State,
+				diff)
 		}
 	}
 }

@@ -26,7 +26,9 @@ func (s *store) get(ctx context.Context, k key) (item, error) {
 		return nil, err
 	}
 	defer cancel()
-	out, err := s.api(ctx).GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: k.at(), ConsistentRead: aws.Bool(true)})
+	out, err := s.api(ctx).GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: &s.table, Key: k.at(), ConsistentRead: aws.Bool(true),
+	})
 	if err != nil {
 		return nil, s.explainTimeout(ctx, s.explain(err))
 	}

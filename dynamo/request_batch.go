@@ -39,7 +39,8 @@ func (s *store) getLagging(ctx context.Context, keys []key) (map[key]item, error
 // listTimeout returns how long a listing waits for the next item, 0 for as long as
 // it takes.
 func (s *store) listTimeout(ctx context.Context) time.Duration {
-	if _, ok := ctx.Value(tryTimeoutKey{}).(time.Duration); ok { // a long operation, or a call with a timeout of its own
+	// a long operation, or a call with a timeout of its own
+	if _, ok := ctx.Value(tryTimeoutKey{}).(time.Duration); ok {
 		return 0
 	}
 	return max(0, s.opts.Timeout)
@@ -47,7 +48,9 @@ func (s *store) listTimeout(ctx context.Context) time.Duration {
 
 // getBatches returns items by key. It gives up after timeout without an item,
 // unless timeout is 0.
-func (s *store) getBatches(ctx context.Context, keys []key, timeout time.Duration, consistent bool) (map[key]item, error) {
+func (s *store) getBatches(
+	ctx context.Context, keys []key, timeout time.Duration, consistent bool,
+) (map[key]item, error) {
 	found := make(map[key]item, len(keys))
 	for len(keys) > 0 {
 		n := min(len(keys), maxGets)
@@ -61,7 +64,9 @@ func (s *store) getBatches(ctx context.Context, keys []key, timeout time.Duratio
 
 // getBatch adds up to maxGets items to found. A busy table leaves out some of
 // them, and getBatch asks for those again.
-func (s *store) getBatch(ctx context.Context, keys []key, found map[key]item, timeout time.Duration, consistent bool) error {
+func (s *store) getBatch(
+	ctx context.Context, keys []key, found map[key]item, timeout time.Duration, consistent bool,
+) error {
 	wanted := types.KeysAndAttributes{ConsistentRead: &consistent}
 	for _, k := range keys {
 		wanted.Keys = append(wanted.Keys, k.at())
@@ -99,5 +104,8 @@ func (s *store) getBatch(ctx context.Context, keys []key, found map[key]item, ti
 
 // busyError returns the error for a table that answers but returns no items.
 func (s *store) busyError(items int, after time.Duration) error {
-	return &timeoutError{text: fmt.Sprintf("table %q is too busy: it returned none of %d items within %v; try again later, or raise its read capacity", s.table, items, after)}
+	return &timeoutError{text: fmt.Sprintf(
+		"table %q is too busy: it returned none of %d items within %v; try again later, or raise its read capacity",
+		s.table, items, after,
+	)}
 }

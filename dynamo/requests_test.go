@@ -41,12 +41,14 @@ func (w *countedTable) checkRequests(what string, roundTrips int, work func(), w
 	}
 	work()
 	got := w.counter.Requests()
-	if len(got) >= roundTrips && len(want) >= roundTrips && roundTrips > 0 { // the last ones are concurrent, in any order
+	// the last ones are concurrent, in any order
+	if len(got) >= roundTrips && len(want) >= roundTrips && roundTrips > 0 {
 		slices.Sort(got[roundTrips-1:])
 		slices.Sort(want[roundTrips-1:])
 	}
 	if !slices.Equal(got, want) || w.counter.RoundTrips() != roundTrips {
-		w.Errorf("%s: requests %v in %d round trips, want %v in %d", what, got, w.counter.RoundTrips(), want, roundTrips)
+		w.Errorf("%s: requests %v in %d round trips, want %v in %d", what, got, w.counter.RoundTrips(), want,
+			roundTrips)
 	}
 }
 
@@ -73,7 +75,9 @@ func TestRequests(t *testing.T) {
 	t.Run("a bucket that others made", func(t *testing.T) {
 		w := newCountedTable(t)
 		consume(t, w.other, 0, chargeOf("alice", 1), true)
-		w.checkRequests("an unknown bucket", 2, func() { consume(t, w.repo, 0, chargeOf("alice", 1), true) }, read, update)
+		w.checkRequests("an unknown bucket", 2, func() {
+			consume(t, w.repo, 0, chargeOf("alice", 1), true)
+		}, read, update)
 	})
 	t.Run("limits that others changed", func(t *testing.T) {
 		w := newCountedTable(t)
@@ -107,7 +111,9 @@ func TestRequests(t *testing.T) {
 		lim, err := limiter.New(w.repo, &limiter.Options{Now: func() time.Time { return start }})
 		must(t, err)
 		acquire := func() *limiter.Lease {
-			lease, err := lim.Acquire(t.Context(), limiter.Request{Entity: "key-1", Resource: model, Consume: limiter.Tokens("rpm", 2)})
+			lease, err := lim.Acquire(t.Context(), limiter.Request{
+				Entity: "key-1", Resource: model, Consume: limiter.Tokens("rpm", 2),
+			})
 			must(t, err)
 			return lease
 		}
@@ -143,7 +149,8 @@ func TestRefusalsAreCheap(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d refused, by %d requests with %d writes; %d refused locally", refusals, requests, writes, w.repo.Stats().LocalRejections)
+	t.Logf("%d refused, by %d requests with %d writes; %d refused locally", refusals, requests, writes,
+		w.repo.Stats().LocalRejections)
 	if refusals < 900 || float64(writes)/float64(refusals) > 0.13 || float64(requests)/float64(refusals) > 0.13 {
 		t.Errorf("%d refusals took %d requests with %d writes; want at most 0.13 each", refusals, requests, writes)
 	}

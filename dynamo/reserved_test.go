@@ -31,7 +31,9 @@ var tableOptions = dynamo.Options{Namespace: "_"}
 func TestTheFirstNamespaceIsRegisteredThroughTheTable(t *testing.T) {
 	t.Parallel()
 	table := bareTable(t)
-	if err := connectError(t, table, &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))}); !errors.Is(err, limiter.ErrNotFound) {
+	if err := connectError(t, table, &dynamo.Options{
+		AWS: dynamotest.Config(dynamotest.Endpoint(t)),
+	}); !errors.Is(err, limiter.ErrNotFound) {
 		t.Fatal(err)
 	}
 	before := tableItems(t, table)
@@ -78,8 +80,13 @@ func TestANamespaceLivesAndEndsThroughTheTable(t *testing.T) {
 // dataCalls returns calls of the Repository methods that access the data of a
 // namespace.
 func dataCalls(r *dynamo.Repository, account *limiter.Account) map[string]func(context.Context) error {
-	charge := limiter.Charge{Entity: "key-1", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1), Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}}
-	scope, ev := limiter.Scope{Resource: "gpt-4"}, limiter.AuditEvent{ID: "01", Action: "tried", Entity: "key-1", At: createdAt}
+	charge := limiter.Charge{
+		Entity: "key-1", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1),
+		Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)},
+	}
+	scope, ev := limiter.Scope{Resource: "gpt-4"}, limiter.AuditEvent{
+		ID: "01", Action: "tried", Entity: "key-1", At: createdAt,
+	}
 	cfg := limiter.Config{Scope: scope, Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}}
 	return map[string]func(context.Context) error{
 		"Consume": func(ctx context.Context) error { _, err := r.Consume(ctx, createdAt, charge); return err },
@@ -87,8 +94,10 @@ func dataCalls(r *dynamo.Repository, account *limiter.Account) map[string]func(c
 		"Credit": func(ctx context.Context) error {
 			return r.Credit(ctx, createdAt, limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", -1)})
 		},
-		"Buckets":               func(ctx context.Context) error { return lastError(r.Buckets(ctx, createdAt, scope)) },
-		"CreateEntity":          func(ctx context.Context) error { return r.CreateEntity(ctx, limiter.Entity{ID: "key-2"}, ev) },
+		"Buckets": func(ctx context.Context) error { return lastError(r.Buckets(ctx, createdAt, scope)) },
+		"CreateEntity": func(ctx context.Context) error {
+			return r.CreateEntity(ctx, limiter.Entity{ID: "key-2"}, ev)
+		},
 		"Entity":                func(ctx context.Context) error { _, err := r.Entity(ctx, "key-1"); return err },
 		"Entities":              func(ctx context.Context) error { return lastError(r.Entities(ctx, "")) },
 		"DeleteEntity":          func(ctx context.Context) error { return r.DeleteEntity(ctx, "key-1", ev) },
@@ -98,9 +107,11 @@ func dataCalls(r *dynamo.Repository, account *limiter.Account) map[string]func(c
 		"ResourcesWithDefaults": func(ctx context.Context) error { _, err := r.ResourcesWithDefaults(ctx); return err },
 		"ResourcesWithLimits":   func(ctx context.Context) error { _, err := r.ResourcesWithLimits(ctx); return err },
 		"EntitiesWithLimits":    func(ctx context.Context) error { return lastError(r.EntitiesWithLimits(ctx, "")) },
-		"SetSwitch":             func(ctx context.Context) error { return r.SetSwitch(ctx, limiter.Switch{Scope: scope}, ev) },
-		"DeleteSwitch":          func(ctx context.Context) error { return r.DeleteSwitch(ctx, scope, ev) },
-		"Switches":              func(ctx context.Context) error { return lastError(r.Switches(ctx)) },
+		"SetSwitch": func(ctx context.Context) error {
+			return r.SetSwitch(ctx, limiter.Switch{Scope: scope}, ev)
+		},
+		"DeleteSwitch": func(ctx context.Context) error { return r.DeleteSwitch(ctx, scope, ev) },
+		"Switches":     func(ctx context.Context) error { return lastError(r.Switches(ctx)) },
 		"Fill": func(ctx context.Context) error {
 			_, err := r.Fill(ctx, createdAt, limiter.Fill{Entity: "key-1", Resource: "gpt-4"}, ev)
 			return err
@@ -122,7 +133,8 @@ func lastError[T any](seq iter.Seq2[T, error]) (last error) {
 
 // withoutData lists the other methods of Repository.
 var withoutData = []string{
-	"Close", "DeleteNamespace", "LastSwitch", "Namespaces", "OnUnavailable", "Ping", "PurgeNamespace", "RecoverNamespace", "RegisterNamespace",
+	"Close", "DeleteNamespace", "LastSwitch", "Namespaces", "OnUnavailable", "Ping", "PurgeNamespace",
+	"RecoverNamespace", "RegisterNamespace",
 }
 
 // The records are the ones of a Python program that opened the namespace "_",
@@ -133,7 +145,10 @@ func TestTheTableItselfHoldsNoData(t *testing.T) {
 	storeItem(t, table, namespaceRecord("#NAMESPACE#_", "AAAAAAAAAAA", "_", createdText))
 	storeItem(t, table, namespaceRecord("#NSID#AAAAAAAAAAA", "AAAAAAAAAAA", "_", createdText))
 	storeItem(t, table, namespaceRecord("#NSID#_", "_", "_", createdText))
-	charge := limiter.Charge{Entity: "key-1", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1), Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}}
+	charge := limiter.Charge{
+		Entity: "key-1", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1),
+		Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)},
+	}
 	out, err := dynamotest.Connect(t, table, nil).Consume(t.Context(), createdAt, charge)
 	must(t, err)
 	r := dynamotest.Connect(t, table, &tableOptions)
@@ -176,7 +191,9 @@ func TestTheTableItselfIsNotRegistered(t *testing.T) {
 	if err := lim.DeleteNamespace(t.Context(), "_"); !isError[*limiter.InvalidError](err) {
 		t.Error(err)
 	}
-	_, err = lim.Acquire(t.Context(), limiter.Request{Entity: "key-1", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1), OnUnavailable: limiter.Allow})
+	_, err = lim.Acquire(t.Context(), limiter.Request{
+		Entity: "key-1", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1), OnUnavailable: limiter.Allow,
+	})
 	if !errors.Is(err, limiter.ErrNotFound) { // no outage, which would be allowed
 		t.Error(err)
 	}

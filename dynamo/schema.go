@@ -48,7 +48,8 @@ const (
 	attrShape         = "_lv" // Go only: counts the changes of a bucket's limits
 	attrKeep          = "_kp" // Go only: a bucket does not expire before, in milliseconds
 	attrLife          = "_id" // Go only: identifies one life of a bucket
-	attrMark          = "_sq" // Go only: the last change counted in a snapshot; text, so that readers of counters skip it
+	// Go only: the last change counted in a snapshot; text, so that readers of counters skip it
+	attrMark          = "_sq"
 	attrHasShadow     = "_wr" // Go only: a snapshot has a second item, for shadow limits; text as well
 	attrEventID       = "event_id"
 	attrTimestamp     = "timestamp"
@@ -103,7 +104,8 @@ const (
 const (
 	attrNewerSwitch, attrNewerZone                      = "disabled", "sched_tz"
 	fieldNewerReset, fieldNewerSchedule, fieldNewerSoft = "_rsched", "_sched", "_soft"
-	rollingPrefix, fieldRollingAfter                    = "w_", "_rsa" // a limit that resets some time after its first use
+	// a limit that resets some time after its first use
+	rollingPrefix, fieldRollingAfter = "w_", "_rsa"
 )
 
 // States of a namespace.

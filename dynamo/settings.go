@@ -73,7 +73,10 @@ func (s *store) checkReadable(record item) error {
 	if v, ok := parseVersion(stored); ok && v.compareRelease(newestSettings) < 0 {
 		return nil
 	}
-	return &limiter.VersionError{Store: "table " + s.table, Schema: stored, Client: schemaVersion, Reason: "settings can be read up to schema 0.10"}
+	return &limiter.VersionError{
+		Store: "table " + s.table, Schema: stored, Client: schemaVersion,
+		Reason: "settings can be read up to schema 0.10",
+	}
 }
 
 // settingsReader reads the settings of one namespace.
@@ -206,7 +209,8 @@ func (r *settingsReader) translateLimit(s limiter.Scope, it item, name string) {
 		it[configAttr(name, fieldWindow)] = text(rules.WindowText(limiter.Limit{Window: every, Zone: zone}))
 		return
 	}
-	r.leaveOut(s, "limit %s starts anew by cron %q in zone %s, which is not the start of an hour, day, week, month or year; the limit is left out",
+	r.leaveOut(s, "limit %s starts anew by cron %q in zone %s, which is not the start of an hour, day, week, "+
+		"month or year; the limit is left out",
 		name, cronText(it.text(configAttr(name, fieldNewerReset))), it.text(attrNewerZone))
 	for _, field := range []string{fieldCapacity, fieldAmount, fieldPeriod} {
 		delete(it, configAttr(name, field))
@@ -218,7 +222,8 @@ func (r *settingsReader) translateLimit(s limiter.Scope, it item, name string) {
 func (it item) isKnown(attr string) bool {
 	for _, prefix := range []string{configPrefix, rollingPrefix} {
 		for _, field := range []string{
-			fieldCapacity, fieldAmount, fieldPeriod, fieldWindow, fieldShadow, fieldNewerReset, fieldNewerSchedule, fieldNewerSoft, fieldRollingAfter,
+			fieldCapacity, fieldAmount, fieldPeriod, fieldWindow, fieldShadow, fieldNewerReset, fieldNewerSchedule,
+			fieldNewerSoft, fieldRollingAfter,
 		} {
 			if name, ok := limitOf(attr, prefix, field); ok && it[prefix+name+fieldCapacity] != nil {
 				return true
@@ -226,7 +231,8 @@ func (it item) isKnown(attr string) bool {
 		}
 	}
 	return slices.Contains([]string{
-		attrPK, attrSK, attrGSI3PK, attrGSI3SK, attrGSI4PK, attrGSI4SK, attrEntity, attrResource, attrConfigVersion, attrMode, attrRetention,
+		attrPK, attrSK, attrGSI3PK, attrGSI3SK, attrGSI4PK, attrGSI4SK, attrEntity, attrResource, attrConfigVersion,
+		attrMode, attrRetention,
 		attrCascade, attrNewerSwitch, attrNewerZone,
 	}, attr)
 }

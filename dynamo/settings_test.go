@@ -29,7 +29,10 @@ func plainLevels() []limiter.Config {
 			Scope:  limiter.Scope{Resource: "gpt-4"},
 			Limits: []limiter.Limit{limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000).WithBurst(15_000)},
 		},
-		{Scope: limiter.Scope{Entity: "key-1", Resource: "gpt-4"}, Limits: []limiter.Limit{limiter.PerHour("rph", 500)}},
+		{
+			Scope:  limiter.Scope{Entity: "key-1", Resource: "gpt-4"},
+			Limits: []limiter.Limit{limiter.PerHour("rph", 500)},
+		},
 		{Scope: limiter.Scope{Entity: "project"}, Limits: []limiter.Limit{limiter.PerDay("tpd", 1_000_000)}},
 	}
 }
@@ -86,7 +89,8 @@ func TestReadSettingsOfPython0170(t *testing.T) {
 			plain[1], plain[2],
 			one("off", limiter.PerMinute("rpm", 1)),
 			one("quotas", limiter.Quota("daily", 100, limiter.EveryDay), limiter.Quota("hourly", 10, limiter.EveryHour),
-				limiter.Quota("monthly", 1000, limiter.EveryMonth), limiter.Quota("weekly", 500, limiter.EveryWeek), limiter.Quota("yearly", 5000, limiter.EveryYear)),
+				limiter.Quota("monthly", 1000, limiter.EveryMonth), limiter.Quota("weekly", 500, limiter.EveryWeek),
+				limiter.Quota("yearly", 5000, limiter.EveryYear)),
 			one("soft", limiter.PerMinute("rpm", 30).Shadow(), limiter.PerMinute("tpm", 300)),
 			one("timed", limiter.PerMinute("rpm", 40)),
 			one("zoned", limiter.Quota("monthly", 1000, limiter.EveryMonth).In("Europe/Berlin")),
@@ -101,11 +105,15 @@ func TestReadSettingsOfPython0170(t *testing.T) {
 			"resource timed: limit rpm changes by a schedule; its numbers outside of the schedule are exported",
 			"entity key-2 and resource gpt-3: decides about cascading; here the record of an entity decides",
 			`entity loner and resource gpt-4: has the switch "bypass", which admits every call; no switch here does`,
-			"entity project and resource off: is enabled in spite of switches above it; a switch here has no exceptions",
+			"entity project and resource off: is enabled in spite of switches above it; a switch here has no " +
+				"exceptions",
 		},
 	}
 	entities := plainEntities()
-	want.Entities = []limiter.Entity{entities[0], entities[1], {ID: "grandchild", Name: "grandchild", Parent: "key-1", Cascade: true}, entities[2]}
+	want.Entities = []limiter.Entity{
+		entities[0], entities[1], {ID: "grandchild", Name: "grandchild", Parent: "key-1", Cascade: true},
+		entities[2],
+	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(limiter.Entity{}, "CreatedAt")); diff != "" {
 		t.Error(diff)
 	}
@@ -117,7 +125,9 @@ func TestReadSettingsOfThisPackage(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	opts := &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))}
 	repo := dynamotest.Connect(t, table, opts)
-	limits := []limiter.Limit{limiter.Quota("m", 5, limiter.EveryMonth).In("Asia/Tokyo").Shadow(), limiter.PerMinute("rpm", 7)}
+	limits := []limiter.Limit{
+		limiter.Quota("m", 5, limiter.EveryMonth).In("Asia/Tokyo").Shadow(), limiter.PerMinute("rpm", 7),
+	}
 	setDefaults(t, repo, limits...)
 	must(t, repo.CreateEntity(t.Context(), limiter.Entity{ID: "e", Name: "E"}, auditEvent("entity_created")))
 
@@ -147,7 +157,10 @@ func TestReadSettingsNamesUnknownAttributes(t *testing.T) {
 	})
 	got, err := dynamo.ReadSettings(t.Context(), table, opts)
 	must(t, err)
-	want := []string{"resource x: attribute l_a_odd is unknown; it is left out", "resource x: attribute tier is unknown; it is left out"}
+	want := []string{
+		"resource x: attribute l_a_odd is unknown; it is left out",
+		"resource x: attribute tier is unknown; it is left out",
+	}
 	if diff := cmp.Diff(want, got.LeftOut); diff != "" {
 		t.Error(diff)
 	}

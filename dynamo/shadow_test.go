@@ -26,7 +26,9 @@ func TestAnUndoneChargeWouldHaveRefusedNothing(t *testing.T) {
 	before := dynamotest.FormatItem(s.bucketItem())
 	consume(t, s.Repo, 0, chargeOf("alice", 30), false)
 	s.Equal("the bucket", dynamotest.FormatItem(s.bucketItem()), before)
-	s.Equal("the spared limit", quotaAttributes(s.bucketItem()), map[string]string{"b_rpm_tk": "N 10000", "b_rpm_sh": "BOOL true", "b_rpm_wr": "N 1"})
+	s.Equal("the spared limit", quotaAttributes(s.bucketItem()), map[string]string{
+		"b_rpm_tk": "N 10000", "b_rpm_sh": "BOOL true", "b_rpm_wr": "N 1",
+	})
 }
 
 // A spared charge depends neither on what others charge meanwhile nor on the refill
@@ -34,12 +36,16 @@ func TestAnUndoneChargeWouldHaveRefusedNothing(t *testing.T) {
 // the bucket is.
 func TestSparedChargesDoNotDisturbEachOther(t *testing.T) {
 	t.Parallel()
-	for _, shadow := range []limiter.Limit{limiter.PerHour("z", 1).Shadow(), limiter.Quota("z", 1, limiter.EveryMonth).Shadow()} {
+	for _, shadow := range []limiter.Limit{
+		limiter.PerHour("z", 1).Shadow(), limiter.Quota("z", 1, limiter.EveryMonth).Shadow(),
+	} {
 		t.Run(shadow.String(), func(t *testing.T) {
 			t.Parallel()
 			table, wire := dynamotest.NewTable(t), dynamotest.NewCounter()
 			w := &countedTable{TB: t, counter: wire, other: dynamotest.Connect(t, table, nil)}
-			w.repo = dynamotest.Connect(t, table, &dynamo.Options{AWS: wire.Config(dynamotest.Endpoint(t)), CacheTTL: 24 * time.Hour})
+			w.repo = dynamotest.Connect(t, table, &dynamo.Options{
+				AWS: wire.Config(dynamotest.Endpoint(t)), CacheTTL: 24 * time.Hour,
+			})
 			setDefaults(t, w.other, limiter.PerMinute("rpm", 1000), shadow)
 			take := func(repo *dynamo.Repository, n int64) func() {
 				return func() { consume(t, repo, 0, chargeNamed(limiter.Tokens("rpm", 1).And("z", n)), true) }
@@ -78,11 +84,14 @@ func TestAChargeOfAShadowLimitOutlastsLostRaces(t *testing.T) {
 		lost := 0
 		overtaken := dynamotest.Fault{Name: "overtaken", Act: func(x *dynamotest.Exchange) {
 			lost++
-			s.SetNumber(aliceBucket, "#BUCKET#gpt-4", "_lv", fmt.Sprint(1000*test.losses+lost)) // as a change of limits does
+			// as a change of limits does
+			s.SetNumber(aliceBucket, "#BUCKET#gpt-4", "_lv", fmt.Sprint(1000*test.losses+lost))
 			x.Answer(x.Execute(x.Body))
 		}}
 		proxy := dynamotest.NewProxy(t, dynamotest.First(test.losses, update, overtaken))
-		repo := dynamotest.Connect(t, s.TableName, &dynamo.Options{AWS: dynamotest.Config(proxy.URL), Timeout: test.timeout})
+		repo := dynamotest.Connect(t, s.TableName, &dynamo.Options{
+			AWS: dynamotest.Config(proxy.URL), Timeout: test.timeout,
+		})
 		out, err := repo.Consume(t.Context(), at(0), chargeNamed(limiter.Tokens("spend", 1)))
 		if out.Admitted == test.err || (err != nil) != test.err || !test.err && lost != losses {
 			t.Errorf("after %d lost races: admitted %v, error %v", lost, out.Admitted, err)
@@ -120,7 +129,9 @@ func TestWhatShadowLimitsWouldRefuseIsAddedOnce(t *testing.T) {
 		s.Must(u.AddUsage(t.Context(), s.shadowAddition(3, 4)))
 		s.Must(u.AddUsage(t.Context(), s.addition("a", limiter.Hourly, 4)))
 	}
-	for _, q := range []limiter.UsageQuery{{}, {Entity: "alice"}, {Resource: "gpt-4"}, {Entity: "alice", Resource: "gpt-4"}} {
+	for _, q := range []limiter.UsageQuery{
+		{}, {Entity: "alice"}, {Resource: "gpt-4"}, {Entity: "alice", Resource: "gpt-4"},
+	} {
 		s.Equal(fmt.Sprint(q), s.wouldRefuse(q), []string{"daily 4 map[rpm:3]", "hourly 1 map[]"})
 	}
 	it := s.Item("{ns}/ENTITY#alice", "#SHADOW#gpt-4#2026-03-01T00:00:00Z#daily")
@@ -164,7 +175,8 @@ func TestRequestsForWhatShadowLimitsWouldRefuse(t *testing.T) {
 		"without": {midnight.AddDate(0, 0, 1), []string{"Query"}},
 		"with":    {midnight.AddDate(0, 0, 3), []string{"Query", read}},
 	} {
-		dynamotest.Collect(t, repo.Usage(t.Context(), limiter.UsageQuery{Entity: "alice", Resource: "gpt-4", To: c.to})) // reads the namespace
+		// reads the namespace
+		dynamotest.Collect(t, repo.Usage(t.Context(), limiter.UsageQuery{Entity: "alice", Resource: "gpt-4", To: c.to}))
 		wire.Reset()
 		dynamotest.Collect(t, repo.Usage(t.Context(), limiter.UsageQuery{Entity: "alice", Resource: "gpt-4", To: c.to}))
 		s.Equal(what, wire.Requests(), c.want)
@@ -176,7 +188,8 @@ func TestRequestsForWhatShadowLimitsWouldRefuse(t *testing.T) {
 func TestAggregatorsStepQuotas(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.SetLimits(limiter.Scope{}, limiter.Quota("spend", 10, limiter.EveryHour), limiter.Quota("daily", 10, limiter.EveryDay))
+	s.SetLimits(limiter.Scope{}, limiter.Quota("spend", 10, limiter.EveryHour),
+		limiter.Quota("daily", 10, limiter.EveryDay))
 	consume(t, s.Repo, 0, chargeNamed(limiter.Tokens("spend", 4).And("daily", 4)), true)
 	late := s.state()
 	s.pythonTakes(at(2*time.Hour), 6)

@@ -86,7 +86,9 @@ func TestSilentTableIsAnOutage(t *testing.T) {
 // callers that allow an outage go on.
 func TestOutageIsNoMissingNamespace(t *testing.T) {
 	t.Parallel()
-	for name, opts := range map[string]dynamo.Options{"peek": {}, "no speculation": {NoSpeculation: true}, "image forgotten": {Images: 1}} {
+	for name, opts := range map[string]dynamo.Options{
+		"peek": {}, "no speculation": {NoSpeculation: true}, "image forgotten": {Images: 1},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFaultyTable(t)
 			repo := s.connectOnce(opts)
@@ -116,7 +118,8 @@ func TestOldFactsRepairNothing(t *testing.T) {
 	account := consume(t, repo, 0, both, true).Self.Account
 	setDefaults(t, s.steady, limiter.PerMinute("rpm", 6))
 	consume(t, s.steady, time.Second, chargeOf("alice", 1), true)
-	must(t, repo.Credit(t.Context(), at(time.Second), limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", -1)}))
+	must(t,
+		repo.Credit(t.Context(), at(time.Second), limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", -1)}))
 	s.proxy.SetPlan(onRequest(read, "", dynamotest.Fail500))
 	_, _ = repo.Consume(t.Context(), at(2*time.Minute), both)
 	if capacity, _ := s.bucketNumber("b_rpm_cp"); capacity != 6000 {
@@ -184,7 +187,10 @@ func TestNoWriteForgivesTheDebtOfAnother(t *testing.T) {
 			both := limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("rpm", 10).And("tpm", 10)}
 			lease := consume(t, one, 0, both, true).Self.Account
 			debtor := consume(t, two, 0, both, true).Self.Account
-			must(t, two.Credit(t.Context(), at(time.Second), limiter.Credit{Account: debtor, Amounts: limiter.Tokens("tpm", -1000)}))
+			must(t,
+				two.Credit(t.Context(), at(time.Second), limiter.Credit{
+					Account: debtor, Amounts: limiter.Tokens("tpm", -1000),
+				}))
 			before, _ := storedNumber(t, table, one.NamespaceID(), "ttl")
 			switch how {
 			case "plain":
@@ -192,7 +198,10 @@ func TestNoWriteForgivesTheDebtOfAnother(t *testing.T) {
 			case "locked":
 				consume(t, one, 15*time.Second, chargeOf("alice", 1), true)
 			default:
-				must(t, one.Credit(t.Context(), at(2*time.Second), limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", 10), Undo: true}))
+				must(t,
+					one.Credit(t.Context(), at(2*time.Second), limiter.Credit{
+						Account: lease, Amounts: limiter.Tokens("rpm", 10), Undo: true,
+					}))
 			}
 			if after, _ := storedNumber(t, table, one.NamespaceID(), "ttl"); after < before {
 				t.Errorf("the bucket goes %d s before its debt is paid", before-after)
@@ -218,7 +227,10 @@ func TestReadThatACreationOvertookDropsNoLease(t *testing.T) {
 	lease := consume(t, s.repo, 0, chargeOf("alice", 10), true).Self.Account
 	close(goOn)
 	<-done
-	must(t, s.repo.Credit(t.Context(), start, limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", 10), Undo: true}))
+	must(t,
+		s.repo.Credit(t.Context(), start, limiter.Credit{
+			Account: lease, Amounts: limiter.Tokens("rpm", 10), Undo: true,
+		}))
 	s.checkBalance(0, "alice", 59)
 }
 
@@ -292,7 +304,9 @@ func TestDeletedBucketRecoversFromAFastClock(t *testing.T) {
 	setDefaults(t, one, perMinute60)
 	consume(t, ahead, 365*24*time.Hour, chargeOf("alice", 60), true)
 	consume(t, one, 0, chargeOf("alice", 1), false) // for a year
-	_, err := dynamotest.Client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: bucketKeyOf(one.NamespaceID(), "alice")})
+	_, err := dynamotest.Client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{
+		TableName: &table, Key: bucketKeyOf(one.NamespaceID(), "alice"),
+	})
 	must(t, err)
 	consume(t, two, time.Minute, chargeOf("alice", 1), true)
 	consume(t, one, time.Minute, chargeOf("alice", 1), true)
@@ -307,7 +321,9 @@ func TestHugeDebitCountsUp(t *testing.T) {
 	s := newFaultyTable(t)
 	account := warmUp(s)
 	must(t, credit(-1<<62, false)(s, account))
-	if total := rawNumber(rawBucket(t, s.table, s.steady.NamespaceID(), "alice"), "b_rpm_tc"); total == "" || total[0] == '-' {
+	if total := rawNumber(
+		rawBucket(t, s.table, s.steady.NamespaceID(), "alice"), "b_rpm_tc",
+	); total == "" || total[0] == '-' {
 		t.Errorf("the total is %q, though more was taken", total)
 	}
 }
@@ -318,7 +334,10 @@ func TestParentOvertakenTooOftenIsARefusal(t *testing.T) {
 	t.Parallel()
 	s := newFaultyTable(t)
 	createChild(t, s.steady, "alice", "project")
-	cfg := limiter.Config{Scope: limiter.Scope{Entity: "project", Resource: model}, Limits: []limiter.Limit{limiter.PerMinute("tpm", 60)}}
+	cfg := limiter.Config{
+		Scope:  limiter.Scope{Entity: "project", Resource: model},
+		Limits: []limiter.Limit{limiter.PerMinute("tpm", 60)},
+	}
 	must(t, s.steady.SetConfig(t.Context(), cfg, auditEvent("limits_set")))
 	lim, err := limiter.New(s.repo, &limiter.Options{Now: func() time.Time { return start }})
 	must(t, err)
@@ -327,7 +346,8 @@ func TestParentOvertakenTooOftenIsARefusal(t *testing.T) {
 	must(t, err)
 	s.proxy.SetPlan(onRequest(update, "ENTITY#project", failCondition))
 	_, err = lim.Acquire(t.Context(), req)
-	if refusal, ok := errors.AsType[*limiter.ExceededError](err); !ok || len(refusal.Decision.Violations()) == 0 || refusal.Decision.RetryAfter() <= 0 {
+	if refusal, ok := errors.AsType[*limiter.ExceededError](err); !ok || len(refusal.Decision.Violations()) == 0 ||
+		refusal.Decision.RetryAfter() <= 0 {
 		t.Errorf("error %v, want a refusal with a reason", err)
 	}
 }
@@ -350,12 +370,17 @@ func TestUndoGivesBackOnlyWhatWasPaid(t *testing.T) {
 		case op != update:
 			return dynamotest.Pass
 		case bytes.Contains(body, []byte("ENTITY#alice")):
-			return dynamotest.Fault{Name: "pay", Act: func(x *dynamotest.Exchange) { x.Answer(x.Execute(x.Body)); close(paid) }}
+			return dynamotest.Fault{Name: "pay", Act: func(x *dynamotest.Exchange) {
+				x.Answer(x.Execute(x.Body))
+				close(paid)
+			}}
 		}
 		return dynamotest.Fault{Name: "deny", Act: func(x *dynamotest.Exchange) {
 			<-paid
 			err := s.steady.SetConfig(context.Background(), own, auditEvent("limits_set"))
-			_, charged := s.steady.Consume(context.Background(), start, limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("tpd", 60)})
+			_, charged := s.steady.Consume(context.Background(), start, limiter.Charge{
+				Entity: "alice", Resource: model, Amounts: limiter.Tokens("tpd", 60),
+			})
 			if err != nil || charged != nil {
 				t.Error(err, charged)
 			}

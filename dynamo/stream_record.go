@@ -35,8 +35,11 @@ func ExpiredBy(kind, principal string) bool {
 // one. Without a position a record could be counted twice.
 func (s StreamRecord) position() (aggregator.Position, bool) {
 	const digits = 40
-	known := s.Feed != "" && s.Sequence != "" && len(s.Sequence) <= digits && strings.Trim(s.Sequence, "0123456789") == ""
-	return aggregator.Position{Feed: s.Feed, Number: strings.Repeat("0", max(0, digits-len(s.Sequence))) + s.Sequence}, known
+	known := s.Feed != "" && s.Sequence != "" && len(s.Sequence) <= digits &&
+		strings.Trim(s.Sequence, "0123456789") == ""
+	return aggregator.Position{
+		Feed: s.Feed, Number: strings.Repeat("0", max(0, digits-len(s.Sequence))) + s.Sequence,
+	}, known
 }
 
 // Change returns the change of a bucket that the record describes. If ok is
@@ -75,7 +78,9 @@ func (s StreamRecord) Change() (c aggregator.Change, reason string, ok bool) {
 	if at.IsZero() {
 		return c, "the record has no time", false
 	}
-	c = aggregator.Change{Position: position, At: at, Bucket: aggregator.ID{Namespace: ns, Entity: entity, Resource: resource}}
+	c = aggregator.Change{
+		Position: position, At: at, Bucket: aggregator.ID{Namespace: ns, Entity: entity, Resource: resource},
+	}
 	var err error
 	if c.Used, c.WouldRefuse, err = usedTokens(item(s.Old), it); err != nil {
 		return c, err.Error(), false
@@ -179,7 +184,8 @@ func isCheckpoint(r streams.Record) bool {
 	if r.Dynamodb == nil {
 		return false
 	}
-	k := cmp.Or(streamItem(r.Dynamodb.Keys).key(), streamItem(r.Dynamodb.NewImage).key(), streamItem(r.Dynamodb.OldImage).key())
+	k := cmp.Or(streamItem(r.Dynamodb.Keys).key(), streamItem(r.Dynamodb.NewImage).key(),
+		streamItem(r.Dynamodb.OldImage).key())
 	return k.pk == systemPK(reservedNamespace) && strings.HasPrefix(k.sk, streamSKPrefix)
 }
 

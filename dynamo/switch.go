@@ -51,7 +51,9 @@ func (r *Repository) DeleteSwitch(ctx context.Context, of limiter.Scope, ev limi
 
 // changeSwitches changes the switches in the item of a scope and the audit trail in
 // one transaction, and returns the switches that the item then has.
-func (r *Repository) changeSwitches(ctx context.Context, of limiter.Scope, ev limiter.AuditEvent, change func(rules.Switches) error) (rules.Switches, error) {
+func (r *Repository) changeSwitches(
+	ctx context.Context, of limiter.Scope, ev limiter.AuditEvent, change func(rules.Switches) error,
+) (rules.Switches, error) {
 	if err := r.requireActiveNow(ctx, ev.At); err != nil {
 		return nil, err
 	}

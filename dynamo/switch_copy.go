@@ -146,7 +146,9 @@ func (m *marking) mark(ctx context.Context, k key) {
 
 // delayed returns the error of a call that could not mark every bucket.
 func (m *marking) delayed(err error) error {
-	late := &limiter.SwitchDelayedError{Scope: m.of, Within: cmp.Or(m.repo.opts.CacheTTL, defaultCacheTTL), Err: cmp.Or(m.err, err)}
+	late := &limiter.SwitchDelayedError{
+		Scope: m.of, Within: cmp.Or(m.repo.opts.CacheTTL, defaultCacheTTL), Err: cmp.Or(m.err, err),
+	}
 	for k := range m.failed {
 		late.Resources = append(late.Resources, strings.TrimPrefix(k.sk, bucketSKPrefix))
 	}

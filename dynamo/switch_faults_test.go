@@ -25,7 +25,10 @@ import (
 func TestSwitchFaults(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{transact, update} {
-		for _, f := range []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500, dynamotest.Fail500After, dynamotest.Throttle, dynamotest.Conflict} {
+		for _, f := range []dynamotest.Fault{
+			dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500, dynamotest.Fail500After,
+			dynamotest.Throttle, dynamotest.Conflict,
+		} {
 			t.Run(op+", "+f.Name, func(t *testing.T) {
 				s := newFaultyTable(t)
 				warmUp(s)
@@ -36,7 +39,9 @@ func TestSwitchFaults(t *testing.T) {
 				s.proxy.SetPlan(dynamotest.First(1, op, f))
 				enable(t, s.repo, alice)
 				s.checkBalance(0, "alice", 50)
-				for name, repo := range map[string]*dynamo.Repository{"the same process": s.repo, "another one": s.steady} {
+				for name, repo := range map[string]*dynamo.Repository{
+					"the same process": s.repo, "another one": s.steady,
+				} {
 					if _, err := repo.Consume(t.Context(), at(time.Second), chargeOf("alice", 1)); err != nil {
 						t.Errorf("%s: %v", name, err)
 					}
@@ -70,17 +75,19 @@ func TestSwitchThatCannotMark(t *testing.T) {
 	consume(t, s.steady, 0, chargeOf("alice", 1), true)
 	ctx, cancel := context.WithCancel(t.Context())
 	var marks atomic.Int64
-	s.proxy.SetPlan(dynamotest.First(1<<30, update, dynamotest.Fault{Name: "throttle", Act: func(x *dynamotest.Exchange) {
-		if marks.Add(1) == 10 {
-			cancel()
-		}
-		dynamotest.Throttle.Act(x)
-	}}))
+	s.proxy.SetPlan(dynamotest.First(1<<30, update, dynamotest.Fault{Name: "throttle",
+		Act: func(x *dynamotest.Exchange) {
+			if marks.Add(1) == 10 {
+				cancel()
+			}
+			dynamotest.Throttle.Act(x)
+		}}))
 	lim, err := limiter.New(s.repo, nil)
 	must(t, err)
 	err = lim.Disable(ctx, alice, "leaked")
 	late, ok := errors.AsType[*limiter.SwitchDelayedError](err)
-	if !ok || late.Scope != alice || !slices.Equal(late.Resources, []string{model}) || late.Within != time.Minute || late.Err == nil {
+	if !ok || late.Scope != alice || !slices.Equal(late.Resources, []string{model}) || late.Within != time.Minute ||
+		late.Err == nil {
 		t.Fatalf("Disable returns %v, want a *limiter.SwitchDelayedError about %s", err, model)
 	}
 	if got := dynamotest.Collect(t, s.repo.Switches(t.Context())); len(got) != 1 || got[0].Scope != alice {
@@ -177,7 +184,9 @@ func TestSwitchMarksABucketThatAppears(t *testing.T) {
 	<-held
 	looked, admitted := make(chan struct{}), make(chan struct{})
 	network := dynamotest.NewProxy(t, nil)
-	patient := dynamotest.Connect(t, s.table, &dynamo.Options{AWS: dynamotest.Config(network.URL), SwitchWait: time.Second})
+	patient := dynamotest.Connect(t, s.table, &dynamo.Options{
+		AWS: dynamotest.Config(network.URL), SwitchWait: time.Second,
+	})
 	network.SetPlan(dynamotest.First(1, "Query", dynamotest.Fault{Name: "heldAfter", Act: func(x *dynamotest.Exchange) {
 		reply := x.Execute(x.Body)
 		close(looked)
@@ -186,7 +195,8 @@ func TestSwitchMarksABucketThatAppears(t *testing.T) {
 	}}))
 	done := make(chan error, 1)
 	go func() {
-		done <- patient.SetSwitch(t.Context(), limiter.Switch{Scope: alice, Reason: "leaked", Since: start}, auditEvent("disabled"))
+		done <- patient.SetSwitch(t.Context(), limiter.Switch{Scope: alice, Reason: "leaked", Since: start},
+			auditEvent("disabled"))
 	}()
 	<-looked
 
@@ -281,7 +291,8 @@ func TestSwitchOfManyBuckets(t *testing.T) {
 	t.Parallel()
 	const buckets = 130
 	s := newFaultyTable(t)
-	must(t, s.steady.SetConfig(t.Context(), limiter.Config{Limits: []limiter.Limit{perMinute60}}, auditEvent("limits_set")))
+	must(t,
+		s.steady.SetConfig(t.Context(), limiter.Config{Limits: []limiter.Limit{perMinute60}}, auditEvent("limits_set")))
 	charge := func(i int) limiter.Charge {
 		return limiter.Charge{Entity: "alice", Resource: fmt.Sprintf("model-%d", i), Amounts: limiter.Tokens("rpm", 1)}
 	}
@@ -291,10 +302,12 @@ func TestSwitchOfManyBuckets(t *testing.T) {
 	disable(t, s.steady, alice)
 	table := dynamotest.Client(t)
 	out, err := table.Query(t.Context(), &dynamodb.QueryInput{
-		TableName: &s.table, KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"), FilterExpression: aws.String("attribute_not_exists(#off)"),
+		TableName: &s.table, KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
+		FilterExpression:         aws.String("attribute_not_exists(#off)"),
 		ExpressionAttributeNames: map[string]string{"#off": "off"},
 		ExpressionAttributeValues: dynamotest.Item{
-			":pk": &types.AttributeValueMemberS{Value: s.repo.NamespaceID() + "/ENTITY#alice"}, ":sk": &types.AttributeValueMemberS{Value: "#BUCKET#"},
+			":pk": &types.AttributeValueMemberS{Value: s.repo.NamespaceID() + "/ENTITY#alice"},
+			":sk": &types.AttributeValueMemberS{Value: "#BUCKET#"},
 		},
 	})
 	must(t, err)
@@ -322,12 +335,16 @@ func TestSwitchInAnOutage(t *testing.T) {
 	checkDisabled(t, s.repo, 0, chargeOf("alice", 1), alice)
 	checkDisabled(t, s.repo, 0, chargeOf("key", 1), project)
 	now := start
-	lim, err := limiter.New(s.repo, &limiter.Options{OnUnavailable: limiter.Allow, Now: func() time.Time { return now }})
+	lim, err := limiter.New(s.repo, &limiter.Options{OnUnavailable: limiter.Allow, Now: func() time.Time {
+		return now
+	}})
 	must(t, err)
 	check := func(when string) {
 		t.Helper()
 		for entity, of := range map[string]limiter.Scope{"alice": alice, "key": project} {
-			_, err := lim.Acquire(t.Context(), limiter.Request{Entity: entity, Resource: model, Consume: limiter.Tokens("rpm", 1)})
+			_, err := lim.Acquire(t.Context(), limiter.Request{
+				Entity: entity, Resource: model, Consume: limiter.Tokens("rpm", 1),
+			})
 			if off, ok := errors.AsType[*limiter.DisabledError](err); !ok || off.Scope != of {
 				t.Errorf("%s, Acquire of %s returns %v, want a *limiter.DisabledError of %s", when, entity, err, of)
 			}
@@ -371,7 +388,8 @@ func TestSwitchLetsLeasesSettle(t *testing.T) {
 	lease := warmUp(s)
 	disable(t, s.steady, alice)
 	must(t, s.repo.Credit(context.Background(), start,
-		limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", -5)}, limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", 10), Undo: true}))
+		limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", -5)},
+		limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", 10), Undo: true}))
 	enable(t, s.steady, alice)
 	s.checkBalance(0, "alice", 55)
 }
@@ -387,7 +405,9 @@ func TestSwitchOutlivesItsEntity(t *testing.T) {
 	disable(t, s.Repo, everything)
 	must(t, s.Repo.DeleteEntity(t.Context(), "alice", s.Event("entity_deleted", "alice", "")))
 	checkDisabled(t, s.Repo, 0, chargeOf("alice", 1), aliceModel)
-	if err := s.Repo.DeleteEntity(t.Context(), "alice", s.Event("entity_deleted", "alice", "")); !errors.Is(err, limiter.ErrNotFound) {
+	if err := s.Repo.DeleteEntity(
+		t.Context(), "alice", s.Event("entity_deleted", "alice", ""),
+	); !errors.Is(err, limiter.ErrNotFound) {
 		t.Errorf("the second DeleteEntity returns %v, want limiter.ErrNotFound", err)
 	}
 	s.CheckItem("{ns}/ENTITY#alice", "#SWITCH", `

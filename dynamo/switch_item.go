@@ -120,7 +120,8 @@ func (r *Repository) recentlyOff(now int64, entity, resource string) *limiter.Sw
 	at := r.moment(now)
 	own, all := r.cache.recent(at, maxFactAge, r.switchFact(entity)), r.cache.recent(at, maxFactAge, r.switchFact(""))
 	namespace := r.cache.recent(at, r.cache.life, r.namespaceFact())
-	if own == nil || all == nil || namespace == nil || !namespace.active { // a deleted namespace is not found, whatever is off
+	// a deleted namespace is not found, whatever is off
+	if own == nil || all == nil || namespace == nil || !namespace.active {
 		return nil
 	}
 	return refusing(own.off, all.off, entity, resource)

@@ -60,7 +60,9 @@ func (s *storedTable) putCopy(event string) {
 	_, err := s.Client.UpdateItem(s.Context(), &dynamodb.UpdateItemInput{
 		TableName: &s.TableName, Key: s.Attributes("PK S {ns}/ENTITY#alice\nSK S #BUCKET#" + model),
 		UpdateExpression: aws.String("SET #off = :off"), ExpressionAttributeNames: map[string]string{"#off": "off"},
-		ExpressionAttributeValues: map[string]types.AttributeValue{":off": &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"event": &types.AttributeValueMemberS{Value: event}}}},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":off": &types.AttributeValueMemberM{
+			Value: map[string]types.AttributeValue{"event": &types.AttributeValueMemberS{Value: event}},
+		}},
 	})
 	s.Must(err)
 }
@@ -77,18 +79,30 @@ func TestSwitchLevels(t *testing.T) {
 			disable(t, w.other, of)
 			checkDisabled(t, w.other, 0, chargeOf("alice", 1), of)
 			checkDisabled(t, w.repo, time.Minute, chargeOf("alice", 1), of)
-			checkDisabled(t, w.repo, time.Minute, limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("rpm", 1), Limits: []limiter.Limit{perMinute60}}, of)
-			checkDisabled(t, w.repo, time.Minute, limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("unknown", 1)}, of)
-			if _, err := w.repo.Peek(t.Context(), at(time.Minute), chargeOf("alice", 1)); !isError[*limiter.DisabledError](err) {
+			checkDisabled(t, w.repo, time.Minute,
+				limiter.Charge{
+					Entity: "alice", Resource: model, Amounts: limiter.Tokens("rpm", 1),
+					Limits: []limiter.Limit{perMinute60},
+				},
+				of)
+			checkDisabled(t, w.repo, time.Minute,
+				limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("unknown", 1)}, of)
+			if _, err := w.repo.Peek(
+				t.Context(), at(time.Minute), chargeOf("alice", 1),
+			); !isError[*limiter.DisabledError](err) {
 				t.Errorf("Peek returns %v, want *limiter.DisabledError", err)
 			}
-			if got := dynamotest.Collect(t, w.repo.Switches(t.Context())); !slices.Equal(got, []limiter.Switch{{Scope: of, Reason: "leaked", Since: start}}) {
+			if got := dynamotest.Collect(t, w.repo.Switches(t.Context())); !slices.Equal(got, []limiter.Switch{
+				{Scope: of, Reason: "leaked", Since: start},
+			}) {
 				t.Errorf("the switches are %v", got)
 			}
 			enable(t, w.other, of)
 			consume(t, w.other, time.Minute, chargeOf("alice", 1), true)
 			consume(t, w.repo, time.Minute+time.Second, chargeOf("alice", 1), true)
-			if err := w.other.DeleteSwitch(t.Context(), of, auditEvent("enabled")); !errors.Is(err, limiter.ErrNotFound) {
+			if err := w.other.DeleteSwitch(
+				t.Context(), of, auditEvent("enabled"),
+			); !errors.Is(err, limiter.ErrNotFound) {
 				t.Errorf("the second DeleteSwitch returns %v, want limiter.ErrNotFound", err)
 			}
 		})
@@ -117,7 +131,9 @@ func TestSwitchOfOthers(t *testing.T) {
 // older facts, for one write and one read. Further calls cost nothing for a second.
 func TestSwitchIsImmediateOnABucket(t *testing.T) {
 	t.Parallel()
-	for name, limits := range map[string][]limiter.Limit{"stored limits": nil, "limits of the call": {limiter.PerMinute("rpm", 30)}} {
+	for name, limits := range map[string][]limiter.Limit{
+		"stored limits": nil, "limits of the call": {limiter.PerMinute("rpm", 30)},
+	} {
 		for _, of := range []limiter.Scope{alice, aliceModel} {
 			t.Run(name+", "+of.Level(), func(t *testing.T) {
 				w := newCountedTable(t)
@@ -135,9 +151,13 @@ func TestSwitchIsImmediateOnABucket(t *testing.T) {
 				w.checkRequests("a charge a second later", 1, refused(time.Second), read)
 				enable(t, w.other, of)
 				w.checkRequests("a charge while the switch is remembered", 0, refused(1500*time.Millisecond))
-				w.checkRequests("a charge that reads the switch", 3, func() { consume(t, w.repo, 2*time.Second, charge, true) }, read, transactGet, update)
+				w.checkRequests("a charge that reads the switch", 3, func() {
+					consume(t, w.repo, 2*time.Second, charge, true)
+				}, read, transactGet, update)
 				w.checkRequests("a warm charge", 1, func() { consume(t, w.repo, 2*time.Second, charge, true) }, update)
-				if out, err := w.other.Peek(t.Context(), at(2*time.Second), chargeOf("alice", 0)); err != nil || out.Self.Tokens[0] != full-2_000 {
+				if out, err := w.other.Peek(
+					t.Context(), at(2*time.Second), chargeOf("alice", 0),
+				); err != nil || out.Self.Tokens[0] != full-2_000 {
 					t.Errorf("the bucket holds %v (%v): the refused charges took something", out.Self.Tokens, err)
 				}
 			})
@@ -152,13 +172,19 @@ func TestSwitchHoldsForNewBuckets(t *testing.T) {
 		t.Run(of.Level(), func(t *testing.T) {
 			w := newCountedTable(t)
 			w.repo.StopClock()
-			if _, err := w.repo.Consume(t.Context(), start, limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("unknown", 1)}); err == nil {
+			if _, err := w.repo.Consume(t.Context(), start, limiter.Charge{
+				Entity: "alice", Resource: model, Amounts: limiter.Tokens("unknown", 1),
+			}); err == nil {
 				t.Fatal("no error")
 			}
 			disable(t, w.other, of)
-			w.checkRequests("a charge of a new bucket", 1, func() { checkDisabled(t, w.repo, 0, chargeOf("alice", 1), of) }, read)
+			w.checkRequests("a charge of a new bucket", 1, func() {
+				checkDisabled(t, w.repo, 0, chargeOf("alice", 1), of)
+			}, read)
 			w.checkRequests("one more", 1, func() { checkDisabled(t, w.repo, 0, chargeOf("alice", 1), of) }, read)
-			w.checkRequests("one that remembers the switch", 0, func() { checkDisabled(t, w.repo, 0, chargeOf("alice", 1), of) })
+			w.checkRequests("one that remembers the switch", 0, func() {
+				checkDisabled(t, w.repo, 0, chargeOf("alice", 1), of)
+			})
 		})
 	}
 }
@@ -174,7 +200,9 @@ func TestSwitchOfAParent(t *testing.T) {
 	checkDisabled(t, w.repo, 0, chargeOf("alice", 10), off)
 	must(t, w.repo.Close())
 	enable(t, w.other, off)
-	if out := consume(t, w.other, 0, chargeOf("alice", 0), true); out.Self.Tokens[0] != 50_000 || out.Parent.Tokens[0] != 50_000 {
+	if out := consume(
+		t, w.other, 0, chargeOf("alice", 0), true,
+	); out.Self.Tokens[0] != 50_000 || out.Parent.Tokens[0] != 50_000 {
 		t.Errorf("child and parent hold %v and %v, want 50000", out.Self.Tokens, out.Parent.Tokens)
 	}
 	disable(t, w.other, off)
@@ -189,7 +217,8 @@ func TestSwitchOfAParentPrecedesMissingLimits(t *testing.T) {
 	createChild(t, w.other, "alice", "project")
 	off := limiter.Scope{Entity: "project"}
 	disable(t, w.other, off)
-	checkDisabled(t, w.repo, 0, limiter.Charge{Entity: "alice", Resource: "none", Amounts: limiter.Tokens("rpm", 1)}, off)
+	checkDisabled(t, w.repo, 0,
+		limiter.Charge{Entity: "alice", Resource: "none", Amounts: limiter.Tokens("rpm", 1)}, off)
 }
 
 // Disable commits while a charge is on its way to the table.
@@ -229,7 +258,10 @@ func TestStrayCopyIsRemoved(t *testing.T) {
 		amount   int64
 		override bool
 		expired  bool
-	}{"admitted": {amount: 1}, "refused": {amount: 70}, "override": {amount: 1, override: true}, "expired": {amount: 1, expired: true}} {
+	}{
+		"admitted": {amount: 1}, "refused": {amount: 70}, "override": {amount: 1, override: true},
+		"expired": {amount: 1, expired: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStoredTable(t)
 			setDefaults(t, s.Repo, perMinute60)
@@ -261,10 +293,14 @@ func TestRepairKeepsTheCopyOfASwitch(t *testing.T) {
 	setDefaults(t, s.Repo, perMinute60)
 	consume(t, s.Repo, 0, chargeOf("alice", 1), true)
 	disable(t, s.Repo, alice)
-	must(t, s.Repo.SetConfig(t.Context(), limiter.Config{Scope: aliceModel, Limits: []limiter.Limit{limiter.PerMinute("rpm", 90)}}, auditEvent("limits_set")))
+	must(t,
+		s.Repo.SetConfig(t.Context(),
+			limiter.Config{Scope: aliceModel, Limits: []limiter.Limit{limiter.PerMinute("rpm", 90)}},
+			auditEvent("limits_set")))
 	it := s.modelBucket()
 	if it["off"] == nil || dynamotest.FormatAttribute(it["b_rpm_cp"]) != "N 90000" {
-		t.Errorf("the bucket has the copy %v and the capacity %v", it["off"], dynamotest.FormatAttribute(it["b_rpm_cp"]))
+		t.Errorf("the bucket has the copy %v and the capacity %v", it["off"],
+			dynamotest.FormatAttribute(it["b_rpm_cp"]))
 	}
 }
 
@@ -278,7 +314,10 @@ func TestCopiesFollowBothLevels(t *testing.T) {
 		change func(testing.TB, limiter.Repository, limiter.Scope)
 		of     limiter.Scope
 		off    bool
-	}{{disable, aliceModel, true}, {disable, alice, true}, {enable, alice, true}, {enable, aliceModel, false}, {disable, alice, true}, {enable, alice, false}} {
+	}{
+		{disable, aliceModel, true}, {disable, alice, true}, {enable, alice, true}, {enable, aliceModel, false},
+		{disable, alice, true}, {enable, alice, false},
+	} {
 		step.change(t, s.Repo, step.of)
 		if got := s.modelBucket()["off"] != nil; got != step.off {
 			t.Fatalf("after a change of %s the bucket has a copy: %v, want %v", step.of, got, step.off)
@@ -303,7 +342,10 @@ func TestSwitchPrecedesARefusalOfTheOtherPayer(t *testing.T) {
 			admin, repo := dynamotest.Connect(t, table, nil), dynamotest.Connect(t, table, nil)
 			setDefaults(t, admin, limiter.Quota("rpm", 10, limiter.EveryDay))
 			createChild(t, admin, "alice", "project")
-			small := limiter.Config{Scope: limiter.Scope{Entity: test.empty, Resource: model}, Limits: []limiter.Limit{limiter.Quota("rpm", 2, limiter.EveryDay)}}
+			small := limiter.Config{
+				Scope:  limiter.Scope{Entity: test.empty, Resource: model},
+				Limits: []limiter.Limit{limiter.Quota("rpm", 2, limiter.EveryDay)},
+			}
 			must(t, admin.SetConfig(t.Context(), small, auditEvent("limits_set")))
 			consume(t, repo, 0, chargeOf("alice", 1), true)
 			consume(t, repo, 0, chargeOf("alice", 5), false)
@@ -323,7 +365,10 @@ func TestSwitchOfAPayerThatPaysNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newCountedTable(t)
-			spend := limiter.Config{Scope: limiter.Scope{Entity: test.pays, Resource: model}, Limits: []limiter.Limit{limiter.Quota("spend", 100, limiter.EveryDay), perMinute60}}
+			spend := limiter.Config{
+				Scope:  limiter.Scope{Entity: test.pays, Resource: model},
+				Limits: []limiter.Limit{limiter.Quota("spend", 100, limiter.EveryDay), perMinute60},
+			}
 			must(t, w.other.SetConfig(t.Context(), spend, auditEvent("limits_set")))
 			createChild(t, w.other, "alice", "project")
 			both, one := chargeNamed(limiter.Tokens("rpm", 1).And("spend", 1)), chargeNamed(limiter.Tokens("spend", 1))
@@ -332,7 +377,9 @@ func TestSwitchOfAPayerThatPaysNothing(t *testing.T) {
 			w.checkRequests("facts that were just read", 1, charge(0), update)
 			w.checkRequests("facts of two seconds ago", 2, charge(2*time.Second), read, update)
 			w.checkRequests("again", 1, charge(2*time.Second), update)
-			w.checkRequests("a charge that both pay", 1, func() { consume(t, w.repo, 9*time.Second, both, true) }, update, update)
+			w.checkRequests("a charge that both pay", 1, func() {
+				consume(t, w.repo, 9*time.Second, both, true)
+			}, update, update)
 			disable(t, w.other, limiter.Scope{Entity: test.off})
 			checkDisabled(t, w.repo, 10*time.Second, one, limiter.Scope{Entity: test.off})
 		})

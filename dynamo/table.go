@@ -107,7 +107,8 @@ func keySchema(hash, sort string) []types.KeySchemaElement {
 
 func tableIndex(name, hash, sort string, projection types.ProjectionType) types.GlobalSecondaryIndex {
 	return types.GlobalSecondaryIndex{
-		IndexName: aws.String(name), KeySchema: keySchema(hash, sort), Projection: &types.Projection{ProjectionType: projection},
+		IndexName: aws.String(name), KeySchema: keySchema(hash, sort),
+		Projection: &types.Projection{ProjectionType: projection},
 	}
 }
 
@@ -115,14 +116,17 @@ func tableIndex(name, hash, sort string, projection types.ProjectionType) types.
 // request has enabled it, so after an error enableTTL checks the state.
 func (s *store) enableTTL(ctx context.Context) error {
 	_, err := s.api(ctx).UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
-		TableName:               &s.table,
-		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(attrTTL), Enabled: aws.Bool(true)},
+		TableName: &s.table,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{
+			AttributeName: aws.String(attrTTL), Enabled: aws.Bool(true),
+		},
 	})
 	if err == nil {
 		return nil
 	}
 	state, describeErr := s.api(ctx).DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &s.table})
-	if describeErr != nil || state.TimeToLiveDescription == nil || aws.ToString(state.TimeToLiveDescription.AttributeName) != attrTTL {
+	if describeErr != nil || state.TimeToLiveDescription == nil ||
+		aws.ToString(state.TimeToLiveDescription.AttributeName) != attrTTL {
 		return s.explain(err)
 	}
 	return nil

@@ -25,7 +25,9 @@ type attributes map[string]string
 func tableItems(t *testing.T, table string) map[string]attributes {
 	t.Helper()
 	all := map[string]attributes{}
-	pages := dynamodb.NewScanPaginator(dynamotest.Client(t), &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
+	pages := dynamodb.NewScanPaginator(dynamotest.Client(t), &dynamodb.ScanInput{
+		TableName: &table, ConsistentRead: aws.Bool(true),
+	})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(context.Background())
 		if err != nil {
@@ -46,7 +48,9 @@ func tableItems(t *testing.T, table string) map[string]attributes {
 // map one NULL.
 func storeItem(t *testing.T, table string, shown attributes) {
 	t.Helper()
-	_, err := dynamotest.Client(t).PutItem(context.Background(), &dynamodb.PutItemInput{TableName: &table, Item: readAttributes(t, shown)})
+	_, err := dynamotest.Client(t).PutItem(context.Background(), &dynamodb.PutItemInput{
+		TableName: &table, Item: readAttributes(t, shown),
+	})
 	must(t, err)
 }
 
@@ -68,10 +72,14 @@ func readAttributes(t *testing.T, shown attributes) map[string]types.AttributeVa
 			it[name] = &types.AttributeValueMemberSS{Value: strings.Split(value, ",")}
 		case "L":
 			only := strings.TrimSuffix(strings.TrimPrefix(value, "[S "), "]")
-			it[name] = &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberS{Value: only}}}
+			it[name] = &types.AttributeValueMemberL{Value: []types.AttributeValue{
+				&types.AttributeValueMemberS{Value: only},
+			}}
 		case "M":
 			only := strings.TrimSuffix(strings.TrimPrefix(value, "{"), " NULL}")
-			it[name] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{only: &types.AttributeValueMemberNULL{Value: true}}}
+			it[name] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
+				only: &types.AttributeValueMemberNULL{Value: true},
+			}}
 		default:
 			t.Fatalf("%s: what is %s?", name, s)
 		}
@@ -100,7 +108,8 @@ func TestCreateTableMakesWhatPythonExpects(t *testing.T) {
 	if got := showKeys(table.KeySchema); got != "PK HASH, SK RANGE" {
 		t.Error(got)
 	}
-	if table.BillingModeSummary.BillingMode != types.BillingModePayPerRequest || table.StreamSpecification.StreamViewType != types.StreamViewTypeNewAndOldImages {
+	if table.BillingModeSummary.BillingMode != types.BillingModePayPerRequest ||
+		table.StreamSpecification.StreamViewType != types.StreamViewTypeNewAndOldImages {
 		t.Error(table.BillingModeSummary, table.StreamSpecification)
 	}
 	indexes := map[string]string{}
@@ -119,8 +128,10 @@ func TestCreateTableMakesWhatPythonExpects(t *testing.T) {
 	if len(table.AttributeDefinitions) != 10 {
 		t.Error(table.AttributeDefinitions)
 	}
-	ttl, err := dynamotest.Client(t).DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
-	if err != nil || *ttl.TimeToLiveDescription.AttributeName != "ttl" || ttl.TimeToLiveDescription.TimeToLiveStatus != types.TimeToLiveStatusEnabled {
+	ttl, err := dynamotest.Client(t).DescribeTimeToLive(t.Context(),
+		&dynamodb.DescribeTimeToLiveInput{TableName: &name})
+	if err != nil || *ttl.TimeToLiveDescription.AttributeName != "ttl" ||
+		ttl.TimeToLiveDescription.TimeToLiveStatus != types.TimeToLiveStatusEnabled {
 		t.Error(ttl, err)
 	}
 	if r := dynamotest.Connect(t, name, opts); r.NamespaceID() == "" {
@@ -220,7 +231,8 @@ func TestCreateTableLeavesTablesOfOthersAlone(t *testing.T) {
 		if items := tableItems(t, name); len(items) != 0 {
 			t.Error(items)
 		}
-		ttl, err := dynamotest.Client(t).DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+		ttl, err := dynamotest.Client(t).DescribeTimeToLive(t.Context(),
+			&dynamodb.DescribeTimeToLiveInput{TableName: &name})
 		if err != nil || ttl.TimeToLiveDescription.TimeToLiveStatus != types.TimeToLiveStatusDisabled {
 			t.Error(ttl, err)
 		}
@@ -233,8 +245,12 @@ func foreignTable(t *testing.T, keys ...string) string {
 	name := dynamotest.TableName(t)
 	in := &dynamodb.CreateTableInput{TableName: &name, BillingMode: types.BillingModePayPerRequest}
 	for i, k := range keys {
-		in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String(k), AttributeType: types.ScalarAttributeTypeS})
-		in.KeySchema = append(in.KeySchema, types.KeySchemaElement{AttributeName: aws.String(k), KeyType: []types.KeyType{types.KeyTypeHash, types.KeyTypeRange}[i]})
+		in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{
+			AttributeName: aws.String(k), AttributeType: types.ScalarAttributeTypeS,
+		})
+		in.KeySchema = append(in.KeySchema, types.KeySchemaElement{
+			AttributeName: aws.String(k), KeyType: []types.KeyType{types.KeyTypeHash, types.KeyTypeRange}[i],
+		})
 	}
 	if _, err := dynamotest.Client(t).CreateTable(t.Context(), in); err != nil {
 		t.Fatal(err)

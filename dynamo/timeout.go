@@ -76,7 +76,8 @@ var errTimeout = errors.New("the time for one call is over")
 // explainTimeout returns err, or an error about the table if err comes from
 // Options.Timeout.
 func (s *store) explainTimeout(ctx context.Context, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) && context.Cause(ctx) == errTimeout { //nolint:errorlint // the cause is never wrapped
+	//nolint:errorlint // the cause is never wrapped
+	if errors.Is(err, context.DeadlineExceeded) && context.Cause(ctx) == errTimeout {
 		return s.timeoutError(err)
 	}
 	return err
@@ -97,14 +98,18 @@ func (s *store) withCreditTries(ctx context.Context) context.Context {
 
 // fetchCredentials fetches credentials, unless valid ones are cached.
 func (s *store) fetchCredentials(ctx context.Context) error {
-	if s.config.Credentials == nil || aws.IsCredentialsProvider(s.config.Credentials, (*aws.AnonymousCredentials)(nil)) {
+	if s.config.Credentials == nil || aws.IsCredentialsProvider(
+		s.config.Credentials, (*aws.AnonymousCredentials)(nil),
+	) {
 		return nil
 	}
 	if _, err := s.config.Credentials.Retrieve(ctx); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return &smithy.OperationError{ServiceID: "DynamoDB", OperationName: "sign", Err: fmt.Errorf("get credentials: %w", err)}
+		return &smithy.OperationError{
+			ServiceID: "DynamoDB", OperationName: "sign", Err: fmt.Errorf("get credentials: %w", err),
+		}
 	}
 	return nil
 }
@@ -116,7 +121,9 @@ type tryTimeouts struct{ *store }
 func (tryTimeouts) ID() string { return "SilentTry" }
 
 // HandleDeserialize sends a request as watch does.
-func (t tryTimeouts) HandleDeserialize(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (out middleware.DeserializeOutput, metadata middleware.Metadata, err error) {
+func (t tryTimeouts) HandleDeserialize(
+	ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler,
+) (out middleware.DeserializeOutput, metadata middleware.Metadata, err error) {
 	_, err = t.watch(ctx, func(ctx context.Context) (*http.Response, error) { //nolint:bodyclose // the SDK closes it
 		out, metadata, err = next.HandleDeserialize(ctx, in)
 		if response, ok := out.RawResponse.(*smithyhttp.Response); ok {
@@ -245,7 +252,9 @@ func (s *store) timeoutError(err error) error {
 	if endpoint := s.client.Options().BaseEndpoint; endpoint != nil {
 		where = "its endpoint, " + *endpoint + ","
 	}
-	return &timeoutError{fmt.Sprintf("table %q did not answer in time; check that %s is reachable", s.table, where), err}
+	return &timeoutError{
+		fmt.Sprintf("table %q did not answer in time; check that %s is reachable", s.table, where), err,
+	}
 }
 
 // isTimeout reports whether a call ended without a response.

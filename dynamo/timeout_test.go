@@ -65,7 +65,8 @@ func timedCalls(ctx context.Context, r *dynamo.Repository) map[string]func() err
 			return nil
 		},
 		"change": func() error {
-			return r.SetConfig(ctx, limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}}, limiter.AuditEvent{ID: "1", Entity: "$SYSTEM", At: start, Principal: "x"})
+			return r.SetConfig(ctx, limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}},
+				limiter.AuditEvent{ID: "1", Entity: "$SYSTEM", At: start, Principal: "x"})
 		},
 	}
 }
@@ -84,7 +85,10 @@ func TestATableThatNeverAnswersIsGivenUp(t *testing.T) {
 			q.Script(dynamotest.Silent)
 			for what, call := range timedCalls(t.Context(), r) {
 				took, err := elapsed(call)
-				if err == nil || !strings.Contains(err.Error(), `table "quiet" did not answer in time; check that its region, us-east-1, is reachable`) {
+				if err == nil || !strings.Contains(
+					err.Error(),
+					`table "quiet" did not answer in time; check that its region, us-east-1, is reachable`,
+				) {
 					t.Errorf("%s with a Timeout of %v: %v", what, timeout, err)
 				}
 				limit := want + 10*time.Millisecond
@@ -173,7 +177,9 @@ type slowCredentials struct{ fails error }
 // Retrieve returns the credentials after ten seconds.
 func (c slowCredentials) Retrieve(context.Context) (aws.Credentials, error) {
 	time.Sleep(10 * time.Second) // in the bubble
-	return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b", CanExpire: true, Expires: time.Now().Add(time.Second)}, c.fails
+	return aws.Credentials{
+		AccessKeyID: "a", SecretAccessKey: "b", CanExpire: true, Expires: time.Now().Add(time.Second),
+	}, c.fails
 }
 
 func TestFetchingCredentialsDoesNotCount(t *testing.T) {
@@ -194,8 +200,13 @@ func TestFetchingCredentialsDoesNotCount(t *testing.T) {
 			}
 		}
 		cfg.Credentials = slowCredentials{errors.New("no credentials in sight")}
-		took, err := elapsed(func() error { _, err := dynamo.Connect(t.Context(), "quiet", &dynamo.Options{AWS: &cfg}); return err })
-		if !isError[*limiter.UnavailableError](err) || !strings.Contains(err.Error(), "no AWS credentials; set AWS_PROFILE") || took > 11*time.Second {
+		took, err := elapsed(func() error {
+			_, err := dynamo.Connect(t.Context(), "quiet", &dynamo.Options{AWS: &cfg})
+			return err
+		})
+		if !isError[*limiter.UnavailableError](err) || !strings.Contains(
+			err.Error(), "no AWS credentials; set AWS_PROFILE",
+		) || took > 11*time.Second {
 			t.Errorf("without credentials: %v after %v", err, took)
 		}
 	})
@@ -246,7 +257,8 @@ func TestAPageMayTakeAsLongAsItComes(t *testing.T) {
 		q.Body = func(ctx context.Context, reply string) io.ReadCloser {
 			return &trickle{bytes.NewReader([]byte(reply)), ctx, 0, 20}
 		}
-		if took, err := elapsed(list); err == nil || !strings.Contains(err.Error(), "did not answer in time") || took > 2*time.Second {
+		if took, err := elapsed(list); err == nil || !strings.Contains(err.Error(), "did not answer in time") ||
+			took > 2*time.Second {
 			t.Errorf("a page that stops half-way: %v after %v", err, took)
 		}
 	})
@@ -263,7 +275,9 @@ func TestAGiveBackKeepsItsTime(t *testing.T) {
 		lease := func() *limiter.Lease {
 			t.Helper()
 			q.Script(nil)
-			l, err := lim.Acquire(t.Context(), limiter.Request{Entity: "bob", Resource: model, Consume: limiter.Tokens("rpm", 5)})
+			l, err := lim.Acquire(t.Context(), limiter.Request{
+				Entity: "bob", Resource: model, Consume: limiter.Tokens("rpm", 5),
+			})
 			must(t, err)
 			return l
 		}
@@ -275,7 +289,9 @@ func TestAGiveBackKeepsItsTime(t *testing.T) {
 		l = lease()
 		q.Script(func(string, int) time.Duration { return 4 * time.Second })
 		must(t, l.Adjust(limiter.Tokens("rpm", -2)))
-		if took, err := elapsed(func() error { return l.Commit(t.Context()) }); err != nil || took != 4*time.Second || q.Count("UpdateItem") != 1 {
+		if took, err := elapsed(func() error {
+			return l.Commit(t.Context())
+		}); err != nil || took != 4*time.Second || q.Count("UpdateItem") != 1 {
 			t.Errorf("a give-back whose answer is late: %v after %v and %d requests", err, took, q.Count("UpdateItem"))
 		}
 		l = lease()
@@ -330,8 +346,11 @@ func TestLongOperationsArePatient(t *testing.T) {
 		q, r := dynamotest.ConnectQuietTable(t, nil)
 		q.Script(func(string, int) time.Duration { return 4 * time.Second })
 		addition := aggregator.Addition{
-			Bucket: aggregator.ID{Namespace: "n1", Entity: "bob", Resource: model}, Window: limiter.Hourly, Start: midnight,
-			Entries: []aggregator.Entry{{Position: aggregator.Position{Feed: "a", Number: "1"}, Used: map[string]int64{"rpm": 1}}},
+			Bucket: aggregator.ID{Namespace: "n1", Entity: "bob", Resource: model}, Window: limiter.Hourly,
+			Start: midnight,
+			Entries: []aggregator.Entry{{
+				Position: aggregator.Position{Feed: "a", Number: "1"}, Used: map[string]int64{"rpm": 1},
+			}},
 		}
 		must(t, r.UsageStore(0).AddUsage(t.Context(), addition))
 		if n := q.Count("UpdateItem"); n != 1 {

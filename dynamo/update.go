@@ -21,7 +21,8 @@ type update struct {
 func newUpdate() *update {
 	const attrs, numbers = 13, 16
 	return &update{
-		names: make(map[string]string, attrs), values: make(item, numbers), numbers: make([]types.AttributeValueMemberN, 0, numbers),
+		names: make(map[string]string, attrs), values: make(item, numbers),
+		numbers:    make([]types.AttributeValueMemberN, 0, numbers),
 		conditions: make([]byte, 0, 256),
 	}
 }
@@ -138,7 +139,8 @@ func (u *update) input(table *string, k key) *dynamodb.UpdateItemInput {
 	return &dynamodb.UpdateItemInput{
 		TableName: table, Key: k.at(), UpdateExpression: u.expression(), ConditionExpression: u.condition(),
 		ExpressionAttributeNames: u.names, ExpressionAttributeValues: u.values,
-		ReturnValues: types.ReturnValueAllNew, ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		ReturnValues:                        types.ReturnValueAllNew,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
 }
 

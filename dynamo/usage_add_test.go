@@ -24,7 +24,8 @@ func (s *storedTable) addition(feed string, window limiter.Window, numbers ...in
 	}
 	for _, n := range numbers {
 		a.Entries = append(a.Entries, aggregator.Entry{
-			Position: aggregator.Position{Feed: feed, Number: fmt.Sprintf("%040d", n)}, Used: map[string]int64{"rpm": 1, "tok-ens.in": 10},
+			Position: aggregator.Position{Feed: feed, Number: fmt.Sprintf("%040d", n)},
+			Used:     map[string]int64{"rpm": 1, "tok-ens.in": 10},
 		})
 	}
 	return a
@@ -49,7 +50,8 @@ func TestUsageIsAddedOnce(t *testing.T) {
 		{"that one again", "b", []int{1, 2, 3}, "map[rpm:8 tok-ens.in:80] 8"},
 	} {
 		s.Must(u.AddUsage(t.Context(), s.addition(step.feed, limiter.Daily, step.numbers...)))
-		s.Equal(step.what, s.usage(limiter.UsageQuery{Entity: "alice"}), []string{"01T00 gpt-4 alice daily " + step.want})
+		s.Equal(step.what, s.usage(limiter.UsageQuery{Entity: "alice"}),
+			[]string{"01T00 gpt-4 alice daily " + step.want})
 	}
 }
 
@@ -68,7 +70,9 @@ func TestWindowsThatBeginTogetherAreApart(t *testing.T) {
 		"01T00 gpt-4 alice hourly map[rpm:1 tok-ens.in:10] 1",
 		"01T00 gpt-4 alice monthly map[rpm:3 tok-ens.in:30] 3",
 	}
-	for _, q := range []limiter.UsageQuery{{Entity: "alice"}, {Resource: "gpt-4"}, {Entity: "alice", Resource: "gpt-4"}} {
+	for _, q := range []limiter.UsageQuery{
+		{Entity: "alice"}, {Resource: "gpt-4"}, {Entity: "alice", Resource: "gpt-4"},
+	} {
 		s.Equal(fmt.Sprint(q), s.usage(q), want)
 	}
 	it := s.Item("{ns}/ENTITY#alice", "#USAGE#gpt-4#2026-03-01T00:00:00Z")
@@ -100,7 +104,9 @@ func TestUsageOfBothAggregatorsAddsUp(t *testing.T) {
 	s := newStoredTable(t)
 	s.PutSnapshot("alice", "gpt-4", "hourly", "2026-03-01T00:00:00Z", "", "rpm N 3\ntotal_events N 4")
 	s.Must(s.Repo.UsageStore(0).AddUsage(t.Context(), s.addition("a", limiter.Hourly, 1)))
-	s.Equal("usage", s.usage(limiter.UsageQuery{Entity: "alice"}), []string{"01T00 gpt-4 alice hourly map[rpm:4 tok-ens.in:10] 5"})
+	s.Equal("usage", s.usage(limiter.UsageQuery{Entity: "alice"}), []string{
+		"01T00 gpt-4 alice hourly map[rpm:4 tok-ens.in:10] 5",
+	})
 }
 
 func TestUsageThatCannotBeAdded(t *testing.T) {
@@ -119,5 +125,6 @@ func TestUsageThatCannotBeAdded(t *testing.T) {
 	reserved := s.addition("a", limiter.Daily, 1)
 	reserved.Entries[0].Used = map[string]int64{"window": 1, "ttl": 5, "rpm": 2}
 	s.Must(u.AddUsage(t.Context(), reserved))
-	s.Equal("usage", s.usage(limiter.UsageQuery{Entity: "alice", Window: limiter.Daily}), []string{"01T00 gpt-4 alice daily map[rpm:2] 1"})
+	s.Equal("usage", s.usage(limiter.UsageQuery{Entity: "alice", Window: limiter.Daily}),
+		[]string{"01T00 gpt-4 alice daily map[rpm:2] 1"})
 }

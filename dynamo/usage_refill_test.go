@@ -26,7 +26,9 @@ func newDrainedBucket(t *testing.T) (*storedTable, *aggregator.State) {
 // consumeBoth makes a charge of both limits that must be admitted.
 func (s *storedTable) consumeBoth(at time.Time, rpm, tpm int64) {
 	s.Helper()
-	out, err := s.Repo.Consume(s.Context(), at, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", rpm).And("tpm", tpm)})
+	out, err := s.Repo.Consume(s.Context(), at, limiter.Charge{
+		Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", rpm).And("tpm", tpm),
+	})
 	s.Must(err)
 	if !out.Admitted {
 		s.Fatal("refused")
@@ -47,7 +49,9 @@ func (s *storedTable) state() *aggregator.State {
 }
 
 // checkRefill refills the bucket and checks its tokens.
-func (s *storedTable) checkRefill(what string, after time.Duration, state *aggregator.State, done bool, rpm, tpm string) {
+func (s *storedTable) checkRefill(
+	what string, after time.Duration, state *aggregator.State, done bool, rpm, tpm string,
+) {
 	s.Helper()
 	id := aggregator.ID{Namespace: s.NS, Entity: "alice", Resource: "gpt-4"}
 	got, err := s.Repo.UsageStore(0).Refill(s.Context(), dynamotest.Dawn.Add(after), id, state)
@@ -60,7 +64,8 @@ func (s *storedTable) checkRefill(what string, after time.Duration, state *aggre
 		return "none"
 	}
 	if got != done || value("b_rpm_tk") != rpm || value("b_tpm_tk") != tpm {
-		s.Errorf("%s: done %t with %s and %s, want %t with %s and %s", what, got, value("b_rpm_tk"), value("b_tpm_tk"), done, rpm, tpm)
+		s.Errorf("%s: done %t with %s and %s, want %t with %s and %s", what, got, value("b_rpm_tk"),
+			value("b_tpm_tk"), done, rpm, tpm)
 	}
 }
 
@@ -94,7 +99,9 @@ func TestRefillsKeepFractions(t *testing.T) {
 	const step, steps = 5 * time.Second, 20
 	for i := range steps {
 		id := aggregator.ID{Namespace: s.NS, Entity: "alice", Resource: "gpt-4"}
-		if done, err := s.Repo.UsageStore(0).Refill(t.Context(), dynamotest.Dawn.Add(time.Duration(i+1)*step), id, s.state()); err != nil || !done && i < 11 {
+		if done, err := s.Repo.UsageStore(0).Refill(
+			t.Context(), dynamotest.Dawn.Add(time.Duration(i+1)*step), id, s.state(),
+		); err != nil || !done && i < 11 {
 			t.Fatalf("step %d: %t, %v", i, done, err)
 		}
 		if i == 10 {
@@ -109,7 +116,8 @@ func TestRefillsKeepFractions(t *testing.T) {
 func TestRefillOfOtherLimits(t *testing.T) {
 	t.Parallel()
 	s, state := newDrainedBucket(t)
-	s.SetLimits(limiter.Scope{Entity: "alice", Resource: "gpt-4"}, limiter.PerMinute("rpm", 30), limiter.PerMinute("tpm", 3000))
+	s.SetLimits(limiter.Scope{Entity: "alice", Resource: "gpt-4"}, limiter.PerMinute("rpm", 30),
+		limiter.PerMinute("tpm", 3000))
 	s.checkRefill("the capacity is another", 500*time.Millisecond, state, false, "0", "3000000")
 	s.Must(s.Repo.DeleteEntity(t.Context(), "alice", s.Event("entity_deleted", "alice", "")))
 	s.checkRefill("the bucket is gone", 500*time.Millisecond, state, false, "none", "none")
@@ -124,7 +132,8 @@ func TestRefillOfOtherLimits(t *testing.T) {
 func TestRefillOfAnotherRate(t *testing.T) {
 	t.Parallel()
 	s, state := newDrainedBucket(t)
-	s.SetLimits(limiter.Scope{Entity: "alice", Resource: "gpt-4"}, limiter.Custom("rpm", 60, 6, time.Minute), limiter.PerMinute("tpm", 6000))
+	s.SetLimits(limiter.Scope{Entity: "alice", Resource: "gpt-4"}, limiter.Custom("rpm", 60, 6, time.Minute),
+		limiter.PerMinute("tpm", 6000))
 	s.checkRefill("by the rate it had", 500*time.Millisecond, state, false, "0", "5900000")
 }
 
@@ -147,10 +156,14 @@ func TestChargeAfterALimitJoined(t *testing.T) {
 	s.consume(dynamotest.Dawn, limiter.Tokens("rpm", 1))
 	both := limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 6000)}}
 	s.Must(other.SetConfig(t.Context(), both, s.Event("limits_set", "$SYSTEM", "")))
-	_, err := other.Consume(t.Context(), dynamotest.Dawn, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("tpm", 6000)})
+	_, err := other.Consume(t.Context(), dynamotest.Dawn, limiter.Charge{
+		Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("tpm", 6000),
+	})
 	s.Must(err)
 	s.consume(dynamotest.Dawn.Add(2*time.Second), limiter.Tokens("rpm", 1)) // refills without knowing tpm
-	out, err := other.Peek(t.Context(), dynamotest.Dawn.Add(2*time.Second), limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("tpm", 0)})
+	out, err := other.Peek(t.Context(), dynamotest.Dawn.Add(2*time.Second), limiter.Charge{
+		Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("tpm", 0),
+	})
 	s.Must(err)
 	s.Equal("rpm and tpm", out.Self.Tokens, []int64{59_000, 200_000})
 }
@@ -163,15 +176,21 @@ func TestRefusalRepairsWhatWasRefilled(t *testing.T) {
 	s.SetLimits(limiter.Scope{}, limiter.PerDay("rpm", 60))
 	s.CreateEntity(limiter.Entity{ID: "alice", Parent: "team", Cascade: true})
 	s.consume(dynamotest.Dawn, limiter.Tokens("rpm", 50))
-	_, err := s.Repo.Consume(t.Context(), dynamotest.Dawn, limiter.Charge{Entity: "team", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 10)})
+	_, err := s.Repo.Consume(t.Context(), dynamotest.Dawn, limiter.Charge{
+		Entity: "team", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 10),
+	})
 	s.Must(err)
 	id := aggregator.ID{Namespace: s.NS, Entity: "alice", Resource: "gpt-4"}
-	if done, err := s.Repo.UsageStore(0).Refill(t.Context(), dynamotest.Dawn.Add(time.Minute), id, s.state()); err != nil || !done {
+	if done, err := s.Repo.UsageStore(0).Refill(
+		t.Context(), dynamotest.Dawn.Add(time.Minute), id, s.state(),
+	); err != nil || !done {
 		t.Fatal(done, err)
 	}
 	s.SetLimits(limiter.Scope{Entity: "alice"}, limiter.PerDay("rpm", 120))
 	later := dynamotest.Dawn.Add(time.Hour) // the facts have expired; the cached bucket has enough
-	out, err := s.Repo.Consume(t.Context(), later, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 5)})
+	out, err := s.Repo.Consume(t.Context(), later, limiter.Charge{
+		Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 5),
+	})
 	s.Must(err)
 	if out.Admitted {
 		t.Fatal("the team does not have that")

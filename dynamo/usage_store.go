@@ -43,7 +43,8 @@ func (r *Repository) UsageStore(retention time.Duration) *UsageStore {
 func (u *UsageStore) AddUsage(ctx context.Context, a aggregator.Addition) error {
 	ctx = withoutTryTimeout(ctx)
 	namespace := &Repository{store: u.repo.store, ns: a.Bucket.Namespace, view: true}
-	facts, _, err := namespace.lookup(ctx, 0, 0, []factKey{namespace.namespaceFact()}) // not from the cache: a purge may have ended
+	// not from the cache: a purge may have ended
+	facts, _, err := namespace.lookup(ctx, 0, 0, []factKey{namespace.namespaceFact()})
 	if err != nil || !facts[0].exists {
 		return err
 	}
@@ -51,13 +52,17 @@ func (u *UsageStore) AddUsage(ctx context.Context, a aggregator.Addition) error 
 	if err := u.addEntries(ctx, k, a, u.addUpdate); err != nil {
 		return err
 	}
-	a.Entries = slices.DeleteFunc(slices.Clone(a.Entries), func(e aggregator.Entry) bool { return len(e.WouldRefuse) == 0 })
+	a.Entries = slices.DeleteFunc(slices.Clone(a.Entries), func(e aggregator.Entry) bool {
+		return len(e.WouldRefuse) == 0
+	})
 	return u.addEntries(ctx, k.shadowKey(), a, u.shadowUpdate)
 }
 
 // addEntries adds the entries that an item does not count yet, by the update that
 // build returns for them.
-func (u *UsageStore) addEntries(ctx context.Context, k key, a aggregator.Addition, build func(key, *aggregator.Addition) *update) error {
+func (u *UsageStore) addEntries(
+	ctx context.Context, k key, a aggregator.Addition, build func(key, *aggregator.Addition) *update,
+) error {
 	for len(a.Entries) > 0 {
 		in := build(k, &a).input(&u.repo.table, k)
 		in.ReturnValues = types.ReturnValueNone
@@ -66,7 +71,9 @@ func (u *UsageStore) addEntries(ctx context.Context, k key, a aggregator.Additio
 			return nil
 		}
 		if isWrongType(err) {
-			return &limiter.CorruptError{Item: k.String(), Reason: "a counter is not a number; correct it, or delete the item"}
+			return &limiter.CorruptError{
+				Item: k.String(), Reason: "a counter is not a number; correct it, or delete the item",
+			}
 		}
 		refusal, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
 		if !ok {
@@ -74,7 +81,9 @@ func (u *UsageStore) addEntries(ctx context.Context, k key, a aggregator.Additio
 		}
 		counted := item(refusal.Item).text(attrMark)
 		before := len(a.Entries)
-		a.Entries = slices.DeleteFunc(slices.Clone(a.Entries), func(e aggregator.Entry) bool { return mark(e.Position) <= counted })
+		a.Entries = slices.DeleteFunc(slices.Clone(a.Entries), func(e aggregator.Entry) bool {
+			return mark(e.Position) <= counted
+		})
 		if len(a.Entries) == before {
 			return fmt.Errorf("snapshot %s: refused though nothing is counted twice: %w", k, u.repo.explain(err))
 		}
@@ -148,7 +157,8 @@ func (u *update) countOnce(entries []aggregator.Entry) {
 	sq := u.attr(attrMark)
 	u.setTo(sq, text(mark(last)))
 	feed := u.value(text(last.Feed + ":"))
-	u.when("(attribute_not_exists("+sq+")", "OR NOT begins_with("+sq+",", feed+")", "OR", sq, "<", u.value(text(mark(first)))+")")
+	u.when("(attribute_not_exists("+sq+")", "OR NOT begins_with("+sq+",", feed+")", "OR", sq, "<",
+		u.value(text(mark(first)))+")")
 }
 
 // sumEntries returns what entries add to each counter. It skips limits with an
@@ -177,7 +187,9 @@ func isWrongType(err error) bool {
 // bucket was refilled since state was read, has other limits, or holds so many
 // tokens that a limit would overflow. It steps quotas that are due. The bucket keeps
 // its TTL, since a refill is not a use.
-func (u *UsageStore) Refill(ctx context.Context, now time.Time, of aggregator.ID, state *aggregator.State) (bool, error) {
+func (u *UsageStore) Refill(
+	ctx context.Context, now time.Time, of aggregator.ID, state *aggregator.State,
+) (bool, error) {
 	img, ok := state.Ref.(*image)
 	if !ok {
 		return false, nil

@@ -99,7 +99,9 @@ func (s *store) updateDeployment(ctx context.Context, record item, now time.Time
 	if in.ExpressionAttributeValues == nil {
 		in.ExpressionAttributeValues = item{}
 	}
-	maps.Copy(in.ExpressionAttributeNames, map[string]string{"#lambda": attrLambda, "#at": attrUpdatedAt, "#by": attrUpdatedBy})
+	maps.Copy(in.ExpressionAttributeNames, map[string]string{
+		"#lambda": attrLambda, "#at": attrUpdatedAt, "#by": attrUpdatedBy,
+	})
 	maps.Copy(in.ExpressionAttributeValues, item{":lambda": nothing(), ":at": stamp(now), ":by": textOrNull(by)})
 	_, err := s.api(ctx).UpdateItem(ctx, in)
 	return s.explain(err)
@@ -132,11 +134,16 @@ func (s *store) checkVersion(record item) error {
 		return refuse("this is no version; repair " + attrSchema + " of item " + record.key().String())
 	}
 	if schema.major != client.major || schema.compareRelease(tooNew) >= 0 {
-		return refuse("the table belongs to a newer version, such as Python's zae-limiter 0.10.1, and this program shares a table with exactly " +
-			clientVersion + "; " + s.place().Command("limits", "export", "--from", "dynamodb:"+s.table) + " reads its limits")
+		return refuse("the table belongs to a newer version, such as Python's zae-limiter 0.10.1, and this " +
+			"program shares a table with exactly " +
+			clientVersion + "; " + s.place().Command("limits", "export", "--from",
+			"dynamodb:"+s.table) + " reads its limits")
 	}
 	if least, ok := parseVersion(v.clientMin); ok && client.compare(least) < 0 {
-		return refuse("the table requires clients of version " + v.clientMin + " or newer, and this program counts as " + clientVersion + "; upgrade the program")
+		return refuse(
+			"the table requires clients of version " + v.clientMin + " or newer, and this program counts as " +
+				clientVersion + "; upgrade the program",
+		)
 	}
 	return nil
 }

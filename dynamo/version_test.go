@@ -18,7 +18,10 @@ func TestVersionsParseAsPythonParsesThem(t *testing.T) {
 			t.Errorf("%s: %+v, %t", s, got, ok)
 		}
 	}
-	for _, s := range []string{"", "1", "1.2", "1.2.3.4", "1.2.3+x", "1.2.3rc1", "1.2.3-", "a.b.c", "+1.2.3", "1.-2.3", "1.2.3-rc 1", "vv1.2.3", "latest", "1..3"} {
+	for _, s := range []string{
+		"", "1", "1.2", "1.2.3.4", "1.2.3+x", "1.2.3rc1", "1.2.3-", "a.b.c", "+1.2.3", "1.-2.3", "1.2.3-rc 1",
+		"vv1.2.3", "latest", "1..3",
+	} {
 		if got, ok := parseVersion(s); ok {
 			t.Errorf("%q is taken for %+v", s, got)
 		}

@@ -162,7 +162,12 @@ func farAhead() string { return time.Now().Add(time.Hour).UTC().Format(http.Time
 
 var faults = []fault{
 	{name: "success", handle: reply(200, updated), fine: true},
-	{name: "capacity", handle: reply(200, `{"Attributes":`+storedItem+`,"ConsumedCapacity":{"TableName":"table","CapacityUnits":2.5}}`), fine: true},
+	{
+		name: "capacity",
+		handle: reply(200,
+			`{"Attributes":`+storedItem+`,"ConsumedCapacity":{"TableName":"table","CapacityUnits":2.5}}`),
+		fine: true,
+	},
 	{name: "list", handle: reply(200, `{"Attributes":{"a":{"L":[{"M":{"b":{"SS":["c"]}}}]}}}`), fine: true},
 	{name: "other type", handle: reply(200, updated, "Content-Type", "text/html"), fine: true},
 	{name: "wrong checksum", handle: reply(200, updated, "X-Amz-Crc32", "1"), fine: true},
@@ -175,21 +180,58 @@ var faults = []fault{
 	{name: "garbage", handle: reply(200, `<html>`), want: unknown},
 	{name: "other JSON", handle: reply(200, `{"Attributes":{"a":{"N":7}}}`), want: unknown},
 	{name: "half a body", handle: raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"+updated, false), want: unknown},
-	{name: "reset in a body", handle: raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"+updated[:9], true), want: unknown},
-	{name: "chunks without an end", handle: raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"Att\r\n", false), want: unknown},
+	{
+		name:   "reset in a body",
+		handle: raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"+updated[:9], true), want: unknown,
+	},
+	{
+		name:   "chunks without an end",
+		handle: raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"Att\r\n", false),
+		want:   unknown,
+	},
 	{name: "half a header", handle: raw("HTTP/1.1 200 OK\r\nContent-", false), want: unknown},
 	{name: "malformed header", handle: raw("HTTP/9 what\r\n\r\n", false), want: unknown},
 	{name: "closed after the request", handle: raw("", false), want: unknown},
 	{name: "reset after the request", handle: raw("", true), want: unknown},
 
-	{name: "refused", handle: reply(400, `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"no","Item":`+storedItem+`}`), want: refused},
-	{name: "refused without an item", handle: reply(400, `{"__type":"ConditionalCheckFailedException"}`), want: refused},
-	{name: "half a refusal", handle: raw("HTTP/1.1 400 Bad\r\nContent-Length: 1000\r\n\r\n{\"__type\":\"Condi", false), want: notExecuted},
-	{name: "reset in a refusal", handle: raw("HTTP/1.1 400 Bad\r\nContent-Length: 1000\r\n\r\n{\"__type\":\"Condi", true), want: notExecuted},
+	{
+		name: "refused",
+		handle: reply(400,
+			`{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"no","Item":`+
+				storedItem+`}`),
+		want: refused,
+	},
+	{
+		name: "refused without an item", handle: reply(400, `{"__type":"ConditionalCheckFailedException"}`),
+		want: refused,
+	},
+	{
+		name:   "half a refusal",
+		handle: raw("HTTP/1.1 400 Bad\r\nContent-Length: 1000\r\n\r\n{\"__type\":\"Condi", false),
+		want:   notExecuted,
+	},
+	{
+		name:   "reset in a refusal",
+		handle: raw("HTTP/1.1 400 Bad\r\nContent-Length: 1000\r\n\r\n{\"__type\":\"Condi", true),
+		want:   notExecuted,
+	},
 	{name: "transaction in progress", handle: typed(400, "TransactionInProgressException"), want: unknown},
-	{name: "cancelled", handle: reply(400, `{"__type":"TransactionCanceledException","CancellationReasons":[{"Code":"TransactionConflict"}]}`), want: notExecuted},
-	{name: "cancelled by a condition", handle: reply(400, `{"__type":"TransactionCanceledException","CancellationReasons":[{"Code":"ConditionalCheckFailed"}]}`), want: refused},
-	{name: "type in a header", handle: reply(400, `{}`, "X-Amzn-Errortype", "ThrottlingException:http://x"), want: notExecuted},
+	{
+		name: "cancelled",
+		handle: reply(400,
+			`{"__type":"TransactionCanceledException","CancellationReasons":[{"Code":"TransactionConflict"}]}`),
+		want: notExecuted,
+	},
+	{
+		name: "cancelled by a condition",
+		handle: reply(400,
+			`{"__type":"TransactionCanceledException","CancellationReasons":[{"Code":"ConditionalCheckFailed"}]}`),
+		want: refused,
+	},
+	{
+		name: "type in a header", handle: reply(400, `{}`, "X-Amzn-Errortype", "ThrottlingException:http://x"),
+		want: notExecuted,
+	},
 	{name: "400 without JSON", handle: reply(400, `<html>`), want: notExecuted},
 	{name: "400 without a body", handle: reply(400, ``), want: notExecuted},
 	{name: "403", handle: typed(403, "AccessDeniedException"), want: notExecuted},
@@ -209,18 +251,29 @@ var faults = []fault{
 	{name: "307 to nowhere", handle: reply(307, ``), want: unknown},
 
 	{name: "skew", handle: reply(400, `{"__type":"InvalidSignatureException"}`, "Date", farAhead()), want: notExecuted},
-	{name: "skew of a cache", handle: reply(400, `{"__type":"InvalidSignatureException"}`, "Date", farAhead(), "Age", "7"), want: notExecuted},
-	{name: "denied, no date", handle: reply(400, `{"__type":"AccessDeniedException"}`, "Date", "yesterday"), want: notExecuted},
+	{
+		name:   "skew of a cache",
+		handle: reply(400, `{"__type":"InvalidSignatureException"}`, "Date", farAhead(), "Age", "7"),
+		want:   notExecuted,
+	},
+	{
+		name: "denied, no date", handle: reply(400, `{"__type":"AccessDeniedException"}`, "Date", "yesterday"),
+		want: notExecuted,
+	},
 
 	{name: "the caller's time is over", handle: stall(""), within: 50 * time.Millisecond, want: unknown},
-	{name: "the caller's time is over in a body", handle: stall(updated), within: 50 * time.Millisecond, want: unknown, vague: true},
+	{
+		name: "the caller's time is over in a body", handle: stall(updated), within: 50 * time.Millisecond,
+		want: unknown, vague: true,
+	},
 	{name: "silent try", handle: stall(""), try: 50 * time.Millisecond, want: unknown},
 	{name: "silence in a body", handle: stall(updated), try: 50 * time.Millisecond, want: unknown, vague: true},
 }
 
 // typed answers with an error of a type.
 func typed(status int, name string) http.HandlerFunc {
-	return reply(status, `{"__type":"com.amazonaws.dynamodb.v20120810#`+name+`","message":"no"}`, "X-Amzn-Requestid", "REQUEST")
+	return reply(status, `{"__type":"com.amazonaws.dynamodb.v20120810#`+name+`","message":"no"}`,
+		"X-Amzn-Requestid", "REQUEST")
 }
 
 // TestFaultsLookTheSameBothWays lets an update fail in every way, over the wire
@@ -230,10 +283,14 @@ func TestFaultsLookTheSameBothWays(t *testing.T) {
 	t.Parallel()
 	all := faults
 	for _, name := range []string{
-		"ValidationException", "ResourceNotFoundException", "AccessDeniedException", "UnrecognizedClientException", "InvalidSignatureException",
-		"ExpiredTokenException", "MissingAuthenticationTokenException", "SignatureDoesNotMatch", "RequestTimeTooSkewed", "AuthFailure",
-		"ProvisionedThroughputExceededException", "ThrottlingException", "Throttling", "RequestLimitExceeded", "TransactionConflictException",
-		"ReplicatedWriteConflictException", "ItemCollectionSizeLimitExceededException", "LimitExceededException", "SerializationException", "Unheard",
+		"ValidationException", "ResourceNotFoundException", "AccessDeniedException", "UnrecognizedClientException",
+		"InvalidSignatureException",
+		"ExpiredTokenException", "MissingAuthenticationTokenException", "SignatureDoesNotMatch",
+		"RequestTimeTooSkewed", "AuthFailure",
+		"ProvisionedThroughputExceededException", "ThrottlingException", "Throttling", "RequestLimitExceeded",
+		"TransactionConflictException",
+		"ReplicatedWriteConflictException", "ItemCollectionSizeLimitExceededException", "LimitExceededException",
+		"SerializationException", "Unheard",
 	} {
 		all = append(all, fault{name: name, handle: typed(400, name), want: notExecuted})
 	}
@@ -299,7 +356,9 @@ func TestUnsentLooksTheSameBothWays(t *testing.T) {
 	t.Parallel()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	none := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return aws.Credentials{}, errors.New("none") })
+	none := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{}, errors.New("none")
+	})
 	for name, c := range map[string]struct {
 		ctx context.Context
 		url string

@@ -53,12 +53,18 @@ func TestWireIsUsedOnlyIfNothingIsBypassed(t *testing.T) {
 		change func(*aws.Config)
 		used   bool
 	}{
-		"plain":          {func(*aws.Config) {}, true},
-		"own endpoint":   {func(cfg *aws.Config) { cfg.BaseEndpoint = aws.String("http://localhost:8000") }, true},
-		"retries":        {func(cfg *aws.Config) { cfg.RetryMaxAttempts, cfg.RetryMode = 7, aws.RetryModeAdaptive }, true},
-		"application":    {func(cfg *aws.Config) { cfg.AppID = "shop" }, true},
-		"FIPS":           {serviceOption(func(o *dynamodb.Options) { o.EndpointOptions.UseFIPSEndpoint = aws.FIPSEndpointStateEnabled }), true},
-		"account":        {func(cfg *aws.Config) { cfg.AccountIDEndpointMode = aws.AccountIDEndpointModeRequired }, true},
+		"plain":        {func(*aws.Config) {}, true},
+		"own endpoint": {func(cfg *aws.Config) { cfg.BaseEndpoint = aws.String("http://localhost:8000") }, true},
+		"retries": {func(cfg *aws.Config) {
+			cfg.RetryMaxAttempts, cfg.RetryMode = 7, aws.RetryModeAdaptive
+		}, true},
+		"application": {func(cfg *aws.Config) { cfg.AppID = "shop" }, true},
+		"FIPS": {serviceOption(func(o *dynamodb.Options) {
+			o.EndpointOptions.UseFIPSEndpoint = aws.FIPSEndpointStateEnabled
+		}), true},
+		"account": {func(cfg *aws.Config) {
+			cfg.AccountIDEndpointMode = aws.AccountIDEndpointModeRequired
+		}, true},
 		"anonymous":      {func(cfg *aws.Config) { cfg.Credentials = aws.AnonymousCredentials{} }, false},
 		"no credentials": {func(cfg *aws.Config) { cfg.Credentials = nil }, false},
 		"API options": {func(cfg *aws.Config) {
@@ -67,11 +73,14 @@ func TestWireIsUsedOnlyIfNothingIsBypassed(t *testing.T) {
 		"API options of the service": {serviceOption(func(o *dynamodb.Options) {
 			o.APIOptions = append(o.APIOptions, func(*middleware.Stack) error { return nil })
 		}), false},
-		"interceptors":       {func(cfg *aws.Config) { cfg.Interceptors.AddBeforeTransmit(ownHook{}) }, false},
-		"tracer":             {serviceOption(func(o *dynamodb.Options) { o.TracerProvider = &ownTracer{} }), false},
-		"endpoint discovery": {func(cfg *aws.Config) { cfg.ConfigSources = append(cfg.ConfigSources, discovery{}) }, false},
+		"interceptors": {func(cfg *aws.Config) { cfg.Interceptors.AddBeforeTransmit(ownHook{}) }, false},
+		"tracer":       {serviceOption(func(o *dynamodb.Options) { o.TracerProvider = &ownTracer{} }), false},
+		"endpoint discovery": {func(cfg *aws.Config) {
+			cfg.ConfigSources = append(cfg.ConfigSources, discovery{})
+		}, false},
 		"old resolver": {func(cfg *aws.Config) {
-			cfg.EndpointResolverWithOptions = aws.EndpointResolverWithOptionsFunc(oldResolver) //nolint:staticcheck // callers may still use it
+			//nolint:staticcheck // callers may still use it
+			cfg.EndpointResolverWithOptions = aws.EndpointResolverWithOptionsFunc(oldResolver)
 		}, false},
 		"auth preference": {func(cfg *aws.Config) { cfg.AuthSchemePreference = []string{"sigv4a"} }, false},
 		"logging":         {func(cfg *aws.Config) { cfg.ClientLogMode = aws.LogRetries }, false},

@@ -22,7 +22,9 @@ func TestProcessThatWasAheadLeavesNewBucketsAlone(t *testing.T) {
 	for _, d := range []time.Duration{0, 2 * time.Hour} {
 		consume(t, one, d, chargeOf("alice", 1), true)
 	}
-	_, err := dynamotest.Client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: bucketKeyOf(one.NamespaceID(), "alice")})
+	_, err := dynamotest.Client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{
+		TableName: &table, Key: bucketKeyOf(one.NamespaceID(), "alice"),
+	})
 	must(t, err)
 	consume(t, two, time.Minute, chargeOf("alice", 50), true)
 	consume(t, one, time.Minute, chargeOf("alice", 11), false)
@@ -65,14 +67,17 @@ func TestListingsShowNoLessThanThereIs(t *testing.T) {
 		}
 		return all
 	}
-	for name, of := range map[string]limiter.Scope{"resource": {Resource: model}, "entity": {Entity: "alice"}, "both": {Entity: "alice", Resource: model}} {
+	for name, of := range map[string]limiter.Scope{
+		"resource": {Resource: model}, "entity": {Entity: "alice"}, "both": {Entity: "alice", Resource: model},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFaultyTable(t)
 			consume(t, s.repo, 0, chargeOf("alice", 60), true)
 			old := make(chan struct{}, 1)
 			old <- struct{}{}
 			s.proxy.SetPlan(func(op string, body []byte) dynamotest.Fault {
-				if op != "Query" && op != get || !bytes.Contains(body, []byte("gpt-4")) && !bytes.Contains(body, []byte("BUCKET")) || len(old) == 0 {
+				if op != "Query" && op != get || !bytes.Contains(body, []byte("gpt-4")) &&
+					!bytes.Contains(body, []byte("BUCKET")) || len(old) == 0 {
 					return dynamotest.Pass
 				}
 				<-old

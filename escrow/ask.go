@@ -124,7 +124,8 @@ func (f *flight) charge(sum []int64, named []bool) limiter.Charge {
 	c.Strict = true
 	if alone := f.batch[0]; len(f.batch) == 1 && c.Amounts.Equal(alone.charge.Amounts) {
 		c.Amounts = alone.charge.Amounts // in the caller's order, which an error may show
-		c.Strict = alone.charge.Strict || slices.ContainsFunc(f.extra, positive) || slices.ContainsFunc(f.reserved, positive)
+		c.Strict = alone.charge.Strict || slices.ContainsFunc(f.extra, positive) ||
+			slices.ContainsFunc(f.reserved, positive)
 	}
 	return c
 }

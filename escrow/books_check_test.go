@@ -44,11 +44,13 @@ func (a *auditor) check() {
 	least, most := a.countLost(held)
 	for k, paid := range a.paid {
 		if paid != a.used[k]+held[k]+a.dropped[k]+a.lost[k] {
-			a.Errorf("%v: the store has paid %d tokens; %d were used, %d are held and %d were dropped", k, paid, a.used[k], held[k], a.dropped[k]+a.lost[k])
+			a.Errorf("%v: the store has paid %d tokens; %d were used, %d are held and %d were dropped", k, paid,
+				a.used[k], held[k], a.dropped[k]+a.lost[k])
 		}
 	}
 	if n := a.escrow.Stats().Dropped - a.droppedIn; n < least || n > most {
-		a.Errorf("%d tokens were dropped and %d to %d lost, and the counter is %d", a.droppedIn, least, most, a.droppedIn+n)
+		a.Errorf("%d tokens were dropped and %d to %d lost, and the counter is %d", a.droppedIn, least, most,
+			a.droppedIn+n)
 	}
 	if a.spares != a.spared {
 		a.Errorf("the store spared %d charges, and the client saw %d", a.spares, a.spared)
@@ -172,7 +174,9 @@ func (a *auditor) checkSize(g *grant, j int) {
 
 // checkLeft checks that a new grant leaves enough of a quota.
 func (a *auditor) checkLeft(account *limiter.Account, i int, l limiter.Limit) {
-	out, err := a.Repository.Peek(a.Context(), time.Now(), limiter.Charge{Entity: account.Entity, Resource: account.Resource})
+	out, err := a.Repository.Peek(a.Context(), time.Now(), limiter.Charge{
+		Entity: account.Entity, Resource: account.Resource,
+	})
 	if err != nil {
 		a.Fatal(err)
 	}

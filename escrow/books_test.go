@@ -161,7 +161,8 @@ func runBooks(t *testing.T, seed uint64, ops int, metered bool) {
 	t.Helper()
 	a := &auditor{
 		Repository: memory.New(nil), T: t, rng: rand.New(rand.NewPCG(seed, 7)),
-		paid: map[lentKey]int64{}, used: map[lentKey]int64{}, spendings: map[lentKey][]spendingAt{}, debits: map[lentKey][]spendingAt{}, checked: map[*grant]bool{}, dropped: map[lentKey]int64{},
+		paid: map[lentKey]int64{}, used: map[lentKey]int64{}, spendings: map[lentKey][]spendingAt{},
+		debits: map[lentKey][]spendingAt{}, checked: map[*grant]bool{}, dropped: map[lentKey]int64{},
 		metered: metered, lost: map[lentKey]int64{}, inWindow: map[lentKey]map[int64]int64{},
 	}
 	a.escrow = New(a, nil)
@@ -176,9 +177,11 @@ func runBooks(t *testing.T, seed uint64, ops int, metered bool) {
 		}
 	}
 	must(lim.SetSystemDefaults(ctx, limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm", 60_000)))
-	must(lim.SetResourceDefaults(ctx, "fast", limiter.Custom("rpm", 50, 100, time.Second), limiter.PerMinute("tpm", 9000).WithBurst(30_000)))
+	must(lim.SetResourceDefaults(ctx, "fast", limiter.Custom("rpm", 50, 100, time.Second),
+		limiter.PerMinute("tpm", 9000).WithBurst(30_000)))
 	if metered {
-		must(lim.SetResourceDefaults(ctx, "slow", limiter.Quota("rpm", bookQuota, limiter.EveryHour), limiter.PerMinute("tpm", 10_000).Shadow()))
+		must(lim.SetResourceDefaults(ctx, "slow", limiter.Quota("rpm", bookQuota, limiter.EveryHour),
+			limiter.PerMinute("tpm", 10_000).Shadow()))
 	}
 	for _, child := range []string{"key-1", "key-2", "key-3"} {
 		_, err := lim.CreateEntity(ctx, limiter.Entity{ID: child, Parent: "team", Cascade: true})
@@ -213,7 +216,9 @@ func (a *auditor) step(ctx context.Context) {
 		time.Sleep(time.Duration(a.rng.Int64N(int64(3 * time.Second))))
 	case n == 33 && a.metered && a.rng.IntN(3) == 0: // to the end of the hour
 		now := time.Now()
-		time.Sleep(now.Truncate(time.Hour).Add(time.Hour - time.Duration(a.rng.Int64N(int64(300*time.Millisecond)))).Sub(now))
+		time.Sleep(
+			now.Truncate(time.Hour).Add(time.Hour - time.Duration(a.rng.Int64N(int64(300*time.Millisecond)))).Sub(now),
+		)
 	case n < 45:
 		a.giveBack(ctx)
 	default:
@@ -308,7 +313,8 @@ func (a *auditor) giveBack(ctx context.Context) {
 		negated = negated.And(limit, -n)
 	}
 	a.use(negated, payers(l.out))
-	eachPaid(negated, payers(l.out)[1:], func(k lentKey, _, n int64) { a.spend(k, max(n, 0)) }) // the parent's own pot may pay it
+	// the parent's own pot may pay it
+	eachPaid(negated, payers(l.out)[1:], func(k lentKey, _, n int64) { a.spend(k, max(n, 0)) })
 	a.giveToWindows(negated, l.out)
 }
 

@@ -43,7 +43,9 @@ func TestCancelledCallsLeaveNothing(t *testing.T) {
 					for range calls {
 						ctx, cancel := context.WithCancel(context.Background())
 						timer := time.AfterFunc(rand.N(time.Millisecond), cancel)
-						if _, err := lim.Acquire(ctx, limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 2)}); err == nil {
+						if _, err := lim.Acquire(ctx, limiter.Request{
+							Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 2),
+						}); err == nil {
 							admitted.Add(2)
 						}
 						timer.Stop()

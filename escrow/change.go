@@ -16,7 +16,8 @@ func touches(s limiter.Scope) func(*pot) bool {
 		if s.Resource != "" && s.Resource != p.key.Resource {
 			return false
 		}
-		return s.Entity == "" || s.Entity == p.key.Entity || p.self == nil || p.parent != nil && p.parent.Entity == s.Entity
+		return s.Entity == "" || s.Entity == p.key.Entity || p.self == nil || p.parent != nil &&
+			p.parent.Entity == s.Entity
 	}
 }
 
@@ -95,7 +96,10 @@ func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name st
 
 // RecoverNamespace recovers a namespace, as the store does.
 func (r *Repository) RecoverNamespace(ctx context.Context, now time.Time, id string) (n limiter.Namespace, err error) {
-	err = r.changeNamespace(ctx, id, func() (err error) { n, err = r.Repository.RecoverNamespace(ctx, now, id); return err })
+	err = r.changeNamespace(ctx, id, func() (err error) {
+		n, err = r.Repository.RecoverNamespace(ctx, now, id)
+		return err
+	})
 	return n, err
 }
 
@@ -134,7 +138,9 @@ func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash,
 
 // SetManaged calls SetManaged of the store. It returns errors.ErrUnsupported if
 // the store is no limiter.ManagedStore.
-func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
+func (r *Repository) SetManaged(
+	ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope,
+) error {
 	store, ok := limiter.Optional[limiter.ManagedStore](r.Repository)
 	if !ok {
 		return errors.ErrUnsupported

@@ -17,16 +17,40 @@ func TestCheatsAreFound(t *testing.T) {
 		t.Skip("this is a cheat's own run")
 	}
 	for _, c := range []struct{ name, file, old, cheat, test, report string }{
-		{"returning twice", "janitor.go", "return g.store.Credit(ctx, now, credits...)", "return g.store.Credit(ctx, now, append(credits, credits...)...)", books, "--- FAIL: TestBooks"},
-		{"depositing above the grant", "pot.go", "part := min(n-kept, g.size[j]-g.held[j])", "part := n - kept", books, "--- FAIL: TestBooks"},
-		{"spending after the hold", "janitor.go", "dueGrant{g.due(), p, g}", "dueGrant{g.due() + g.hold/2, p, g}", books, "--- FAIL: TestBooks"},
-		{"forgetting the parent", "grant.go", "backToParent := s.parent < 0 ||", "backToParent := s.parent < 0 || s.self >= 0 ||", books, "--- FAIL: TestBooks"},
-		{"granting more than was spent", "ask.go", "spent := f.netSpent(j)", "spent := 2 * f.netSpent(j)", books, "--- FAIL: TestBooks"},
-		{"forgetting give-backs", "lent.go", "r.add(now, hold, n)", "r.add(now, hold, 0)", books, "--- FAIL: TestBooks"},
+		{
+			"returning twice", "janitor.go", "return g.store.Credit(ctx, now, credits...)",
+			"return g.store.Credit(ctx, now, append(credits, credits...)...)", books, "--- FAIL: TestBooks",
+		},
+		{
+			"depositing above the grant", "pot.go", "part := min(n-kept, g.size[j]-g.held[j])",
+			"part := n - kept", books, "--- FAIL: TestBooks",
+		},
+		{
+			"spending after the hold", "janitor.go", "dueGrant{g.due(), p, g}",
+			"dueGrant{g.due() + g.hold/2, p, g}", books, "--- FAIL: TestBooks",
+		},
+		{
+			"forgetting the parent", "grant.go", "backToParent := s.parent < 0 ||",
+			"backToParent := s.parent < 0 || s.self >= 0 ||", books, "--- FAIL: TestBooks",
+		},
+		{
+			"granting more than was spent", "ask.go", "spent := f.netSpent(j)", "spent := 2 * f.netSpent(j)",
+			books, "--- FAIL: TestBooks",
+		},
+		{
+			"forgetting give-backs", "lent.go", "r.add(now, hold, n)", "r.add(now, hold, 0)", books,
+			"--- FAIL: TestBooks",
+		},
 		{"returning late", "janitor.go", "if left <= 0 || g.late {", "if left <= 0 {", books, "--- FAIL: TestBooks"},
-		{"returning into the next window", "grant.go", "if now >= windowEnd(c.Starts, i, l) {", "if c.Starts = nil; false {", books, "--- FAIL: TestBooks"},
+		{
+			"returning into the next window", "grant.go", "if now >= windowEnd(c.Starts, i, l) {",
+			"if c.Starts = nil; false {", books, "--- FAIL: TestBooks",
+		},
 		{"sparing a sum", "ask.go", "c.Strict = true", "c.Strict = false", books, "--- FAIL: TestBooks"},
-		{"granting to hold, not to spend", "ask.go", "extra := spent - f.held[j] - f.refundedOf(j)", "extra := int64(1) << 40", endurance, "more than the limits allow"},
+		{
+			"granting to hold, not to spend", "ask.go", "extra := spent - f.held[j] - f.refundedOf(j)",
+			"extra := int64(1) << 40", endurance, "more than the limits allow",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +95,8 @@ func cheat(t *testing.T, file, source, test string) (string, error) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-overlay", overlay, "-run", test, ".", "-endure.seeds=61")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-overlay", overlay, "-run", test,
+		".", "-endure.seeds=61")
 	cmd.Env = append(os.Environ(), cheatVariable+"=1")
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -69,7 +69,11 @@ func TestCloseUnderLoad(t *testing.T) {
 			}
 			net, most := store.debited.Load()-store.credited.Load()-s.Dropped, used.Load()
 			if net > most || net < most-unknown.Load() {
-				t.Errorf("the store has debited %d tokens more than it got back and were dropped; %d were used, or up to %d less", net, most, unknown.Load())
+				t.Errorf(
+					"the store has debited %d tokens more than it got back and were dropped; %d were used, "+
+						"or up to %d less",
+					net, most, unknown.Load(),
+				)
 			}
 		})
 	}
@@ -96,7 +100,9 @@ func work(t *testing.T, repo *escrow.Repository, rng *rand.Rand, used, unknown *
 	if rng.IntN(2) == 0 || back == 0 {
 		return true
 	}
-	switch err := repo.Credit(t.Context(), time.Now(), limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("rpm", back)}); {
+	switch err := repo.Credit(t.Context(), time.Now(), limiter.Credit{
+		Account: out.Self.Account, Amounts: limiter.Tokens("rpm", back),
+	}); {
 	case err == nil:
 		used.Add(-back)
 	case errors.Is(err, limiter.ErrClosed): // the pot may have taken a part of it

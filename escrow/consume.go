@@ -43,11 +43,15 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 			return r.through(ctx, now, charge)
 		}
 	}
-	w := &waiter{ctx: ctx, now: now, arrived: t.machine, queued: p.flying, live: isLive(now), charge: charge, result: make(chan result, 1)}
+	w := &waiter{
+		ctx: ctx, now: now, arrived: t.machine, queued: p.flying, live: isLive(now), charge: charge,
+		result: make(chan result, 1),
+	}
 	p.queue = append(p.queue, w)
 	if !p.flying {
 		p.flying = true
-		go p.fly(r.Repository) //nolint:contextcheck // a request outlives its callers, and ends with the last of their deadlines
+		//nolint:contextcheck // a request outlives its callers, and ends with the last of their deadlines
+		go p.fly(r.Repository)
 	}
 	p.mu.Unlock()
 	return r.wait(w)
@@ -66,7 +70,9 @@ func (r *Repository) direct(ctx context.Context, now time.Time, charge limiter.C
 
 // override sends a charge with limits of its own to the store, after the pot has
 // returned what it holds. The pot stays closed meanwhile.
-func (r *Repository) override(ctx context.Context, now time.Time, charge limiter.Charge, p *pot) (limiter.Outcome, error) {
+func (r *Repository) override(
+	ctx context.Context, now time.Time, charge limiter.Charge, p *pot,
+) (limiter.Outcome, error) {
 	match := func(other *pot) bool { return other.key == p.key }
 	defer r.pots.keepClosed(&fence{match})()
 	if err := r.pots.empty(ctx, match, p); err != nil {

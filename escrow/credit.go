@@ -49,13 +49,16 @@ func (r *Repository) absorb(now time.Time, credits []limiter.Credit, i int) {
 	}
 	parent := -1
 	if p.parent != nil {
-		parent = slices.IndexFunc(credits, func(c limiter.Credit) bool { return c.Account != nil && c.Account.Ref == p.parent.Ref })
+		parent = slices.IndexFunc(credits, func(c limiter.Credit) bool {
+			return c.Account != nil && c.Account.Ref == p.parent.Ref
+		})
 		if parent < 0 || parent == i {
 			return
 		}
 	}
 	for j := range p.slots {
-		if name := p.slots[j].name; !slices.Contains(credits[i].Spared, name) && (parent < 0 || !slices.Contains(credits[parent].Spared, name)) {
+		if name := p.slots[j].name; !slices.Contains(credits[i].Spared, name) && (parent < 0 ||
+			!slices.Contains(credits[parent].Spared, name)) {
 			p.absorb(j, t.now, &credits[i].Amounts, parentAmounts(credits, parent))
 		}
 	}

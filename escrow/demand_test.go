@@ -139,7 +139,9 @@ func TestOverDemandNeedsFewRequests(t *testing.T) {
 // A store that answers after the end of a hold loses nothing: no extra is taken
 // that could not be spent.
 func TestASlowStoreLosesNothing(t *testing.T) {
-	for _, limit := range []limiter.Limit{limiter.PerSecond("rpm", 1000), limiter.PerMinute("rpm", 60_000).WithBurst(3000)} {
+	for _, limit := range []limiter.Limit{
+		limiter.PerSecond("rpm", 1000), limiter.PerMinute("rpm", 60_000).WithBurst(3000),
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			d := demand{processes: 1, perSecond: 600, seconds: 10, limit: limit, latency: 25 * time.Millisecond}
 			if s := d.run(t); s.refused > 0 || s.stats.Dropped > 0 || s.stats.Returned > 0 {

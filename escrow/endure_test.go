@@ -184,14 +184,17 @@ func checkNothingMinted(t *testing.T, store limiter.Repository, nets []repotest.
 	t.Helper()
 	for _, net := range nets {
 		var counted int64
-		for u, err := range store.Usage(t.Context(), limiter.UsageQuery{Entity: net.Entity, Resource: net.Resource, Window: limiter.Monthly}) {
+		for u, err := range store.Usage(t.Context(), limiter.UsageQuery{
+			Entity: net.Entity, Resource: net.Resource, Window: limiter.Monthly,
+		}) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			counted += u.Counters[net.Limit]
 		}
 		if counted < net.Least {
-			t.Errorf("%s of %s and %s: the store counts %d tokens, but at least %d were consumed", net.Limit, net.Entity, net.Resource, counted, net.Least)
+			t.Errorf("%s of %s and %s: the store counts %d tokens, but at least %d were consumed", net.Limit,
+				net.Entity, net.Resource, counted, net.Least)
 		}
 	}
 }

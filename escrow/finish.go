@@ -86,8 +86,9 @@ func (f *flight) keep(rest []int64) (surplus []int64) {
 	}
 	if slices.ContainsFunc(f.extra, positive) {
 		g := &grant{
-			accounts: f.accounts, windows: f.windows, pots: f.pots, store: f.store, at: f.at, until: f.windows.end(&f.accounts, f.extra),
-			held: make([]int64, len(held)), loans: f.heldByChildren(&f.accounts, &f.windows), size: f.extra,
+			accounts: f.accounts, windows: f.windows, pots: f.pots, store: f.store, at: f.at,
+			until: f.windows.end(&f.accounts, f.extra),
+			held:  make([]int64, len(held)), loans: f.heldByChildren(&f.accounts, &f.windows), size: f.extra,
 		}
 		f.grants = append(f.grants, g)
 		f.arrange()

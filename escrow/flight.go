@@ -202,7 +202,9 @@ func (f *flight) spend(amounts *limiter.Amounts) {
 
 // giveBack has tokens returned that a flight took and does not need.
 func (f *flight) giveBack(a *accounts, tokens []int64) {
-	f.janitor.give(&grant{accounts: *a, windows: f.windows, pots: f.pots, store: f.store, at: f.at, held: tokens, ended: true})
+	f.janitor.give(&grant{
+		accounts: *a, windows: f.windows, pots: f.pots, store: f.store, at: f.at, held: tokens, ended: true,
+	})
 }
 
 // adopt makes the accounts of an answer those of the pot. Grants of other accounts
@@ -274,7 +276,8 @@ func (f *flight) strange(charge limiter.Charge, out *limiter.Outcome, err error)
 	if len(f.batch) == 1 && charge.Amounts.Equal(f.batch[0].charge.Amounts) {
 		return false
 	}
-	if _, invalid := errors.AsType[*limiter.InvalidError](err); !invalid && (err != nil || out.Admitted || f.same(out)) {
+	if _, invalid := errors.AsType[*limiter.InvalidError](err); !invalid && (err != nil || out.Admitted ||
+		f.same(out)) {
 		return false
 	}
 	f.dropExtra()

@@ -64,7 +64,9 @@ func (g *grant) tokens() (n int64) {
 // a window that has ended are lost.
 func (g *grant) credits(now int64) (credits []limiter.Credit, lost int64) {
 	now = max(now, g.seen)
-	self, parent := limiter.Credit{Account: g.self, Starts: g.windows.self}, limiter.Credit{Account: g.parent, Starts: g.windows.parent}
+	self, parent := limiter.Credit{Account: g.self, Starts: g.windows.self}, limiter.Credit{
+		Account: g.parent, Starts: g.windows.parent,
+	}
 	for j, n := range g.held {
 		if n == 0 {
 			continue

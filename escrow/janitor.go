@@ -200,7 +200,9 @@ func (j *janitor) takeEnded() []*grant {
 func (j *janitor) send(g *grant) {
 	tokens := g.tokens()
 	credits, lost := g.credits(g.callersTime(j.machine()).UnixMilli())
-	err := j.credit(g, credits, func(ctx context.Context, now time.Time) error { return g.store.Credit(ctx, now, credits...) })
+	err := j.credit(g, credits, func(ctx context.Context, now time.Time) error {
+		return g.store.Credit(ctx, now, credits...)
+	})
 	if err == nil {
 		g.pots.returnedTo(credits)
 		j.returned.Add(tokens - lost)

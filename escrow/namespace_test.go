@@ -39,7 +39,9 @@ func TestAPurgeConcernsItsNamespace(t *testing.T) {
 			view, err := repo.Namespace(ctx, name)
 			must(t, err)
 			ids[name], views[name] = n.ID, view.(*escrow.Repository)
-			must(t, view.SetConfig(ctx, limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 6000)}}, limiter.AuditEvent{ID: "01", At: time.Now()}))
+			must(t,
+				view.SetConfig(ctx, limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 6000)}},
+					limiter.AuditEvent{ID: "01", At: time.Now()}))
 			for range 3 {
 				_, err := view.Consume(ctx, time.Now(), chargeOf(10))
 				must(t, err)

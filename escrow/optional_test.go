@@ -41,7 +41,8 @@ func (p plain) Namespace(ctx context.Context, name string) (limiter.Repository, 
 var optional = map[string]func(t *testing.T, store limiter.Repository, with, without *escrow.Repository){
 	"NamespaceIdentifier": func(t *testing.T, store limiter.Repository, with, without *escrow.Repository) {
 		t.Helper()
-		if got, want := with.NamespaceID(), store.(limiter.NamespaceIdentifier).NamespaceID(); got != want || got == "" {
+		if got, want := with.NamespaceID(), store.(limiter.NamespaceIdentifier).NamespaceID(); got != want ||
+			got == "" {
 			t.Errorf("the ID is %q, and that of the store %q", got, want)
 		}
 		_, err := without.RegisterNamespace(t.Context(), time.Now(), "other")
@@ -71,7 +72,8 @@ var optional = map[string]func(t *testing.T, store limiter.Repository, with, wit
 		}
 		_, _, _, err = without.Managed(t.Context())
 		for _, err := range []error{
-			err, without.SetManaged(t.Context(), time.Now(), "", "hash", "owner", scopes), without.ReplaceConfig(t.Context(), cfg, limiter.AuditEvent{}),
+			err, without.SetManaged(t.Context(), time.Now(), "", "hash", "owner", scopes),
+			without.ReplaceConfig(t.Context(), cfg, limiter.AuditEvent{}),
 		} {
 			if !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("error %v, want errors.ErrUnsupported", err)
@@ -101,7 +103,9 @@ var optional = map[string]func(t *testing.T, store limiter.Repository, with, wit
 func TestOptionalInterfaces(t *testing.T) {
 	source, err := os.ReadFile("../repository.go")
 	must(t, err)
-	documented := regexp.MustCompile(`(?m)^// (\w+) is an optional interface of`).FindAllStringSubmatch(string(source), -1)
+	documented := regexp.MustCompile(
+		`(?m)^// (\w+) is an optional interface of`,
+	).FindAllStringSubmatch(string(source), -1)
 	if len(documented) != len(optional) {
 		t.Errorf("repository.go documents %d optional interfaces, and %d are tested", len(documented), len(optional))
 	}

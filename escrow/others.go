@@ -40,7 +40,8 @@ func (all *pots) mostOf(b *limiter.Bucket, i int, refused *limiter.Amounts) int6
 		return math.MaxInt64
 	}
 	hold := max(minHold, shortestHold(all.maxHold, b.Account.Limits))
-	return max(b.Tokens[i], bucket.Sub(bucket.Thousandths(n), max(1, bucket.Accrued(0, hold.Milliseconds(), rules.RateOf(l)))))
+	return max(b.Tokens[i],
+		bucket.Sub(bucket.Thousandths(n), max(1, bucket.Accrued(0, hold.Milliseconds(), rules.RateOf(l)))))
 }
 
 // lends reports whether any pot may hold tokens.

@@ -22,7 +22,9 @@ func TestPagesShowHeldTokens(t *testing.T) {
 	cfg := limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 6000)}}
 	must(t, r.SetConfig(t.Context(), cfg, limiter.AuditEvent{ID: "01", At: now}))
 	for range 200 {
-		_, err := r.Consume(t.Context(), now, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1)})
+		_, err := r.Consume(t.Context(), now, limiter.Charge{
+			Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1),
+		})
 		must(t, err)
 	}
 	var want, stored [][]int64

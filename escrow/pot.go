@@ -98,13 +98,15 @@ func (a *accounts) slot(name string, guess int) int {
 // same reports whether an outcome has these accounts. A refusal may leave out the
 // parent.
 func (a *accounts) same(out *limiter.Outcome) bool {
-	if a.self == nil || out.Self.Account == nil || a.self.Ref != out.Self.Account.Ref || !slices.Equal(a.self.Limits, out.Self.Account.Limits) {
+	if a.self == nil || out.Self.Account == nil || a.self.Ref != out.Self.Account.Ref ||
+		!slices.Equal(a.self.Limits, out.Self.Account.Limits) {
 		return false
 	}
 	if out.Parent.Account == nil {
 		return a.parent == nil || !out.Admitted
 	}
-	return a.parent != nil && a.parent.Ref == out.Parent.Account.Ref && slices.Equal(a.parent.Limits, out.Parent.Account.Limits)
+	return a.parent != nil && a.parent.Ref == out.Parent.Account.Ref && slices.Equal(a.parent.Limits,
+		out.Parent.Account.Limits)
 }
 
 // see stores the balances of the answer to a request. The answer has the pot's
@@ -170,7 +172,10 @@ func (p *pot) arrange() {
 	p.common = period{math.MinInt64, math.MaxInt64, math.MaxInt64}
 	for _, g := range p.grants {
 		hold := holdFrom(g.at, g.hold)
-		p.common = period{max(p.common.from, hold.from), min(p.common.until, hold.until, g.until), min(p.common.machine, hold.machine)}
+		p.common = period{
+			max(p.common.from, hold.from), min(p.common.until, hold.until, g.until),
+			min(p.common.machine, hold.machine),
+		}
 	}
 }
 

@@ -82,7 +82,8 @@ func TestAWindowThatAnotherProcessBegins(t *testing.T) {
 		}
 		before := behind.Stats().AdmittedLocally
 		out := charge(t, behind, now, 1)
-		if start := out.Self.Detail.Starts[0]; !out.Admitted || start != noon.Add(-time.Hour).UnixMilli() || behind.Stats().AdmittedLocally == before {
+		if start := out.Self.Detail.Starts[0]; !out.Admitted || start != noon.Add(-time.Hour).UnixMilli() ||
+			behind.Stats().AdmittedLocally == before {
 			t.Errorf("the pot: %v in the window of %v", out.Admitted, time.UnixMilli(start).UTC())
 		}
 		time.Sleep(3 * time.Second) // the hold ends, and the tokens go back
@@ -132,7 +133,8 @@ func TestAQuotaNearEmptyIsNotHeld(t *testing.T) {
 			repo.Flush()
 			out, err := store.Repository.Peek(t.Context(), time.Now(), chargeOf(0))
 			must(t, err)
-			if left, held := out.Self.Tokens[0]/1000, repo.Stats().Held; left+held != 999-used || left < 100 && held > 0 {
+			if left, held := out.Self.Tokens[0]/1000, repo.Stats().Held; left+held != 999-used || left < 100 &&
+				held > 0 {
 				t.Fatalf("after %d calls, %d are left and %d are held", used+1, left, held)
 			}
 		}
@@ -159,7 +161,8 @@ func TestABoundaryReturnsRates(t *testing.T) {
 		repo.Flush()
 		all, err := repo.Peek(t.Context(), noon, chargeOf(0))
 		must(t, err)
-		if got := all.Self.Tokens; !out.Admitted || got[0] != 990_000 || got[1]/1000 != 100_000-300 || repo.Stats().Dropped != 10 {
+		if got := all.Self.Tokens; !out.Admitted || got[0] != 990_000 || got[1]/1000 != 100_000-300 ||
+			repo.Stats().Dropped != 10 {
 			t.Errorf("the balances are %v: %+v", got, repo.Stats())
 		}
 	})
@@ -179,7 +182,12 @@ func quotaHistory(t *testing.T, seed uint64) {
 	const capacity, skews = 400, 4
 	rng := rand.New(rand.NewPCG(seed, 21))
 	store := memory.New(nil)
-	must(t, store.SetConfig(t.Context(), limiter.Config{Limits: []limiter.Limit{limiter.Quota("rpm", capacity, limiter.EveryHour), limiter.PerMinute("tpm", 60_000)}}, limiter.AuditEvent{ID: "01", At: time.Now()}))
+	must(t,
+		store.SetConfig(t.Context(),
+			limiter.Config{Limits: []limiter.Limit{
+				limiter.Quota("rpm", capacity, limiter.EveryHour), limiter.PerMinute("tpm", 60_000),
+			}},
+			limiter.AuditEvent{ID: "01", At: time.Now()}))
 	var processes []*process
 	for i := range skews {
 		oneIn := 0
@@ -226,7 +234,8 @@ func quotaHistory(t *testing.T, seed uint64) {
 		_ = p.Close()
 	}
 	if local < 100 || seed%2 == 0 && full == 0 {
-		t.Errorf("seed %d: %d calls were admitted from a pot, and %d windows were used up: too few to tell", seed, local, full)
+		t.Errorf("seed %d: %d calls were admitted from a pot, and %d windows were used up: too few to tell", seed,
+			local, full)
 	}
 }
 
@@ -272,7 +281,8 @@ func TestGiveBacksOfALoweredQuota(t *testing.T) {
 					admitted += 10
 				}
 			}
-			must(t, repo.Credit(t.Context(), noon, limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", back)}))
+			must(t,
+				repo.Credit(t.Context(), noon, limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", back)}))
 		}
 		return admitted + drain(t, repo, noon)
 	}
@@ -311,7 +321,9 @@ func TestTokensOfTheWindowBeforeAreNotAvailable(t *testing.T) {
 		defer func() { must(t, repo.Close()) }()
 		kids := []string{"kid-1", "kid-2"}
 		for _, kid := range kids {
-			must(t, store.CreateEntity(t.Context(), limiter.Entity{ID: kid, Parent: "team", Cascade: true}, limiter.AuditEvent{ID: kid, At: noon}))
+			must(t,
+				store.CreateEntity(t.Context(), limiter.Entity{ID: kid, Parent: "team", Cascade: true},
+					limiter.AuditEvent{ID: kid, At: noon}))
 		}
 		of := func(entity string, n int64) limiter.Charge {
 			return limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens("rpm", n)}
@@ -345,7 +357,8 @@ func TestTokensOfTheWindowBeforeAreNotAvailable(t *testing.T) {
 		if out := left(noon, 501); out.Admitted || out.Self.Tokens[0] > 500_000 {
 			t.Errorf("501 of 500 tokens: %+v", out)
 		}
-		if out, err := repo.Consume(t.Context(), noon, of("team", 501)); err != nil || out.Admitted || out.Self.Tokens[0] > 500_000 {
+		if out, err := repo.Consume(t.Context(), noon, of("team", 501)); err != nil || out.Admitted ||
+			out.Self.Tokens[0] > 500_000 {
 			t.Errorf("501 of 500 tokens: %+v, %v", out, err)
 		}
 		for range 4 { // one pot begins the window, the other keeps what is lost

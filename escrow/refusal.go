@@ -34,7 +34,9 @@ func (p *pot) refuses(c *limiter.Charge, t tick, claims []int64) (refused, throu
 			n = bucket.Add(n, claims[j])
 		}
 		s, lack := &p.slots[j], bucket.Thousandths(max(0, n-p.held[j]))
-		for _, l := range [2]*limiter.Limit{p.lacking(false, s.self, lack, t.now), p.lacking(true, s.parent, lack, t.now)} {
+		for _, l := range [2]*limiter.Limit{
+			p.lacking(false, s.self, lack, t.now), p.lacking(true, s.parent, lack, t.now),
+		} {
 			switch {
 			case l == nil:
 			case enforces(l, c):
@@ -100,7 +102,8 @@ func (f *flight) refuseQueue(now int64, out *limiter.Outcome) {
 	f.queue = slices.DeleteFunc(f.queue, func(w *waiter) bool {
 		t := w.tick(machine)
 		later := limiter.Outcome{Self: laterBucket(&out.Self, now, t.now), Parent: laterBucket(&out.Parent, now, t.now)}
-		if !slices.Equal(w.charge.Defaults, f.batch[0].charge.Defaults) || !names(&later, &w.charge.Amounts) || covers(&w.charge, &later.Self, &later.Parent) {
+		if !slices.Equal(w.charge.Defaults, f.batch[0].charge.Defaults) || !names(&later, &w.charge.Amounts) ||
+			covers(&w.charge, &later.Self, &later.Parent) {
 			return false
 		}
 		w.answer(result{outcome: f.withOthers(later, &w.charge.Amounts, f.pot)})

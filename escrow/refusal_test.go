@@ -38,7 +38,10 @@ func TestARefusalEndsWithACredit(t *testing.T) {
 		paid := consume(100)
 		var credit sync.WaitGroup
 		credit.Go(func() {
-			must(t, repo.Credit(t.Context(), time.Now(), limiter.Credit{Account: paid.Self.Account, Amounts: limiter.Tokens("rpm", 100)}))
+			must(t,
+				repo.Credit(t.Context(), time.Now(), limiter.Credit{
+					Account: paid.Self.Account, Amounts: limiter.Tokens("rpm", 100),
+				}))
 		})
 		time.Sleep(100 * time.Millisecond)
 		if consume(50).Admitted {
@@ -89,7 +92,8 @@ func TestARefusalCountsTheClaimsOfOthers(t *testing.T) {
 // cover the charge, it shows so much that the charge waits for the end of a hold.
 func TestARefusalShowsWhatSiblingsHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newRemote(t, 0, limiter.Custom("rpm", 100, 1, time.Second), limiter.Custom("tpm", 1000, 10, time.Second))
+		store := newRemote(t, 0, limiter.Custom("rpm", 100, 1, time.Second),
+			limiter.Custom("tpm", 1000, 10, time.Second))
 		repo := escrow.New(store, nil)
 		defer func() { must(t, repo.Close()) }()
 		event := limiter.AuditEvent{ID: "02", At: time.Now()}
@@ -97,7 +101,9 @@ func TestARefusalShowsWhatSiblingsHold(t *testing.T) {
 			must(t, repo.CreateEntity(t.Context(), limiter.Entity{ID: id, Parent: "team", Cascade: true}, event))
 		}
 		charge := func(entity string, rpm, tpm int64) limiter.Charge {
-			return limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens("rpm", rpm).And("tpm", tpm)}
+			return limiter.Charge{
+				Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens("rpm", rpm).And("tpm", tpm),
+			}
 		}
 		for _, n := range []int64{4, 4} {
 			_, err := repo.Consume(t.Context(), time.Now(), charge("a", n, n))
@@ -122,7 +128,9 @@ func TestARefusalShowsWhatSiblingsHold(t *testing.T) {
 				out, err := repo.Consume(t.Context(), time.Now(), charge(c.entity, c.rpm, 0))
 				must(t, err)
 				for method, out := range map[string]limiter.Outcome{"Peek": peek, "Consume": out} {
-					if diff := cmp.Diff(c.want, slices.Concat(out.Self.Tokens, out.Parent.Tokens)); out.Admitted || diff != "" {
+					if diff := cmp.Diff(
+						c.want, slices.Concat(out.Self.Tokens, out.Parent.Tokens),
+					); out.Admitted || diff != "" {
 						t.Errorf("%s is refused %s%s (-want +got):\n%s", method, c.name, again, diff)
 					}
 				}

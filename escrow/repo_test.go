@@ -28,7 +28,10 @@ func TestRepository(t *testing.T) {
 	}
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
-			repotest.Run(t, func(t *testing.T) limiter.Repository { t.Helper(); return escrow.New(open(t), sharing) }, "usage")
+			repotest.Run(t, func(t *testing.T) limiter.Repository {
+				t.Helper()
+				return escrow.New(open(t), sharing)
+			}, "usage")
 		})
 	}
 }

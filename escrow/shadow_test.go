@@ -84,7 +84,9 @@ func compareShadow(t *testing.T, seed uint64, opts *escrow.Options) {
 // limit covers the charge.
 func (p *shadowPair) use(entity, limit string, n, used int64) bool {
 	p.Helper()
-	lease, err := p.lim.Acquire(p.Context(), limiter.Request{Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens(limit, n)})
+	lease, err := p.lim.Acquire(p.Context(), limiter.Request{
+		Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens(limit, n),
+	})
 	if err != nil {
 		if entity == "shadow" {
 			p.Fatal(err)
@@ -115,7 +117,9 @@ func (p *shadowPair) compareBalances(store limiter.Repository, refused int64) {
 		p.Errorf("balances %v when enforced, and %v in the shadow", tokens[0], tokens[1])
 	}
 	var counted int64
-	for u, err := range store.Usage(p.Context(), limiter.UsageQuery{Entity: "shadow", Resource: "gpt-4", Window: limiter.Monthly}) {
+	for u, err := range store.Usage(p.Context(), limiter.UsageQuery{
+		Entity: "shadow", Resource: "gpt-4", Window: limiter.Monthly,
+	}) {
 		must(p.T, err)
 		for _, n := range u.WouldRefuse {
 			counted += n
@@ -203,7 +207,8 @@ func TestAPeekAtAShadowLimit(t *testing.T) {
 		for _, n := range []int64{80, 81} {
 			out, err := repo.Peek(t.Context(), noon, chargeOf(n))
 			must(t, err)
-			if spared := out.Self.Detail != nil && out.Self.Detail.Spared != nil; !out.Admitted || spared != (n == 81) || held == 0 {
+			if spared := out.Self.Detail != nil && out.Self.Detail.Spared != nil; !out.Admitted ||
+				spared != (n == 81) || held == 0 {
 				t.Errorf("%d tokens, %d held: %+v spared %v", n, held, out.Self, spared)
 			}
 		}
@@ -222,7 +227,9 @@ func TestASparedCallerThatLeaves(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		must(t, repo.Close())
-		for u, err := range store.Usage(t.Context(), limiter.UsageQuery{Entity: "key", Resource: "gpt-4", Window: limiter.Monthly}) {
+		for u, err := range store.Usage(t.Context(), limiter.UsageQuery{
+			Entity: "key", Resource: "gpt-4", Window: limiter.Monthly,
+		}) {
 			must(t, err)
 			if u.Counters["rpm"] != 0 || u.WouldRefuse["rpm"] != 1 {
 				t.Errorf("usage %v, would refuse %v", u.Counters, u.WouldRefuse)

@@ -66,7 +66,9 @@ func TestCallersWithALimitThatIsGone(t *testing.T) {
 		charge.Amounts = charge.Amounts.And("tpm", 1)
 		_, err := repo.Consume(t.Context(), time.Now(), charge)
 		must(t, err)
-		must(t, store.SetConfig(t.Context(), limiter.Config{Limits: both[:1]}, limiter.AuditEvent{ID: "02", At: time.Now()}))
+		must(t,
+			store.SetConfig(t.Context(), limiter.Config{Limits: both[:1]},
+				limiter.AuditEvent{ID: "02", At: time.Now()}))
 		var good, bad error
 		var all sync.WaitGroup
 		all.Go(func() { _, _ = repo.Consume(t.Context(), time.Now(), chargeOf(100)) }) // the next calls wait for it

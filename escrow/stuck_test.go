@@ -70,7 +70,9 @@ func TestAChangeDoesNotWaitLongerThanItsContext(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 				defer cancel()
 				var err error
-				if d := took(func() { err = call(ctx, repo) }); d != 3*time.Second || !errors.Is(err, context.DeadlineExceeded) {
+				if d := took(func() {
+					err = call(ctx, repo)
+				}); d != 3*time.Second || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("error %v after %v", err, d)
 				}
 				cfg, err := store.Config(t.Context(), limiter.Scope{})
@@ -90,7 +92,9 @@ func TestARequestEndsAfterItsCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		repo, store, leave := newStuck(t)
 		leave()
-		if d := took(func() { must(t, repo.DeleteEntity(t.Context(), "key", limiter.AuditEvent{ID: "02", At: time.Now()})) }); d != time.Second {
+		if d := took(func() {
+			must(t, repo.DeleteEntity(t.Context(), "key", limiter.AuditEvent{ID: "02", At: time.Now()}))
+		}); d != time.Second {
 			t.Errorf("a change waited for %v", d)
 		}
 		store.on.Store(false)

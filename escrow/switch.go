@@ -21,7 +21,9 @@ func (r *Repository) DeleteSwitch(ctx context.Context, of limiter.Scope, ev limi
 
 // Fill resets or tops up a bucket, as the store does. The pots that it concerns
 // return their tokens first.
-func (r *Repository) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev limiter.AuditEvent) (done bool, err error) {
+func (r *Repository) Fill(
+	ctx context.Context, now time.Time, f limiter.Fill, ev limiter.AuditEvent,
+) (done bool, err error) {
 	of := limiter.Scope{Entity: f.Entity, Resource: f.Resource}
 	err = r.change(ctx, of, func() (err error) { done, err = r.Repository.Fill(ctx, now, f, ev); return err })
 	return done, err

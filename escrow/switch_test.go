@@ -13,7 +13,9 @@ import (
 
 // off returns a switch of a level.
 func off(of limiter.Scope) (limiter.Switch, limiter.AuditEvent) {
-	return limiter.Switch{Scope: of, Reason: "leaked", Since: time.Now()}, limiter.AuditEvent{ID: "02", Action: "disabled", At: time.Now()}
+	return limiter.Switch{
+		Scope: of, Reason: "leaked", Since: time.Now(),
+	}, limiter.AuditEvent{ID: "02", Action: "disabled", At: time.Now()}
 }
 
 func refusedBy(err error) *limiter.DisabledError {
@@ -23,12 +25,17 @@ func refusedBy(err error) *limiter.DisabledError {
 
 // A switch of any level closes the pots that it concerns, the parent's included.
 func TestASwitchClosesPots(t *testing.T) {
-	for _, of := range []limiter.Scope{{}, {Resource: "gpt-4"}, {Entity: "key"}, {Entity: "key", Resource: "gpt-4"}, {Entity: "team"}, {Entity: "team", Resource: "gpt-4"}} {
+	for _, of := range []limiter.Scope{
+		{}, {Resource: "gpt-4"}, {Entity: "key"}, {Entity: "key", Resource: "gpt-4"}, {Entity: "team"},
+		{Entity: "team", Resource: "gpt-4"},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			store := newRemote(t, 0, limiter.PerDay("rpm", 1000))
 			repo := escrow.New(store, nil)
 			defer func() { must(t, repo.Close()) }()
-			must(t, repo.CreateEntity(t.Context(), limiter.Entity{ID: "key", Parent: "team", Cascade: true}, limiter.AuditEvent{ID: "03", At: time.Now()}))
+			must(t,
+				repo.CreateEntity(t.Context(), limiter.Entity{ID: "key", Parent: "team", Cascade: true},
+					limiter.AuditEvent{ID: "03", At: time.Now()}))
 			holding(t, repo, time.Now())
 			s, ev := off(of)
 			must(t, repo.SetSwitch(t.Context(), s, ev))

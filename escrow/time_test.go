@@ -39,7 +39,10 @@ type clocks struct {
 
 func newClocks(t *testing.T) *clocks {
 	t.Helper()
-	c := &clocks{T: t, store: &credited{remote: newRemote(t, 0, limiter.PerMinute("rpm", 6000))}, granted: time.Date(2031, time.May, 4, 3, 2, 1, 0, time.UTC)}
+	c := &clocks{
+		T: t, store: &credited{remote: newRemote(t, 0, limiter.PerMinute("rpm", 6000))},
+		granted: time.Date(2031, time.May, 4, 3, 2, 1, 0, time.UTC),
+	}
 	c.repo = escrow.New(c.store, nil)
 	c.consume(0)
 	c.consume(0)

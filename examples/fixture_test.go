@@ -46,7 +46,8 @@ func TestMain(m *testing.M) {
 
 // build builds packages of the module in a folder into bin.
 func build(folder string, packages ...string) error {
-	command := exec.CommandContext(context.Background(), "go", append([]string{"build", "-o", bin + string(filepath.Separator)}, packages...)...)
+	command := exec.CommandContext(context.Background(), "go",
+		append([]string{"build", "-o", bin + string(filepath.Separator)}, packages...)...)
 	command.Dir = folder
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %v: %w\n%s", packages, err, out)
@@ -56,7 +57,8 @@ func build(folder string, packages ...string) error {
 
 // buildPrograms builds the examples that are one program, in one go.
 var buildPrograms = sync.OnceValue(func() error {
-	return build(".", "./basic", "./dynamodb-deploy", "./hierarchy", "./llm-streaming", "./multi-tenant", "./spend-budget", "./worker-queue")
+	return build(".", "./basic", "./dynamodb-deploy", "./hierarchy", "./llm-streaming", "./multi-tenant",
+		"./spend-budget", "./worker-queue")
 })
 
 // buildCommand builds zae-limiter, in place of an installed one.
@@ -122,7 +124,10 @@ func setup(t *testing.T, script string) string {
 
 // account returns the environment of a program that uses a local engine.
 func account(endpoint string) []string {
-	return []string{"AWS_ENDPOINT_URL=" + endpoint, "AWS_DEFAULT_REGION=us-east-1", "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local", "AWS_EC2_METADATA_DISABLED=true"}
+	return []string{
+		"AWS_ENDPOINT_URL=" + endpoint, "AWS_DEFAULT_REGION=us-east-1", "AWS_ACCESS_KEY_ID=local",
+		"AWS_SECRET_ACCESS_KEY=local", "AWS_EC2_METADATA_DISABLED=true",
+	}
 }
 
 // duration matches what depends on the speed of the machine.
@@ -143,6 +148,7 @@ func compare(t *testing.T, example, got string) {
 		t.Fatal(err)
 	}
 	if duration.ReplaceAllString(got, "TIME") != duration.ReplaceAllString(string(want), "TIME") {
-		t.Errorf("%s prints\n%s\nwant, but for durations,\n%s\nIf this is right, run: go test . -run %s -update", example, got, want, t.Name())
+		t.Errorf("%s prints\n%s\nwant, but for durations,\n%s\nIf this is right, run: go test . -run %s -update",
+			example, got, want, t.Name())
 	}
 }

@@ -15,7 +15,9 @@ func TestLocust(t *testing.T) {
 	locust := filepath.Join(filepath.Dir(setup(t, "locust-local")), "locust")
 	path := filepath.Dir(program(t, "zae-limiter", buildCommand)) + string(os.PathListSeparator) + os.Getenv("PATH")
 	out := run(t, []string{"LOCUST=" + locust, "PORT=" + freePort(t), "RUN_TIME=2s", "PATH=" + path}, "locust/run.sh")
-	for _, row := range []string{`(?m)^ACQUIRE +payments +100 +0\(0\.00%\)`, `(?m)^RATE_LIMITED +payments +[1-9]\d* +0\(0\.00%\)`} {
+	for _, row := range []string{
+		`(?m)^ACQUIRE +payments +100 +0\(0\.00%\)`, `(?m)^RATE_LIMITED +payments +[1-9]\d* +0\(0\.00%\)`,
+	} {
 		if !regexp.MustCompile(row).MatchString(out) {
 			t.Errorf("no row %s in\n%s", row, out)
 		}

@@ -84,7 +84,8 @@ func TestCDK(t *testing.T) {
 	}
 	for name, resource := range synthesized.Resources {
 		_, ours := exported.Resources[name]
-		if arns := resource.Properties.ManagedPolicyArns; !ours && resource.Type == "AWS::IAM::Role" && (len(arns) != 1 || arns[0]["Ref"] != "AcquireOnlyPolicy") {
+		if arns := resource.Properties.ManagedPolicyArns; !ours && resource.Type == "AWS::IAM::Role" &&
+			(len(arns) != 1 || arns[0]["Ref"] != "AcquireOnlyPolicy") {
 			t.Errorf("the role %s has the policies %v", name, arns)
 		}
 	}
@@ -125,11 +126,13 @@ func TestTerraform(t *testing.T) {
 		t.Fatal(diagnostics)
 	}
 	if len(found.parameters) < 3 || len(found.outputs) < 2 {
-		t.Errorf("the configuration names the parameters %v and the outputs %v; there should be more", found.parameters, found.outputs)
+		t.Errorf("the configuration names the parameters %v and the outputs %v; there should be more",
+			found.parameters, found.outputs)
 	}
 	for name, value := range found.parameters {
 		parameter, exists := exported.Parameters[name]
-		if allowed := parameter.AllowedValues; !exists || value != "" && len(allowed) > 0 && !slices.Contains(allowed, value) {
+		if allowed := parameter.AllowedValues; !exists || value != "" && len(allowed) > 0 &&
+			!slices.Contains(allowed, value) {
 			t.Errorf("the template has no parameter %s with the value %q, allowed are %v", name, value, allowed)
 		}
 	}

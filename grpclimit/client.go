@@ -10,7 +10,10 @@ import (
 
 // UnaryClient limits the unary calls of a client, as a
 // grpc.UnaryClientInterceptor. It never repeats a call.
-func (i *Interceptor) UnaryClient(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) (err error) {
+func (i *Interceptor) UnaryClient(
+	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker,
+	opts ...grpc.CallOption,
+) (err error) {
 	r, err := i.begin(ctx, Call{method, req}, i.client())
 	if err != nil {
 		return err
@@ -30,7 +33,10 @@ func (i *Interceptor) UnaryClient(ctx context.Context, method string, req, reply
 // StreamClient limits the streams of a client, as a grpc.StreamClientInterceptor.
 // A stream is one call, which ends when gRPC says that the stream has ended: the
 // last message was received, an error was, or its context ended.
-func (i *Interceptor) StreamClient(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (i *Interceptor) StreamClient(
+	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer,
+	opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	r, err := i.begin(ctx, Call{Method: method}, i.client())
 	if err != nil {
 		return nil, err

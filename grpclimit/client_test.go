@@ -46,10 +46,11 @@ func TestClientWaitsForRoom(t *testing.T) {
 		i := grpclimit.New(lim, ask, nil)
 		calls := 0
 		invoke := func(ctx context.Context) error {
-			return i.UnaryClient(ctx, "/m", nil, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
-				calls++
-				return nil
-			})
+			return i.UnaryClient(ctx, "/m", nil, nil, nil,
+				func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+					calls++
+					return nil
+				})
 		}
 		began := time.Now()
 		for range 3 {

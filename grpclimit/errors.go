@@ -61,7 +61,8 @@ func statusOf(err error) *status.Status {
 	}
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
 		if bad.Err != nil { // no limits, no price
-			return status.New(codes.Internal, "the server is not set up for this call; its operator finds the reason in the log")
+			return status.New(codes.Internal,
+				"the server is not set up for this call; its operator finds the reason in the log")
 		}
 		return status.New(codes.InvalidArgument, describeInvalid(bad))
 	}

@@ -78,7 +78,8 @@ func ExampleInterceptor_UnaryClient() {
 	}, nil)
 	server := grpc.NewServer()
 	pb.RegisterTestServiceServer(server, chat{})
-	client, stop := connect(server, grpc.WithUnaryInterceptor(limits.UnaryClient), grpc.WithStreamInterceptor(limits.StreamClient))
+	client, stop := connect(server, grpc.WithUnaryInterceptor(limits.UnaryClient),
+		grpc.WithStreamInterceptor(limits.StreamClient))
 	defer stop()
 
 	reply, err := client.UnaryCall(context.Background(), &pb.SimpleRequest{})
@@ -90,8 +91,11 @@ func ExampleInterceptor_UnaryClient() {
 func connect(server *grpc.Server, opts ...grpc.DialOption) (client pb.TestServiceClient, stop func()) {
 	listener := bufconn.Listen(1 << 16)
 	go func() { _ = server.Serve(listener) }()
-	conn, err := grpc.NewClient("passthrough:///example", append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))...)
+	conn, err := grpc.NewClient("passthrough:///example", append(opts,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}))...)
 	if err != nil {
 		log.Fatal(err)
 	}

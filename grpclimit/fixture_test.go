@@ -48,7 +48,9 @@ func start(t *testing.T) *world {
 		w.errors = append(w.errors, err)
 	}
 	var err error
-	w.lim, err = limiter.New(repotest.NewFaulty(memory.New(nil), w.plan), &limiter.Options{Now: func() time.Time { return noon }})
+	w.lim, err = limiter.New(repotest.NewFaulty(memory.New(nil), w.plan), &limiter.Options{Now: func() time.Time {
+		return noon
+	}})
 	check(t, err)
 	check(t, w.lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 3), limiter.PerMinute("tpm", 100)))
 	return w
@@ -119,7 +121,9 @@ func (s *service) UnaryCall(ctx context.Context, _ *pb.SimpleRequest) (*pb.Simpl
 	return s.unary(ctx)
 }
 
-func (s *service) StreamingOutputCall(_ *pb.StreamingOutputCallRequest, stream pb.TestService_StreamingOutputCallServer) error {
+func (s *service) StreamingOutputCall(
+	_ *pb.StreamingOutputCallRequest, stream pb.TestService_StreamingOutputCallServer,
+) error {
 	return s.output(stream)
 }
 
@@ -128,7 +132,9 @@ func (s *service) StreamingInputCall(stream pb.TestService_StreamingInputCallSer
 }
 
 // recoverPanics answers a panic with Internal.
-func recoverPanics(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
+func recoverPanics(
+	ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (_ any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = status.Errorf(codes.Internal, "panic: %v", p)
@@ -145,7 +151,9 @@ func (w *world) serve(server []grpc.ServerOption, client []grpc.DialOption) pb.T
 	pb.RegisterTestServiceServer(s, &w.service)
 	go func() { _ = s.Serve(listener) }()
 	client = append(client, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}))
 	conn, err := grpc.NewClient("passthrough:///test", client...)
 	check(w.t, err)
 	w.t.Cleanup(func() {
@@ -157,17 +165,26 @@ func (w *world) serve(server []grpc.ServerOption, client []grpc.DialOption) pb.T
 }
 
 // limitServer starts a server with limits.
-func (w *world) limitServer(request func(context.Context, grpclimit.Call) (limiter.Request, error)) pb.TestServiceClient {
+func (w *world) limitServer(
+	request func(context.Context, grpclimit.Call) (limiter.Request, error),
+) pb.TestServiceClient {
 	w.t.Helper()
 	i := grpclimit.New(w.lim, request, &w.opts)
-	return w.serve([]grpc.ServerOption{grpc.ChainUnaryInterceptor(recoverPanics, i.UnaryServer), grpc.StreamInterceptor(i.StreamServer)}, nil)
+	return w.serve(
+		[]grpc.ServerOption{
+			grpc.ChainUnaryInterceptor(recoverPanics, i.UnaryServer), grpc.StreamInterceptor(i.StreamServer),
+		},
+		nil,
+	)
 }
 
 // limitClient starts a client with limits.
 func (w *world) limitClient() pb.TestServiceClient {
 	w.t.Helper()
 	i := grpclimit.New(w.lim, ask, &w.opts)
-	return w.serve(nil, []grpc.DialOption{grpc.WithUnaryInterceptor(i.UnaryClient), grpc.WithStreamInterceptor(i.StreamClient)})
+	return w.serve(nil, []grpc.DialOption{
+		grpc.WithUnaryInterceptor(i.UnaryClient), grpc.WithStreamInterceptor(i.StreamClient),
+	})
 }
 
 func (w *world) call(c pb.TestServiceClient) error {

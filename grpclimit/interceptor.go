@@ -104,7 +104,9 @@ type Interceptor struct {
 // New returns an interceptor that charges each call with the request that the
 // function returns. If the function fails, the caller gets the gRPC status of its
 // error, or InvalidArgument. New panics if lim or request is nil.
-func New(lim *limiter.RateLimiter, request func(context.Context, Call) (limiter.Request, error), opts *Options) *Interceptor {
+func New(
+	lim *limiter.RateLimiter, request func(context.Context, Call) (limiter.Request, error), opts *Options,
+) *Interceptor {
 	if lim == nil || request == nil {
 		panic("grpclimit: New needs a limiter and a function")
 	}

@@ -51,7 +51,9 @@ func refusalStatus(err *limiter.ExceededError) *status.Status {
 // distinguishes it from a token without the right.
 func disabledStatus() *status.Status {
 	plain := status.New(codes.PermissionDenied, "access is disabled")
-	if st, err := plain.WithDetails(&errdetails.ErrorInfo{Reason: "ACCESS_DISABLED", Domain: "github.com/zeroae/zae-limiter-go"}); err == nil {
+	if st, err := plain.WithDetails(&errdetails.ErrorInfo{
+		Reason: "ACCESS_DISABLED", Domain: "github.com/zeroae/zae-limiter-go",
+	}); err == nil {
 		return st
 	}
 	return plain
@@ -64,9 +66,11 @@ func violation(s limiter.Status, own bool) *errdetails.QuotaFailure_Violation {
 	v := &errdetails.QuotaFailure_Violation{Subject: "limit:" + s.Limit.Name, QuotaId: s.Limit.Name}
 	switch {
 	case own && s.NeverFits:
-		v.Description = fmt.Sprintf("the call needs %s, above the capacity of %s", amount(s.Requested), amount(s.Limit.Capacity))
+		v.Description = fmt.Sprintf("the call needs %s, above the capacity of %s", amount(s.Requested),
+			amount(s.Limit.Capacity))
 	case own:
-		v.Description = fmt.Sprintf("the call needs %s, and %s are available", amount(s.Requested), amount(max(s.Available, 0)))
+		v.Description = fmt.Sprintf("the call needs %s, and %s are available", amount(s.Requested),
+			amount(max(s.Available, 0)))
 	case s.NeverFits:
 		v.Description = "the call is above a capacity that others share"
 	default:

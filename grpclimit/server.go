@@ -7,7 +7,9 @@ import (
 )
 
 // UnaryServer limits the unary calls of a server, as a grpc.UnaryServerInterceptor.
-func (i *Interceptor) UnaryServer(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
+func (i *Interceptor) UnaryServer(
+	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (reply any, err error) {
 	r, err := i.begin(ctx, Call{info.FullMethod, req}, i.server())
 	if err != nil {
 		return nil, err
@@ -26,7 +28,9 @@ func (i *Interceptor) UnaryServer(ctx context.Context, req any, info *grpc.Unary
 
 // StreamServer limits the streams of a server, as a grpc.StreamServerInterceptor.
 // A stream is one call, which ends with its handler.
-func (i *Interceptor) StreamServer(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+func (i *Interceptor) StreamServer(
+	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
+) (err error) {
 	ctx := stream.Context()
 	r, err := i.begin(ctx, Call{Method: info.FullMethod}, i.server())
 	if err != nil {

@@ -55,7 +55,8 @@ func TestServerRefusesWithDetails(t *testing.T) {
 	if retry.GetRetryDelay().AsDuration() != 20*time.Second+time.Millisecond {
 		t.Errorf("retry %v", retry)
 	}
-	if v := quota.GetViolations(); len(v) != 1 || v[0].GetSubject() != "limit:rpm" || v[0].GetDescription() != "the call needs 1, and 0 are available" {
+	if v := quota.GetViolations(); len(v) != 1 || v[0].GetSubject() != "limit:rpm" ||
+		v[0].GetDescription() != "the call needs 1, and 0 are available" {
 		t.Errorf("quota %v", quota)
 	}
 	if text := status.Convert(err).Message(); text != "rate limit exceeded: rpm; retry after 20s" {
@@ -119,7 +120,8 @@ func TestRefusalThatNoRetryHelps(t *testing.T) {
 	})
 	err := w.call(c)
 	wantCode(t, err, codes.ResourceExhausted)
-	if retry, quota := details(t, err); retry != nil || quota.GetViolations()[0].GetDescription() != "the call needs 4, above the capacity of 3" {
+	if retry, quota := details(t, err); retry != nil ||
+		quota.GetViolations()[0].GetDescription() != "the call needs 4, above the capacity of 3" {
 		t.Errorf("%v, %v", retry, quota)
 	}
 }
@@ -131,18 +133,26 @@ func TestServerCodes(t *testing.T) {
 		want    codes.Code
 		reports bool
 	}{
-		{"not limited", func() (limiter.Request, error) { return limiter.Request{}, grpclimit.ErrSkip }, codes.OK, false},
+		{"not limited", func() (limiter.Request, error) {
+			return limiter.Request{}, grpclimit.ErrSkip
+		}, codes.OK, false},
 		{"a status of its own", func() (limiter.Request, error) {
 			return limiter.Request{}, status.Error(codes.Unauthenticated, "s3cret is wrong")
 		}, codes.Unauthenticated, false},
-		{"an unknown error", func() (limiter.Request, error) { return limiter.Request{}, errors.New("s3cret") }, codes.InvalidArgument, true},
-		{"bad input", func() (limiter.Request, error) { return limiter.Request{Entity: "s3cret#", Resource: "chat"}, nil }, codes.InvalidArgument, true},
+		{"an unknown error", func() (limiter.Request, error) {
+			return limiter.Request{}, errors.New("s3cret")
+		}, codes.InvalidArgument, true},
+		{"bad input", func() (limiter.Request, error) {
+			return limiter.Request{Entity: "s3cret#", Resource: "chat"}, nil
+		}, codes.InvalidArgument, true},
 		{"an unknown limit", func() (limiter.Request, error) {
 			return limiter.Request{Entity: "s3cret", Resource: "chat", Consume: limiter.Tokens("x", 1)}, nil
 		}, codes.Internal, true},
 	} {
 		w := start(t)
-		err := w.call(w.limitServer(func(context.Context, grpclimit.Call) (limiter.Request, error) { return test.request() }))
+		err := w.call(w.limitServer(func(context.Context, grpclimit.Call) (limiter.Request, error) {
+			return test.request()
+		}))
 		if status.Code(err) != test.want || (w.reported() != nil) != test.reports {
 			t.Errorf("%s: %v; reported: %v", test.name, err, w.reported())
 		}
@@ -159,7 +169,8 @@ func TestServerWithoutItsStore(t *testing.T) {
 		w.fail("Consume", fault)
 		err := w.call(c)
 		wantCode(t, err, codes.Unavailable)
-		if strings.Contains(err.Error(), "alice") || strings.Contains(err.Error(), repotest.ErrInjected.Error()) || w.reported() == nil {
+		if strings.Contains(err.Error(), "alice") || strings.Contains(err.Error(), repotest.ErrInjected.Error()) ||
+			w.reported() == nil {
 			t.Errorf("%v; reported: %v", err, w.reported())
 		}
 		w.left(rpm, rpm*10+70)
@@ -181,7 +192,8 @@ func TestServerChargesWhatItServed(t *testing.T) {
 		}
 		wantCode(t, w.call(w.limitServer(ask)), code)
 		switch code {
-		case codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.Unimplemented, codes.Internal, codes.Unavailable, codes.DataLoss:
+		case codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.Unimplemented, codes.Internal,
+			codes.Unavailable, codes.DataLoss:
 			w.left(3, 100)
 		default:
 			w.left(2, 90)
@@ -228,7 +240,8 @@ func TestServerSettlesByItsReply(t *testing.T) {
 }
 
 func TestUsedWithoutALease(t *testing.T) {
-	if err := grpclimit.Used(t.Context(), "tpm", 1); !errors.Is(err, limiter.ErrLeaseDone) || grpclimit.Lease(t.Context()) != nil {
+	if err := grpclimit.Used(t.Context(), "tpm", 1); !errors.Is(err, limiter.ErrLeaseDone) ||
+		grpclimit.Lease(t.Context()) != nil {
 		t.Errorf("%v", err)
 	}
 }
@@ -344,14 +357,15 @@ func TestServerWhoseClientHasAShortDeadline(t *testing.T) {
 			w := start(t)
 			ctx, leave := t.Context(), func() {}
 			call := &leavingContext{Context: ctx}
-			_, err := grpclimit.New(w.lim, ask, &w.opts).UnaryServer(call, nil, &grpc.UnaryServerInfo{}, func(context.Context, any) (any, error) {
-				ended, cancel := end(ctx)
-				leave = cancel
-				if own {
-					call.Context = ended
-				}
-				return nil, fmt.Errorf("ask another service: %w", ended.Err())
-			})
+			_, err := grpclimit.New(w.lim, ask, &w.opts).UnaryServer(call, nil, &grpc.UnaryServerInfo{},
+				func(context.Context, any) (any, error) {
+					ended, cancel := end(ctx)
+					leave = cancel
+					if own {
+						call.Context = ended
+					}
+					return nil, fmt.Errorf("ask another service: %w", ended.Err())
+				})
 			leave()
 			if err == nil {
 				t.Error("no error")
@@ -381,14 +395,18 @@ func TestServerWhoseClientLeavesDuringTheCharge(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		t.Cleanup(leave)
 		var err error
-		w.lim, err = limiter.New(repotest.NewLeaving(repotest.NewFaulty(repo, w.plan), leave), &limiter.Options{Now: func() time.Time { return noon }})
+		w.lim, err = limiter.New(repotest.NewLeaving(repotest.NewFaulty(repo, w.plan), leave),
+			&limiter.Options{Now: func() time.Time {
+				return noon
+			}})
 		check(t, err)
 		check(t, w.lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 3), limiter.PerMinute("tpm", 100)))
 		w.fail("Credit", test.fault)
-		_, err = grpclimit.New(w.lim, ask, &w.opts).UnaryServer(ctx, nil, &grpc.UnaryServerInfo{}, func(context.Context, any) (any, error) {
-			t.Error("the handler runs")
-			return nil, nil //nolint:nilnil // it does not
-		})
+		_, err = grpclimit.New(w.lim, ask, &w.opts).UnaryServer(ctx, nil, &grpc.UnaryServerInfo{},
+			func(context.Context, any) (any, error) {
+				t.Error("the handler runs")
+				return nil, nil //nolint:nilnil // it does not
+			})
 		if status.Code(err) != test.code || (w.reported() == nil) != (test.fault == repotest.None) {
 			t.Errorf("%v, reported %v; want %v", err, w.reported(), test.code)
 		}

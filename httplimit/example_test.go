@@ -25,7 +25,8 @@ func exampleLimiter(limits ...limiter.Limit) *limiter.RateLimiter {
 
 // show sends a request to a handler and prints the answer.
 func show(handler http.Handler, apiKey string) {
-	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/", http.NoBody)
+	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/",
+		http.NoBody)
 	r.Header.Set("X-Api-Key", apiKey)
 	handler.ServeHTTP(w, r)
 	fmt.Println(strings.TrimSpace(fmt.Sprint(w.Code, " ", w.Header().Get("RateLimit"), " ", w.Body)))
@@ -38,7 +39,9 @@ func ExampleNew() {
 	mux.HandleFunc("POST /", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "hello") })
 
 	limit := httplimit.New(lim, func(r *http.Request) (limiter.Request, error) {
-		return limiter.Request{Entity: r.Header.Get("X-Api-Key"), Resource: "api", Consume: limiter.Tokens(limiter.RPM, 1)}, nil
+		return limiter.Request{
+			Entity: r.Header.Get("X-Api-Key"), Resource: "api", Consume: limiter.Tokens(limiter.RPM, 1),
+		}, nil
 	}, nil)
 	handler := limit.Handler(mux)
 
@@ -55,7 +58,9 @@ func ExampleNew() {
 func ExampleUsed() {
 	lim := exampleLimiter(limiter.PerDay(limiter.TPD, 10_000))
 	limit := httplimit.New(lim, func(r *http.Request) (limiter.Request, error) {
-		return limiter.Request{Entity: r.Header.Get("X-Api-Key"), Resource: "gpt-4", Consume: limiter.Tokens(limiter.TPD, 500)}, nil
+		return limiter.Request{
+			Entity: r.Header.Get("X-Api-Key"), Resource: "gpt-4", Consume: limiter.Tokens(limiter.TPD, 500),
+		}, nil
 	}, nil)
 	handler := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = httplimit.Used(r.Context(), limiter.TPD, 620) // instead of the estimate of 500
@@ -82,7 +87,9 @@ func ExampleProblem() {
 			return limiter.Request{Entity: apiKey, Resource: "api", Consume: limiter.Tokens(limiter.RPM, 1)}, nil
 		}
 	}, nil)
-	handler := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "hello") }))
+	handler := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprint(w, "hello")
+	}))
 
 	show(handler, "")
 	show(handler, "admin")
@@ -102,7 +109,9 @@ func ExampleNewTransport() {
 
 	lim := exampleLimiter(limiter.PerMinute(limiter.TPM, 1000))
 	client := &http.Client{Transport: httplimit.NewTransport(lim, func(*http.Request) (limiter.Request, error) {
-		return limiter.Request{Entity: "our-account", Resource: "their-api", Consume: limiter.Tokens(limiter.TPM, 500)}, nil
+		return limiter.Request{
+			Entity: "our-account", Resource: "their-api", Consume: limiter.Tokens(limiter.TPM, 500),
+		}, nil
 	}, &httplimit.TransportOptions{Used: func(resp *http.Response) limiter.Amounts {
 		n, _ := strconv.ParseInt(resp.Header.Get("X-Tokens"), 10, 64)
 		return limiter.Tokens(limiter.TPM, n)
@@ -114,7 +123,9 @@ func ExampleNewTransport() {
 		panic(err)
 	}
 	_ = resp.Body.Close()
-	left, _ := lim.Explain(context.Background(), limiter.Request{Entity: "our-account", Resource: "their-api", Consume: limiter.Tokens(limiter.TPM, 0)})
+	left, _ := lim.Explain(context.Background(), limiter.Request{
+		Entity: "our-account", Resource: "their-api", Consume: limiter.Tokens(limiter.TPM, 0),
+	})
 	fmt.Println(resp.StatusCode, left.Statuses[0].Available)
 	// Output: 200 880
 }

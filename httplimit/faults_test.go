@@ -70,7 +70,8 @@ func faultyRig(t *testing.T, c *fault) *rig {
 	r := newRig(t)
 	repo := memory.New(nil)
 	r.lim = r.limiter(repo)
-	r.ok(r.lim.SetResourceDefaults(context.Background(), model, limiter.PerMinute("rpm", 3), limiter.PerMinute("tpm", 1000)))
+	r.ok(r.lim.SetResourceDefaults(context.Background(), model, limiter.PerMinute("rpm", 3),
+		limiter.PerMinute("tpm", 1000)))
 	var store limiter.Repository = repotest.NewFaulty(repo, func(method string) repotest.Fault {
 		if method == c.method && !c.slow {
 			return c.how
@@ -81,7 +82,9 @@ func faultyRig(t *testing.T, c *fault) *rig {
 		store = &slowStore{store, c.method}
 	}
 	var err error
-	r.broken, err = limiter.New(store, &limiter.Options{Now: func() time.Time { return noon }, Timeout: time.Second, SettleTimeout: 2 * time.Second})
+	r.broken, err = limiter.New(store, &limiter.Options{Now: func() time.Time {
+		return noon
+	}, Timeout: time.Second, SettleTimeout: 2 * time.Second})
 	r.ok(err)
 	return r
 }
@@ -116,15 +119,39 @@ func (c *fault) call(r *rig, transport http.RoundTripper, done func(*http.Respon
 func TestFaultsOfTheHandler(t *testing.T) {
 	for _, c := range []fault{
 		{name: "nothing fails", status: 200, rpm: 2, tpm: 960},
-		{name: "store down", method: "Consume", how: repotest.Before, status: 503, rpm: 3, tpm: 1000, reported: repotest.ErrInjected},
-		{name: "store slow", method: "Consume", slow: true, status: 503, rpm: 3, tpm: 1000, reported: context.DeadlineExceeded},
-		{name: "store fails after the write", method: "Consume", how: repotest.After, status: 503, rpm: 2, tpm: 900, reported: repotest.ErrInjected},
-		{name: "commit fails", method: "Credit", how: repotest.Before, status: 200, rpm: 2, tpm: 900, reported: repotest.ErrInjected},
-		{name: "commit fails after the write", method: "Credit", how: repotest.After, status: 200, rpm: 2, tpm: 960, reported: repotest.ErrInjected},
-		{name: "commit slow", method: "Credit", slow: true, status: 200, rpm: 2, tpm: 900, reported: context.DeadlineExceeded},
+		{
+			name: "store down", method: "Consume", how: repotest.Before, status: 503, rpm: 3, tpm: 1000,
+			reported: repotest.ErrInjected,
+		},
+		{
+			name: "store slow", method: "Consume", slow: true, status: 503, rpm: 3, tpm: 1000,
+			reported: context.DeadlineExceeded,
+		},
+		{
+			name: "store fails after the write", method: "Consume", how: repotest.After, status: 503, rpm: 2,
+			tpm: 900, reported: repotest.ErrInjected,
+		},
+		{
+			name: "commit fails", method: "Credit", how: repotest.Before, status: 200, rpm: 2, tpm: 900,
+			reported: repotest.ErrInjected,
+		},
+		{
+			name: "commit fails after the write", method: "Credit", how: repotest.After, status: 200, rpm: 2,
+			tpm: 960, reported: repotest.ErrInjected,
+		},
+		{
+			name: "commit slow", method: "Credit", slow: true, status: 200, rpm: 2, tpm: 900,
+			reported: context.DeadlineExceeded,
+		},
 		{name: "upstream down", upstream: "down", status: 502, rpm: 3, tpm: 1000},
-		{name: "upstream down, rollback fails", upstream: "down", method: "Credit", how: repotest.Before, status: 502, rpm: 2, tpm: 900, reported: repotest.ErrInjected},
-		{name: "upstream down, rollback fails after the write", upstream: "down", method: "Credit", how: repotest.After, status: 502, rpm: 3, tpm: 1000, reported: repotest.ErrInjected},
+		{
+			name: "upstream down, rollback fails", upstream: "down", method: "Credit", how: repotest.Before,
+			status: 502, rpm: 2, tpm: 900, reported: repotest.ErrInjected,
+		},
+		{
+			name: "upstream down, rollback fails after the write", upstream: "down", method: "Credit",
+			how: repotest.After, status: 502, rpm: 3, tpm: 1000, reported: repotest.ErrInjected,
+		},
 		{name: "upstream slow, client leaves", upstream: "slow", rpm: 3, tpm: 1000},
 		{name: "upstream cut before the header", upstream: "cut before the header", status: 502, rpm: 3, tpm: 1000},
 		{name: "upstream cut in mid-stream", upstream: "cut in mid-stream", rpm: 3, tpm: 1000},
@@ -140,7 +167,9 @@ func TestFaultsOfTheHandler(t *testing.T) {
 				proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "upstream"})
 				proxy.Transport, proxy.FlushInterval, proxy.ErrorLog = behind, -1, discardLog()
 				limit := httplimit.New(r.broken, ask, &httplimit.Options{OnError: r.onError})
-				front, stopFront := newNetwork().serve(limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				front, stopFront := newNetwork().serve(limit.Handler(http.HandlerFunc(func(
+					w http.ResponseWriter, q *http.Request,
+				) {
 					r.record(q.Context())
 					proxy.ServeHTTP(w, q)
 					r.works(httplimit.Used(q.Context(), "tpm", 40))
@@ -185,11 +214,23 @@ func TestFaultsOfTheTransport(t *testing.T) {
 		{name: "store down", method: "Consume", how: repotest.Before, rpm: 3, tpm: 1000},
 		{name: "store slow", method: "Consume", slow: true, rpm: 3, tpm: 1000},
 		{name: "store fails after the write", method: "Consume", how: repotest.After, rpm: 2, tpm: 900},
-		{name: "commit fails", method: "Credit", how: repotest.Before, status: 200, rpm: 2, tpm: 900, reported: repotest.ErrInjected},
-		{name: "commit fails after the write", method: "Credit", how: repotest.After, status: 200, rpm: 2, tpm: 960, reported: repotest.ErrInjected},
-		{name: "commit slow", method: "Credit", slow: true, status: 200, rpm: 2, tpm: 900, reported: context.DeadlineExceeded},
+		{
+			name: "commit fails", method: "Credit", how: repotest.Before, status: 200, rpm: 2, tpm: 900,
+			reported: repotest.ErrInjected,
+		},
+		{
+			name: "commit fails after the write", method: "Credit", how: repotest.After, status: 200, rpm: 2,
+			tpm: 960, reported: repotest.ErrInjected,
+		},
+		{
+			name: "commit slow", method: "Credit", slow: true, status: 200, rpm: 2, tpm: 900,
+			reported: context.DeadlineExceeded,
+		},
 		{name: "upstream down", upstream: "down", rpm: 3, tpm: 1000},
-		{name: "upstream down, rollback fails", upstream: "down", method: "Credit", how: repotest.Before, rpm: 2, tpm: 900, reported: repotest.ErrInjected},
+		{
+			name: "upstream down, rollback fails", upstream: "down", method: "Credit", how: repotest.Before,
+			rpm: 2, tpm: 900, reported: repotest.ErrInjected,
+		},
 		{name: "upstream slow", upstream: "slow", rpm: 2, tpm: 900},
 		{name: "upstream cut before the header", upstream: "cut before the header", rpm: 2, tpm: 900},
 		{name: "upstream cut in mid-stream", upstream: "cut in mid-stream", rpm: 2, tpm: 900},
@@ -204,7 +245,9 @@ func TestFaultsOfTheTransport(t *testing.T) {
 				if c.upstream == "down" {
 					stop()
 				}
-				transport := httplimit.NewTransport(r.broken, ask, &httplimit.TransportOptions{Base: recording{base, r}, OnError: r.onError})
+				transport := httplimit.NewTransport(r.broken, ask, &httplimit.TransportOptions{
+					Base: recording{base, r}, OnError: r.onError,
+				})
 				status, _, err := c.call(r, transport, func(resp *http.Response) {
 					if resp.StatusCode == http.StatusOK && c.upstream == "" {
 						r.ok(httplimit.Used(resp.Request.Context(), "tpm", 40))

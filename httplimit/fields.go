@@ -126,7 +126,8 @@ func appendState(b []byte, s *limiter.Status, after int64) []byte {
 func setLegacy(h http.Header, own []limiter.Status, after int64) {
 	nearest := &own[0]
 	for i := range own {
-		if s := &own[i]; s.Exceeded && !nearest.Exceeded || s.Exceeded == nearest.Exceeded && fullness(s) < fullness(nearest) {
+		if s := &own[i]; s.Exceeded && !nearest.Exceeded || s.Exceeded == nearest.Exceeded &&
+			fullness(s) < fullness(nearest) {
 			nearest = s
 		}
 	}

@@ -52,7 +52,8 @@ func newRig(t *testing.T) *rig {
 		return r.plan(method)
 	})
 	r.lim = r.limiter(repo)
-	r.ok(r.lim.SetResourceDefaults(context.Background(), model, limiter.PerMinute("rpm", 3), limiter.PerMinute("tpm", 1000)))
+	r.ok(r.lim.SetResourceDefaults(context.Background(), model, limiter.PerMinute("rpm", 3),
+		limiter.PerMinute("tpm", 1000)))
 	return r
 }
 
@@ -104,7 +105,9 @@ func (r *rig) available(rpm, tpm int64) {
 	r.mu.Lock()
 	r.plan = nil
 	r.mu.Unlock()
-	d, err := r.lim.Explain(context.Background(), limiter.Request{Entity: key, Resource: model, Consume: limiter.Tokens("rpm", 0)})
+	d, err := r.lim.Explain(context.Background(), limiter.Request{
+		Entity: key, Resource: model, Consume: limiter.Tokens("rpm", 0),
+	})
 	r.ok(err)
 	r.equal("available rpm, tpm", []int64{d.Statuses[0].Available, d.Statuses[1].Available}, []int64{rpm, tpm})
 }

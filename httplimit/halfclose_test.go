@@ -44,8 +44,10 @@ func (r *rig) receive(conn net.Conn) (int, string) {
 // whole answer, so it pays for it. net/http ends the request's context then.
 func TestHalfClosedClientPays(t *testing.T) {
 	answers := map[string]http.HandlerFunc{
-		"small":   func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "answer") },
-		"large":   func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", 1<<20)) },
+		"small": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "answer") },
+		"large": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, strings.Repeat("x", 1<<20))
+		},
 		"nothing": func(http.ResponseWriter, *http.Request) {},
 		"flushed": func(w http.ResponseWriter, q *http.Request) {
 			_ = http.NewResponseController(w).Flush()

@@ -159,7 +159,9 @@ type badRequest struct{ cause error }
 func (e *badRequest) Error() string { return "request has no limits: " + e.cause.Error() }
 
 func (e *badRequest) Unwrap() []error {
-	return []error{e.cause, &Problem{Status: http.StatusBadRequest, Detail: "the request cannot be assigned to a limit"}}
+	return []error{e.cause, &Problem{
+		Status: http.StatusBadRequest, Detail: "the request cannot be assigned to a limit",
+	}}
 }
 
 // refuse answers a request that was not admitted.

@@ -75,7 +75,9 @@ func TestResultsThatRollBack(t *testing.T) {
 			w.WriteHeader(http.StatusOK)
 			w.WriteHeader(http.StatusInternalServerError)
 		}, nil, 2},
-		{"ended by the handler", func(_ http.ResponseWriter, q *http.Request) { _ = httplimit.Lease(q.Context()).Rollback(q.Context()) }, nil, 3},
+		{"ended by the handler", func(_ http.ResponseWriter, q *http.Request) {
+			_ = httplimit.Lease(q.Context()).Rollback(q.Context())
+		}, nil, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
@@ -200,8 +202,11 @@ func TestClientGoneDuringTheAcquire(t *testing.T) {
 			}
 			return repotest.None
 		})
-		limit := httplimit.New(r.limiter(repotest.NewLeaving(faulty, leave)), ask, &httplimit.Options{OnError: r.onError})
-		handler := limit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler runs") }))
+		limit := httplimit.New(r.limiter(repotest.NewLeaving(faulty, leave)), ask,
+			&httplimit.Options{OnError: r.onError})
+		handler := limit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			t.Error("the handler runs")
+		}))
 		handler.ServeHTTP(httptest.NewRecorder(), streamRequest(ctx))
 		if fault == repotest.None {
 			r.available(3, 1000)
@@ -215,7 +220,9 @@ func TestClientGoneDuringTheAcquire(t *testing.T) {
 
 func TestSkipPassesEverythingUntouched(t *testing.T) {
 	r := newRig(t)
-	limit := httplimit.New(r.lim, func(*http.Request) (limiter.Request, error) { return limiter.Request{}, httplimit.ErrSkip }, nil)
+	limit := httplimit.New(r.lim, func(*http.Request) (limiter.Request, error) {
+		return limiter.Request{}, httplimit.ErrSkip
+	}, nil)
 	below := httptest.NewRecorder()
 	limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		r.equal("writer", w == http.ResponseWriter(below), true)

@@ -155,7 +155,8 @@ func NewProblem(err error) *Problem {
 func isOutage(err error) bool {
 	_, unavailable := errors.AsType[*limiter.UnavailableError](err)
 	_, delayed := errors.AsType[*limiter.SwitchDelayedError](err)
-	return unavailable || delayed || errors.Is(err, limiter.ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	return unavailable || delayed || errors.Is(err, limiter.ErrClosed) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded)
 }
 
 // describeInvalid returns a text for the client. A reason may name an entity,

@@ -29,7 +29,9 @@ func decode(t *testing.T, body string) (p httplimit.Problem) {
 
 func TestRefusalIsAProblemDocument(t *testing.T) {
 	r := newRig(t)
-	handler := r.handler(hello, &httplimit.Options{Fields: httplimit.Fields{Units: map[string]string{"rpm": "requests"}, Legacy: true}})
+	handler := r.handler(hello, &httplimit.Options{Fields: httplimit.Fields{
+		Units: map[string]string{"rpm": "requests"}, Legacy: true,
+	}})
 	for range 3 {
 		serve(t.Context(), handler)
 	}
@@ -37,7 +39,8 @@ func TestRefusalIsAProblemDocument(t *testing.T) {
 	r.equal("status", w.Code, 429)
 	for field, want := range map[string]string{
 		"Content-Type": "application/problem+json", "Retry-After": "20", "Content-Length": fmt.Sprint(w.Body.Len()),
-		"RateLimit-Policy": `"rpm";q=3;w=60;qu="requests", "tpm";q=1000;w=60`, "RateLimit": `"rpm";r=0;t=20, "tpm";r=700;t=1`,
+		"RateLimit-Policy":  `"rpm";q=3;w=60;qu="requests", "tpm";q=1000;w=60`,
+		"RateLimit":         `"rpm";r=0;t=20, "tpm";r=700;t=1`,
 		"X-Ratelimit-Limit": "3", "X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "20",
 	} {
 		r.equal(field, w.Header().Get(field), want)
@@ -64,25 +67,34 @@ func TestARefusalNeverShowsTheParent(t *testing.T) {
 		detail, retry    string
 		wantStatusOfSelf string
 	}{
-		{"later", 1, "rpm: a limit that others share is exceeded; retry after 1m", "60", `"rpm";r=2;t=20, "tpm";r=900;t=1`},
+		{
+			"later", 1, "rpm: a limit that others share is exceeded; retry after 1m", "60",
+			`"rpm";r=2;t=20, "tpm";r=900;t=1`,
+		},
 		{"never", 7, "rpm: the request is above a capacity that others share", "", `"rpm";r=50;t=2, "tpm";r=1000`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
 			const parent = "secret-project"
-			r.ok(r.lim.SetLimits(context.Background(), parent, model, limiter.PerMinute("rpm", 1), limiter.PerMinute("tpm", 777_777)))
+			r.ok(r.lim.SetLimits(context.Background(), parent, model, limiter.PerMinute("rpm", 1),
+				limiter.PerMinute("tpm", 777_777)))
 			_, err := r.lim.CreateEntity(context.Background(), limiter.Entity{ID: key, Parent: parent, Cascade: true})
 			r.ok(err)
 			if c.rpm > 1 {
-				r.ok(r.lim.SetLimits(context.Background(), key, model, limiter.PerMinute("rpm", 51), limiter.PerMinute("tpm", 1000)))
+				r.ok(r.lim.SetLimits(context.Background(), key, model, limiter.PerMinute("rpm", 51),
+					limiter.PerMinute("tpm", 1000)))
 			}
 			limit := httplimit.New(r.lim, func(q *http.Request) (limiter.Request, error) {
-				return limiter.Request{Entity: key, Resource: model, Consume: limiter.Tokens("rpm", c.rpm).And("tpm", 100)}, nil
+				return limiter.Request{
+					Entity: key, Resource: model, Consume: limiter.Tokens("rpm", c.rpm).And("tpm", 100),
+				}, nil
 			}, nil).Handler(http.HandlerFunc(hello))
 			if c.rpm == 1 {
 				serve(t.Context(), limit)
 			} else {
-				_, err := r.lim.Acquire(context.Background(), limiter.Request{Entity: key, Resource: model, Consume: limiter.Tokens("rpm", 1)})
+				_, err := r.lim.Acquire(context.Background(), limiter.Request{
+					Entity: key, Resource: model, Consume: limiter.Tokens("rpm", 1),
+				})
 				r.ok(err)
 			}
 			w := serve(t.Context(), limit)
@@ -124,12 +136,26 @@ func TestProblemOfEveryError(t *testing.T) {
 		retry  string
 	}{
 		{&limiter.UnavailableError{Op: "acquire", Entity: secret, Err: plain}, 503, "5"},
-		{&limiter.DisabledError{Entity: secret, Resource: model, Scope: limiter.Scope{Entity: secret}, Reason: secret, Since: noon}, 403, ""},
+		{
+			&limiter.DisabledError{
+				Entity: secret, Resource: model, Scope: limiter.Scope{Entity: secret}, Reason: secret,
+				Since: noon,
+			},
+			403, "",
+		},
 		{fmt.Errorf("%s: %w", secret, limiter.ErrClosed), 503, "5"},
 		{context.DeadlineExceeded, 503, "5"},
 		{&limiter.InvalidError{Field: "entity_id", Value: secret, Reason: "must not be empty"}, 400, ""},
-		{&limiter.InvalidError{Field: "limits", Value: secret, Reason: "none for " + secret, Err: limiter.ErrNoLimits}, 500, ""},
-		{&limiter.InvalidError{Field: "model", Value: secret, Reason: "has no price in " + secret, Err: plain}, 500, ""},
+		{
+			&limiter.InvalidError{
+				Field: "limits", Value: secret, Reason: "none for " + secret, Err: limiter.ErrNoLimits,
+			},
+			500, "",
+		},
+		{
+			&limiter.InvalidError{Field: "model", Value: secret, Reason: "has no price in " + secret, Err: plain},
+			500, "",
+		},
 		{&limiter.InvalidError{Field: "consume", Value: "tpm", Reason: "is no limit of " + secret}, 400, ""},
 		{&http.MaxBytesError{Limit: 1}, 413, ""},
 		{&limiter.CorruptError{Item: secret, Reason: "bad"}, 500, ""},
@@ -144,8 +170,10 @@ func TestProblemOfEveryError(t *testing.T) {
 		w := httptest.NewRecorder()
 		httplimit.WriteError(w, c.err, nil)
 		p := decode(t, w.Body.String())
-		if w.Code != c.status || p.Status != c.status || w.Header().Get("Retry-After") != c.retry || p.Type != httplimit.TypeBlank || p.Title != titleOf(c.status) {
-			t.Errorf("%v: %d, Retry-After %q, %+v; want %d, %q", c.err, w.Code, w.Header().Get("Retry-After"), p, c.status, c.retry)
+		if w.Code != c.status || p.Status != c.status || w.Header().Get("Retry-After") != c.retry ||
+			p.Type != httplimit.TypeBlank || p.Title != titleOf(c.status) {
+			t.Errorf("%v: %d, Retry-After %q, %+v; want %d, %q", c.err, w.Code, w.Header().Get("Retry-After"), p,
+				c.status, c.retry)
 		}
 		if strings.Contains(w.Body.String(), secret) {
 			t.Errorf("%v: the answer repeats the error: %s", c.err, w.Body)
@@ -155,7 +183,8 @@ func TestProblemOfEveryError(t *testing.T) {
 
 // titleOf returns the phrase of a status in RFC 9110, which net/http lacks of two.
 func titleOf(status int) string {
-	return cmp.Or(map[int]string{413: "Content Too Large", 422: "Unprocessable Content"}[status], http.StatusText(status))
+	return cmp.Or(map[int]string{413: "Content Too Large", 422: "Unprocessable Content"}[status],
+		http.StatusText(status))
 }
 
 func TestProblemIsAnError(t *testing.T) {
@@ -180,7 +209,9 @@ func TestFailedMapping(t *testing.T) {
 		{&limiter.UnavailableError{Err: secret}, 503, true},
 	} {
 		r := newRig(t)
-		limit := httplimit.New(r.lim, func(*http.Request) (limiter.Request, error) { return limiter.Request{}, c.err }, &httplimit.Options{OnError: r.onError})
+		limit := httplimit.New(r.lim, func(*http.Request) (limiter.Request, error) {
+			return limiter.Request{}, c.err
+		}, &httplimit.Options{OnError: r.onError})
 		w := serve(t.Context(), limit.Handler(r.handler(hello, nil)))
 		r.equal("status", w.Code, c.status)
 		if strings.Contains(w.Body.String(), "sk-secret") {
@@ -204,7 +235,10 @@ func TestRejectedRequests(t *testing.T) {
 	}{
 		{"", model, 401, 0, "the request has no key, or no other sign of who sends it"},
 		{key, "no such resource", 400, 1, `invalid resource: must begin with a letter, then letters, digits or "_.-/"`},
-		{key, "unlimited", 500, 1, "the server is not set up for this request; its operator finds the reason in the log"},
+		{
+			key, "unlimited", 500, 1,
+			"the server is not set up for this request; its operator finds the reason in the log",
+		},
 	} {
 		r := newRig(t)
 		limit := httplimit.New(r.lim, func(*http.Request) (limiter.Request, error) {
@@ -221,7 +255,9 @@ func TestRejectedRequests(t *testing.T) {
 func TestUnauthorizedHasAChallenge(t *testing.T) {
 	r := newRig(t)
 	challenge := func(problem error, opts *httplimit.Options) string {
-		limit := httplimit.New(r.lim, func(*http.Request) (limiter.Request, error) { return limiter.Request{}, problem }, opts)
+		limit := httplimit.New(r.lim, func(*http.Request) (limiter.Request, error) {
+			return limiter.Request{}, problem
+		}, opts)
 		return serve(t.Context(), limit.Handler(http.HandlerFunc(hello))).Header().Get("WWW-Authenticate")
 	}
 	const realm = `Bearer realm="api"`
@@ -239,7 +275,10 @@ func TestUnauthorizedHasAChallenge(t *testing.T) {
 // A call of no tokens is refused only by a debt.
 func TestRefusalByADebt(t *testing.T) {
 	refusal := &limiter.ExceededError{Decision: limiter.Decision{Statuses: []limiter.Status{
-		{Entity: "key", Limit: limiter.PerMinute("tpm", 100), Available: -7, Exceeded: true, RetryAfter: 5 * time.Second},
+		{
+			Entity: "key", Limit: limiter.PerMinute("tpm", 100), Available: -7, Exceeded: true,
+			RetryAfter: 5 * time.Second,
+		},
 	}}}
 	if got, want := httplimit.NewProblem(refusal).Detail, "tpm: the limit is in debt by 7; retry after 5s"; got != want {
 		t.Errorf("detail %q, want %q", got, want)
@@ -249,7 +288,10 @@ func TestRefusalByADebt(t *testing.T) {
 // A limit of money has its amounts in dollars beside the millionths.
 func TestRefusalHasDollars(t *testing.T) {
 	refusal := &limiter.ExceededError{Decision: limiter.Decision{Statuses: []limiter.Status{
-		{Entity: "key", Limit: limiter.Quota("spend", 50_000_000, limiter.EveryMonth), Available: -125, Requested: 250_000, Exceeded: true},
+		{
+			Entity: "key", Limit: limiter.Quota("spend", 50_000_000, limiter.EveryMonth), Available: -125,
+			Requested: 250_000, Exceeded: true,
+		},
 		{Entity: "key", Limit: limiter.PerMinute("rpm", 5), Available: 5, Requested: 1},
 	}}}
 	w := httptest.NewRecorder()

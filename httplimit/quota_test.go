@@ -15,10 +15,13 @@ import (
 // the quota is full, used, empty or in debt.
 func TestFieldsOfAQuota(t *testing.T) {
 	r := newRig(t)
-	r.ok(r.lim.SetLimits(t.Context(), key, model, limiter.Quota("tokens", 100, limiter.EveryMonth), limiter.Quota("spend", 50, limiter.EveryDay).In("Europe/Berlin")))
+	r.ok(r.lim.SetLimits(t.Context(), key, model, limiter.Quota("tokens", 100, limiter.EveryMonth),
+		limiter.Quota("spend", 50, limiter.EveryDay).In("Europe/Berlin")))
 	take := func(n int64) (http.Header, error) {
 		h := http.Header{}
-		lease, err := r.lim.Acquire(t.Context(), limiter.Request{Entity: key, Resource: model, Consume: limiter.Tokens("tokens", n)})
+		lease, err := r.lim.Acquire(t.Context(), limiter.Request{
+			Entity: key, Resource: model, Consume: limiter.Tokens("tokens", n),
+		})
 		if err == nil {
 			(*httplimit.Fields)(nil).Set(h, lease.Decision())
 		}
@@ -36,20 +39,24 @@ func TestFieldsOfAQuota(t *testing.T) {
 		r.equal("policy", h.Get("RateLimit-Policy"), policy)
 		r.equal("state", h.Get("RateLimit"), step.state)
 	}
-	_, err := r.lim.Adjust(t.Context(), limiter.Request{Entity: key, Resource: model, Consume: limiter.Tokens("tokens", 340)})
+	_, err := r.lim.Adjust(t.Context(), limiter.Request{
+		Entity: key, Resource: model, Consume: limiter.Tokens("tokens", 340),
+	})
 	r.ok(err)
 	d, err := r.lim.Explain(t.Context(), limiter.Request{Entity: key, Resource: model})
 	r.ok(err)
 	h := http.Header{}
 	(&httplimit.Fields{Legacy: true}).Set(h, d)
-	r.equal("state in debt", h.Get("RateLimit"), `"spend";r=50, "tokens";r=0;t=1425600`) // a step of 100 in February, though 300 are missing
+	// a step of 100 in February, though 300 are missing
+	r.equal("state in debt", h.Get("RateLimit"), `"spend";r=50, "tokens";r=0;t=1425600`)
 	r.equal("reset", h.Get("X-Ratelimit-Reset"), "1425600")
 }
 
 // TestARefusalByAQuota checks the wait and the window in the document.
 func TestARefusalByAQuota(t *testing.T) {
 	r := newRig(t)
-	r.ok(r.lim.SetLimits(t.Context(), key, model, limiter.Quota("rpm", 1, limiter.EveryDay).In("Europe/Berlin"), limiter.Quota("tpm", 1000, limiter.EveryHour)))
+	r.ok(r.lim.SetLimits(t.Context(), key, model, limiter.Quota("rpm", 1, limiter.EveryDay).In("Europe/Berlin"),
+		limiter.Quota("tpm", 1000, limiter.EveryHour)))
 	handler := r.handler(hello, nil)
 	serve(t.Context(), handler)
 	w := serve(t.Context(), handler)
@@ -83,7 +90,8 @@ func TestShadowLimitsAreNotShown(t *testing.T) {
 	if text := w.Body.String(); strings.Contains(text, "rpm") {
 		t.Errorf("the document names the shadow limit: %s", text)
 	}
-	r.ok(r.lim.SetLimits(t.Context(), key, model, limiter.PerMinute("rpm", 1).Shadow(), limiter.PerMinute("tpm", 1).Shadow()))
+	r.ok(r.lim.SetLimits(t.Context(), key, model, limiter.PerMinute("rpm", 1).Shadow(),
+		limiter.PerMinute("tpm", 1).Shadow()))
 	w = serve(t.Context(), handler)
 	r.equal("status", w.Code, 200)
 	r.equal("fields", w.Header().Get("RateLimit-Policy"), "")
@@ -105,7 +113,9 @@ func TestADisabledEntityIs403(t *testing.T) {
 	r.equal("status", w.Code, 403)
 	r.equal("retry", w.Header().Values("Retry-After"), []string(nil))
 	r.equal("fields", w.Header().Get("RateLimit"), "")
-	r.equal("document", decode(t, w.Body.String()), httplimit.Problem{Type: httplimit.TypeBlank, Title: "Forbidden", Status: 403, Detail: "access is disabled"})
+	r.equal("document", decode(t, w.Body.String()), httplimit.Problem{
+		Type: httplimit.TypeBlank, Title: "Forbidden", Status: 403, Detail: "access is disabled",
+	})
 	r.reported()
 	r.ok(r.lim.Enable(t.Context(), limiter.Scope{Entity: parent}))
 	r.available(2, 700)

@@ -49,12 +49,16 @@ func newRefusal(err *limiter.ExceededError) *Problem {
 
 func newLimitState(s *limiter.Status) LimitState {
 	state := LimitState{
-		Name: s.Limit.Name, Capacity: s.Limit.Capacity, Refill: s.Limit.Refill, Seconds: int64(s.Limit.Period / time.Second),
-		Window: s.Limit.Window.String(), Zone: s.Limit.Zone, Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded,
+		Name: s.Limit.Name, Capacity: s.Limit.Capacity, Refill: s.Limit.Refill,
+		Seconds: int64(s.Limit.Period / time.Second),
+		Window:  s.Limit.Window.String(), Zone: s.Limit.Zone, Available: s.Available, Requested: s.Requested,
+		Exceeded: s.Exceeded,
 	}
 	if s.Limit.IsMoney() {
 		dollars := func(n int64) json.Number { return json.Number(figure.Decimal(n)) }
-		state.Dollars = &StateDollars{dollars(state.Capacity), dollars(state.Refill), dollars(state.Available), dollars(state.Requested)}
+		state.Dollars = &StateDollars{
+			dollars(state.Capacity), dollars(state.Refill), dollars(state.Available), dollars(state.Requested),
+		}
 	}
 	return state
 }
@@ -63,12 +67,14 @@ func newLimitState(s *limiter.Status) LimitState {
 func describeExceeded(s *limiter.Status) string {
 	amount := func(n int64) string { return figure.Amount(s.Limit.Name, n) }
 	if s.NeverFits {
-		return fmt.Sprintf("%s: the request needs %s, above the capacity of %s", s.Limit.Name, amount(s.Requested), amount(s.Limit.Capacity))
+		return fmt.Sprintf("%s: the request needs %s, above the capacity of %s", s.Limit.Name, amount(s.Requested),
+			amount(s.Limit.Capacity))
 	}
 	if s.Requested == 0 && s.Available < 0 {
 		return fmt.Sprintf("%s: the limit is in debt by %s", s.Limit.Name, amount(-s.Available))
 	}
-	return fmt.Sprintf("%s: the request needs %s, and %s are available", s.Limit.Name, amount(s.Requested), amount(max(s.Available, 0)))
+	return fmt.Sprintf("%s: the request needs %s, and %s are available", s.Limit.Name, amount(s.Requested),
+		amount(max(s.Available, 0)))
 }
 
 // describeShared describes an exceeded limit of the parent, without its numbers.

@@ -26,12 +26,23 @@ func TestTransportHonoursRetryAfter(t *testing.T) {
 		}, 9 * time.Second},
 		{"date by another clock", 429, func(now time.Time) []string {
 			off := now.Add(-time.Hour).UTC()
-			return []string{"Date", off.Format(http.TimeFormat), "Retry-After", off.Add(9 * time.Second).Format(http.TimeFormat)}
+			return []string{
+				"Date", off.Format(http.TimeFormat), "Retry-After",
+				off.Add(9 * time.Second).Format(http.TimeFormat),
+			}
 		}, 9 * time.Second},
-		{"at most five minutes", 429, func(time.Time) []string { return []string{"Retry-After", "86400"} }, 5 * time.Minute},
-		{"a huge number", 429, func(time.Time) []string { return []string{"Retry-After", "99999999999999999999999"} }, 5 * time.Minute},
-		{"a far date", 429, func(time.Time) []string { return []string{"Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"} }, 5 * time.Minute},
-		{"a past date", 429, func(time.Time) []string { return []string{"Retry-After", "Fri, 31 Dec 1999 23:59:59 GMT"} }, 0},
+		{"at most five minutes", 429, func(time.Time) []string {
+			return []string{"Retry-After", "86400"}
+		}, 5 * time.Minute},
+		{"a huge number", 429, func(time.Time) []string {
+			return []string{"Retry-After", "99999999999999999999999"}
+		}, 5 * time.Minute},
+		{"a far date", 429, func(time.Time) []string {
+			return []string{"Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"}
+		}, 5 * time.Minute},
+		{"a past date", 429, func(time.Time) []string {
+			return []string{"Retry-After", "Fri, 31 Dec 1999 23:59:59 GMT"}
+		}, 0},
 		{"zero", 429, func(time.Time) []string { return []string{"Retry-After", "0"} }, 0},
 		{"negative", 429, func(time.Time) []string { return []string{"Retry-After", "-7"} }, 0},
 		{"nonsense", 429, func(time.Time) []string { return []string{"Retry-After", "soon"} }, 0},
@@ -41,12 +52,15 @@ func TestTransportHonoursRetryAfter(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fields := c.value(time.Now())
-				k := newCaller(t, func(*http.Request) *answer { return reply(c.status, fields...) }, httplimit.TransportOptions{
+				k := newCaller(t, func(*http.Request) *answer {
+					return reply(c.status, fields...)
+				}, httplimit.TransportOptions{
 					Keep: func(*http.Request, httplimit.Exchange) bool { return false }, // there is always room
 				})
 				took, status, err := k.call("http://a/key", time.Hour)
 				if err != nil || status != c.status || took != 0 || k.base.calls.Load() != 1 {
-					t.Fatalf("%d, %v after %v in %d calls; want the answer of the one call", status, err, took, k.base.calls.Load())
+					t.Fatalf("%d, %v after %v in %d calls; want the answer of the one call", status, err, took,
+						k.base.calls.Load())
 				}
 				k.base.answer = always(200)
 				k.admitted("http://b/key", 0)
@@ -78,7 +92,8 @@ func TestRetryAfterBeyondTheDeadline(t *testing.T) {
 			if errors.Is(err, context.DeadlineExceeded) == failFast {
 				t.Errorf("error %v: only a call that waits has a deadline", err)
 			}
-			if want := "a asked for no request before " + time.Now().Add(time.Minute).UTC().Format(time.RFC3339); pause.Error() != want {
+			if want := "a asked for no request before " +
+				time.Now().Add(time.Minute).UTC().Format(time.RFC3339); pause.Error() != want {
 				t.Errorf("text %q, want %q", pause, want)
 			}
 		})
@@ -140,7 +155,9 @@ func TestPausesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newCaller(t, always(429, "Retry-After", "1"), httplimit.TransportOptions{})
 		for i := range 1000 {
-			if _, _, err := k.call("http://a/key-"+string(rune('a'+i%26))+time.Duration(i).String(), time.Hour); err != nil {
+			if _, _, err := k.call(
+				"http://a/key-"+string(rune('a'+i%26))+time.Duration(i).String(), time.Hour,
+			); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second) // of the bubble

@@ -71,7 +71,9 @@ type Transport struct {
 // NewTransport returns a transport that charges each call with the limiter's
 // request that the function returns. The function must not change the call or read
 // its body. NewTransport panics if lim or request is nil.
-func NewTransport(lim *limiter.RateLimiter, request func(*http.Request) (limiter.Request, error), opts *TransportOptions) *Transport {
+func NewTransport(
+	lim *limiter.RateLimiter, request func(*http.Request) (limiter.Request, error), opts *TransportOptions,
+) *Transport {
 	if lim == nil || request == nil {
 		panic("httplimit: NewTransport needs a limiter and a function")
 	}

@@ -73,14 +73,18 @@ type caller struct {
 // entity.
 func newCaller(t *testing.T, reply func(*http.Request) *answer, opts httplimit.TransportOptions) *caller {
 	t.Helper()
-	lim, err := limiter.New(memory.New(nil), &limiter.Options{Limits: []limiter.Limit{limiter.PerMinute("rpm", 1).WithBurst(2)}})
+	lim, err := limiter.New(memory.New(nil), &limiter.Options{Limits: []limiter.Limit{
+		limiter.PerMinute("rpm", 1).WithBurst(2),
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &caller{T: t, base: &answers{answer: reply}, lim: lim}
 	opts.Base = c.base
 	c.transport = httplimit.NewTransport(lim, func(r *http.Request) (limiter.Request, error) {
-		return limiter.Request{Entity: strings.Trim(r.URL.Path, "/"), Resource: "api", Consume: limiter.Tokens("rpm", 1)}, nil
+		return limiter.Request{
+			Entity: strings.Trim(r.URL.Path, "/"), Resource: "api", Consume: limiter.Tokens("rpm", 1),
+		}, nil
 	}, &opts)
 	return c
 }
@@ -200,7 +204,9 @@ func TestTransportSettlesWhenTheBodyIsClosed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
 			transport := httplimit.NewTransport(r.lim, ask, &httplimit.TransportOptions{
-				Base: &answers{answer: always(c.status)}, Used: func(*http.Response) limiter.Amounts { return c.used }, OnError: r.onError,
+				Base: &answers{answer: always(c.status)}, Used: func(*http.Response) limiter.Amounts {
+					return c.used
+				}, OnError: r.onError,
 			})
 			resp, err := transport.RoundTrip(r.request(http.MethodGet, "http://a/"))
 			r.ok(err)
@@ -263,10 +269,11 @@ func TestKeepDecides(t *testing.T) {
 	r := newRig(t)
 	var seen []httplimit.Exchange
 	base := &answers{answer: always(500)}
-	transport := httplimit.NewTransport(r.lim, ask, &httplimit.TransportOptions{Base: base, Keep: func(_ *http.Request, e httplimit.Exchange) bool {
-		seen = append(seen, e)
-		return true
-	}})
+	transport := httplimit.NewTransport(r.lim, ask, &httplimit.TransportOptions{Base: base,
+		Keep: func(_ *http.Request, e httplimit.Exchange) bool {
+			seen = append(seen, e)
+			return true
+		}})
 	resp, err := transport.RoundTrip(r.request(http.MethodGet, "http://a/"))
 	r.ok(err)
 	_ = resp.Body.Close()
@@ -287,12 +294,13 @@ func TestKeepDecides(t *testing.T) {
 func TestUpgradedConnectionCanBeWritten(t *testing.T) {
 	r := newRig(t)
 	var written strings.Builder
-	resp, err := httplimit.NewTransport(r.lim, ask, &httplimit.TransportOptions{Base: &answers{answer: func(*http.Request) *answer {
-		return &answer{status: 101, body: struct {
-			io.ReadCloser
-			io.Writer
-		}{http.NoBody, &written}}
-	}}}).RoundTrip(r.request(http.MethodGet, "http://a/"))
+	resp, err := httplimit.NewTransport(r.lim, ask,
+		&httplimit.TransportOptions{Base: &answers{answer: func(*http.Request) *answer {
+			return &answer{status: 101, body: struct {
+				io.ReadCloser
+				io.Writer
+			}{http.NoBody, &written}}
+		}}}).RoundTrip(r.request(http.MethodGet, "http://a/"))
 	r.ok(err)
 	defer resp.Body.Close()
 	_, err = io.WriteString(resp.Body.(io.Writer), "hi")
@@ -303,7 +311,9 @@ func TestUpgradedConnectionCanBeWritten(t *testing.T) {
 func TestTransportPassesTheRestOn(t *testing.T) {
 	r := newRig(t)
 	base := &answers{answer: always(200)}
-	skip := httplimit.NewTransport(r.lim, func(*http.Request) (limiter.Request, error) { return limiter.Request{}, httplimit.ErrSkip }, &httplimit.TransportOptions{Base: base})
+	skip := httplimit.NewTransport(r.lim, func(*http.Request) (limiter.Request, error) {
+		return limiter.Request{}, httplimit.ErrSkip
+	}, &httplimit.TransportOptions{Base: base})
 	resp, err := skip.RoundTrip(r.request(http.MethodGet, "http://a/"))
 	r.ok(err)
 	_ = resp.Body.Close()
@@ -315,7 +325,9 @@ func TestTransportPassesTheRestOn(t *testing.T) {
 	body := &closeCounter{}
 	req := r.request(http.MethodPost, "http://a/")
 	req.Body = body
-	resp, err = httplimit.NewTransport(r.lim, func(*http.Request) (limiter.Request, error) { return limiter.Request{}, cause }, nil).RoundTrip(req)
+	resp, err = httplimit.NewTransport(r.lim, func(*http.Request) (limiter.Request, error) {
+		return limiter.Request{}, cause
+	}, nil).RoundTrip(req)
 	if err == nil {
 		_ = resp.Body.Close()
 	}
@@ -327,7 +339,8 @@ func TestTransportPassesTheRestOn(t *testing.T) {
 // charged, and never more calls run than the limit admits.
 func TestConcurrentCallsAddUp(t *testing.T) {
 	r := newRig(t)
-	r.ok(r.lim.SetLimits(context.Background(), key, model, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 20_000)))
+	r.ok(r.lim.SetLimits(context.Background(), key, model, limiter.PerMinute("rpm", 100),
+		limiter.PerMinute("tpm", 20_000)))
 	base := &answers{answer: always(200)}
 	transport := httplimit.NewTransport(r.lim, ask, &httplimit.TransportOptions{Base: base, FailFast: true})
 	var group sync.WaitGroup

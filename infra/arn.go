@@ -20,9 +20,13 @@ func checkTopicARN(value string) error {
 		return nil
 	}
 	a, err := arn.Parse(value)
-	isName := a.Resource != "" && onlyRunes(a.Resource, func(r rune) bool { return isAlphanumeric(r) || strings.ContainsRune("_-.", r) })
-	if err != nil || !isPartition(a.Partition) || a.Service != "sns" || a.Region == "" || !isAccount(a.AccountID) || !isName {
-		return invalid("alarm topic ARN", value, "must be the ARN of an SNS topic, such as arn:aws:sns:us-east-1:123456789012:my-topic")
+	isName := a.Resource != "" && onlyRunes(a.Resource, func(r rune) bool {
+		return isAlphanumeric(r) || strings.ContainsRune("_-.", r)
+	})
+	if err != nil || !isPartition(a.Partition) || a.Service != "sns" || a.Region == "" || !isAccount(a.AccountID) ||
+		!isName {
+		return invalid("alarm topic ARN", value,
+			"must be the ARN of an SNS topic, such as arn:aws:sns:us-east-1:123456789012:my-topic")
 	}
 	return nil
 }
@@ -42,7 +46,8 @@ func checkBoundary(value string) error {
 	if value == "" || isIAMResource(value, "policy/", isOwner) || isIAMPath(value, policyNames.maxName) {
 		return nil
 	}
-	return invalid("permission boundary", value, "must be the name of a policy, or its ARN, such as arn:aws:iam::123456789012:policy/my-boundary")
+	return invalid("permission boundary", value,
+		"must be the name of a policy, or its ARN, such as arn:aws:iam::123456789012:policy/my-boundary")
 }
 
 // isIAMResource reports whether value is the ARN of a resource of that kind,
@@ -71,7 +76,9 @@ func isIAMPath(s string, maxName int) bool {
 // isPartition reports whether s looks like a partition. It accepts partitions that
 // AWS may add.
 func isPartition(s string) bool {
-	return s == "aws" || strings.HasPrefix(s, "aws-") && onlyRunes(s, func(r rune) bool { return r >= 'a' && r <= 'z' || r == '-' })
+	return s == "aws" || strings.HasPrefix(s, "aws-") && onlyRunes(s, func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r == '-'
+	})
 }
 
 func isAccount(s string) bool {

@@ -50,7 +50,9 @@ func checkBucketName(name string) error {
 		isName = isName && label == strings.Trim(label, "-") && label != "" && onlyRunes(label, allowed)
 	}
 	if !isName {
-		return invalid("artifact bucket", name, "must be 3 to 63 lower-case letters, digits, hyphens or single dots, begin and end with a letter or digit, and be no IP address")
+		return invalid("artifact bucket", name,
+			"must be 3 to 63 lower-case letters, digits, hyphens or single dots, begin and end with a letter "+
+				"or digit, and be no IP address")
 	}
 	return nil
 }
@@ -84,7 +86,9 @@ func (s *session) upload(ctx context.Context, given string, p *Package) (at obje
 	} else if err := s.checkBucket(ctx, given); err != nil {
 		return at, false, err
 	}
-	_, err = s.buckets.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &at.bucket, Key: &at.key, ExpectedBucketOwner: owner})
+	_, err = s.buckets.HeadObject(ctx, &s3.HeadObjectInput{
+		Bucket: &at.bucket, Key: &at.key, ExpectedBucketOwner: owner,
+	})
 	if err == nil {
 		return at, false, nil
 	}
@@ -132,7 +136,9 @@ func (s *session) ensureBucket(ctx context.Context, bucket, account string) erro
 	}
 	in := &s3.CreateBucketInput{Bucket: &bucket}
 	if s.region != "us-east-1" { // the default
-		in.CreateBucketConfiguration = &s3types.CreateBucketConfiguration{LocationConstraint: s3types.BucketLocationConstraint(s.region)}
+		in.CreateBucketConfiguration = &s3types.CreateBucketConfiguration{
+			LocationConstraint: s3types.BucketLocationConstraint(s.region),
+		}
 	}
 	if _, err := s.buckets.CreateBucket(ctx, in); err != nil && !is[*s3types.BucketAlreadyOwnedByYou](err) {
 		return err
@@ -140,7 +146,8 @@ func (s *session) ensureBucket(ctx context.Context, bucket, account string) erro
 	_, err = s.buckets.PutPublicAccessBlock(ctx, &s3.PutPublicAccessBlockInput{
 		Bucket: &bucket, ExpectedBucketOwner: &account,
 		PublicAccessBlockConfiguration: &s3types.PublicAccessBlockConfiguration{
-			BlockPublicAcls: aws.Bool(true), BlockPublicPolicy: aws.Bool(true), IgnorePublicAcls: aws.Bool(true), RestrictPublicBuckets: aws.Bool(true),
+			BlockPublicAcls: aws.Bool(true), BlockPublicPolicy: aws.Bool(true), IgnorePublicAcls: aws.Bool(true),
+			RestrictPublicBuckets: aws.Bool(true),
 		},
 	})
 	if err != nil {
@@ -149,7 +156,9 @@ func (s *session) ensureBucket(ctx context.Context, bucket, account string) erro
 	_, err = s.buckets.PutBucketEncryption(ctx, &s3.PutBucketEncryptionInput{
 		Bucket: &bucket, ExpectedBucketOwner: &account,
 		ServerSideEncryptionConfiguration: &s3types.ServerSideEncryptionConfiguration{Rules: []s3types.ServerSideEncryptionRule{{
-			ApplyServerSideEncryptionByDefault: &s3types.ServerSideEncryptionByDefault{SSEAlgorithm: s3types.ServerSideEncryptionAes256},
+			ApplyServerSideEncryptionByDefault: &s3types.ServerSideEncryptionByDefault{
+				SSEAlgorithm: s3types.ServerSideEncryptionAes256,
+			},
 		}}},
 	})
 	if err != nil {
@@ -180,7 +189,10 @@ func (s *session) tagBucket(ctx context.Context, bucket, account string, wanted 
 // such as one with objects but without tags.
 func (s *session) ownBucketTags(ctx context.Context, bucket, account string) (map[string]string, error) {
 	refuse := func(reason string) (map[string]string, error) {
-		return nil, &RefusedError{Stack: s.name, Reason: fmt.Sprintf("bucket %s for the functions' code %s; choose another one", bucket, reason)}
+		return nil, &RefusedError{
+			Stack:  s.name,
+			Reason: fmt.Sprintf("bucket %s for the functions' code %s; choose another one", bucket, reason),
+		}
 	}
 	_, err := s.buckets.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &bucket, ExpectedBucketOwner: &account})
 	switch httpStatus(err) {
@@ -192,7 +204,9 @@ func (s *session) ownBucketTags(ctx context.Context, bucket, account string) (ma
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.buckets.GetBucketTagging(ctx, &s3.GetBucketTaggingInput{Bucket: &bucket, ExpectedBucketOwner: &account})
+	out, err := s.buckets.GetBucketTagging(ctx, &s3.GetBucketTaggingInput{
+		Bucket: &bucket, ExpectedBucketOwner: &account,
+	})
 	if errorCode(err) == "NoSuchTagSet" {
 		used, err := s.hasObjects(ctx, bucket, &account)
 		if err == nil && used {
@@ -215,7 +229,9 @@ func (s *session) ownBucketTags(ctx context.Context, bucket, account string) (ma
 
 // hasObjects reports whether a bucket has any object.
 func (s *session) hasObjects(ctx context.Context, bucket string, owner *string) (bool, error) {
-	out, err := s.buckets.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &bucket, ExpectedBucketOwner: owner, MaxKeys: aws.Int32(1)})
+	out, err := s.buckets.ListObjectsV2(ctx, &s3.ListObjectsV2Input{
+		Bucket: &bucket, ExpectedBucketOwner: owner, MaxKeys: aws.Int32(1),
+	})
 	if err != nil {
 		return false, err
 	}

@@ -44,7 +44,9 @@ func ignoreNotFound(err error) error {
 
 // emptyBucket deletes all versions of all objects.
 func (s *session) emptyBucket(ctx context.Context, bucket string, owner *string) error {
-	pages := s3.NewListObjectVersionsPaginator(s.buckets, &s3.ListObjectVersionsInput{Bucket: &bucket, ExpectedBucketOwner: owner})
+	pages := s3.NewListObjectVersionsPaginator(s.buckets, &s3.ListObjectVersionsInput{
+		Bucket: &bucket, ExpectedBucketOwner: owner,
+	})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -65,7 +67,9 @@ func (s *session) emptyBucket(ctx context.Context, bucket string, owner *string)
 }
 
 // deleteObjects deletes a page of objects.
-func (s *session) deleteObjects(ctx context.Context, bucket string, owner *string, all []s3types.ObjectIdentifier) error {
+func (s *session) deleteObjects(
+	ctx context.Context, bucket string, owner *string, all []s3types.ObjectIdentifier,
+) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -77,7 +81,8 @@ func (s *session) deleteObjects(ctx context.Context, bucket string, owner *strin
 	}
 	if len(out.Errors) > 0 {
 		first := out.Errors[0]
-		return fmt.Errorf("%d objects could not be deleted, such as %s: %s", len(out.Errors), aws.ToString(first.Key), aws.ToString(first.Message))
+		return fmt.Errorf("%d objects could not be deleted, such as %s: %s", len(out.Errors),
+			aws.ToString(first.Key), aws.ToString(first.Message))
 	}
 	return nil
 }

@@ -25,7 +25,9 @@ type Change struct {
 // startUpdate starts an update of a stack by a change set, after Options.Confirm has
 // accepted it and if it keeps the table. It returns the watcher of the update, or
 // nil if nothing would change.
-func (s *session) startUpdate(ctx context.Context, stack *cfn.Stack, in cloudformation.CreateChangeSetInput) (w *watcher, err error) {
+func (s *session) startUpdate(
+	ctx context.Context, stack *cfn.Stack, in cloudformation.CreateChangeSetInput,
+) (w *watcher, err error) {
 	in.StackName, in.ChangeSetType = stack.StackName, cfn.ChangeSetTypeUpdate
 	in.ChangeSetName = aws.String("zae-limiter-" + strings.ToLower(rand.Text()))
 	in.Capabilities = []cfn.Capability{cfn.CapabilityCapabilityNamedIam}
@@ -58,7 +60,9 @@ func (s *session) startUpdate(ctx context.Context, stack *cfn.Stack, in cloudfor
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.stacks.ExecuteChangeSet(ctx, &cloudformation.ExecuteChangeSetInput{ChangeSetName: out.Id, ClientRequestToken: in.ChangeSetName})
+	_, err = s.stacks.ExecuteChangeSet(ctx, &cloudformation.ExecuteChangeSetInput{
+		ChangeSetName: out.Id, ClientRequestToken: in.ChangeSetName,
+	})
 	if err != nil {
 		return nil, s.startError(ctx, opUpdate, err)
 	}
@@ -98,7 +102,8 @@ func (s *session) preview(ctx context.Context, id *string) ([]Change, error) {
 // isNoUpdate reports whether CloudFormation rejected an update because nothing
 // would change. It has two texts for that.
 func isNoUpdate(reason string) bool {
-	return strings.Contains(reason, "didn't contain changes") || strings.Contains(reason, "No updates are to be performed")
+	return strings.Contains(reason, "didn't contain changes") || strings.Contains(reason,
+		"No updates are to be performed")
 }
 
 // changes returns all changes of a change set, given its first page.
@@ -115,7 +120,9 @@ func (s *session) changes(ctx context.Context, first *cloudformation.DescribeCha
 			return list, nil
 		}
 		var err error
-		page, err = s.stacks.DescribeChangeSet(ctx, &cloudformation.DescribeChangeSetInput{ChangeSetName: first.ChangeSetId, NextToken: page.NextToken})
+		page, err = s.stacks.DescribeChangeSet(ctx, &cloudformation.DescribeChangeSetInput{
+			ChangeSetName: first.ChangeSetId, NextToken: page.NextToken,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -148,7 +155,8 @@ func dependsOnlyOn(c *cfn.ResourceChange, kept map[string]bool) bool {
 			continue
 		}
 		resource, _, _ := strings.Cut(aws.ToString(d.CausingEntity), ".")
-		if d.Evaluation != cfn.EvaluationTypeDynamic || d.ChangeSource != cfn.ChangeSourceResourceAttribute || !kept[resource] {
+		if d.Evaluation != cfn.EvaluationTypeDynamic || d.ChangeSource != cfn.ChangeSourceResourceAttribute ||
+			!kept[resource] {
 			return false
 		}
 		causes++
@@ -159,8 +167,9 @@ func dependsOnlyOn(c *cfn.ResourceChange, kept map[string]bool) bool {
 // newChange converts a change of the SDK.
 func newChange(c *cfn.ResourceChange) Change {
 	change := Change{
-		Action: string(c.Action), Resource: aws.ToString(c.LogicalResourceId), Physical: aws.ToString(c.PhysicalResourceId),
-		Type: aws.ToString(c.ResourceType), Replacement: string(c.Replacement), Scope: []string{},
+		Action: string(c.Action), Resource: aws.ToString(c.LogicalResourceId),
+		Physical: aws.ToString(c.PhysicalResourceId),
+		Type:     aws.ToString(c.ResourceType), Replacement: string(c.Replacement), Scope: []string{},
 	}
 	for _, scope := range c.Scope {
 		change.Scope = append(change.Scope, string(scope))
@@ -177,7 +186,8 @@ func (s *session) checkTableKept(stack *cfn.Stack, changes []Change) error {
 			continue
 		}
 		if c.Action == string(cfn.ChangeActionRemove) || c.Replacement == string(cfn.ReplacementTrue) {
-			return s.refuse(stack, "the update would replace or remove the table and all data in it; nothing was changed")
+			return s.refuse(stack,
+				"the update would replace or remove the table and all data in it; nothing was changed")
 		}
 	}
 	return nil

@@ -36,7 +36,8 @@ type Removal struct {
 	Archive     string `json:"archive" doc:"bucket with archived audit events"`
 	ArchiveKept bool   `json:"archive_kept" doc:"whether that bucket stays"`
 	Artifacts   string `json:"artifacts" doc:"deleted bucket of the functions' code"`
-	Complete    bool   `json:"complete" doc:"whether nothing is left to delete"` // everything is deleted; with NoWait another call has to finish
+	// everything is deleted; with NoWait another call has to finish
+	Complete bool `json:"complete" doc:"whether nothing is left to delete"`
 }
 
 // Delete deletes a stack with its table and all data, and the bucket of its
@@ -66,7 +67,8 @@ func (s *session) delete(ctx context.Context, opts *DeleteOptions) (Removal, err
 			return r, err
 		}
 		state := stateOf(stack)
-		if state != missing && id != "" && *stack.StackId != id { // another caller has deployed again, and uses the bucket
+		// another caller has deployed again, and uses the bucket
+		if state != missing && id != "" && *stack.StackId != id {
 			r.Complete = true
 			return r, nil
 		}
@@ -141,7 +143,8 @@ func (s *session) deleteStack(ctx context.Context, stack *cfn.Stack, retained []
 		return err
 	}
 	_, err = s.stacks.DeleteStack(ctx, &cloudformation.DeleteStackInput{
-		StackName: stack.StackId, RetainResources: retained, ClientRequestToken: aws.String("zae-limiter-" + rand.Text()),
+		StackName: stack.StackId, RetainResources: retained,
+		ClientRequestToken: aws.String("zae-limiter-" + rand.Text()),
 	})
 	if err != nil {
 		return s.startError(ctx, opDelete, err)
@@ -203,7 +206,8 @@ func (s *session) checkTermination(stack *cfn.Stack) error {
 	if !aws.ToBool(stack.EnableTerminationProtection) {
 		return nil
 	}
-	off := s.place.AWS("cloudformation", "update-termination-protection", "--no-enable-termination-protection", "--stack-name", s.name)
+	off := s.place.AWS("cloudformation", "update-termination-protection", "--no-enable-termination-protection",
+		"--stack-name", s.name)
 	return s.refuse(stack, "it is protected; disable the protection with "+off+", and delete it again")
 }
 

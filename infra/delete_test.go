@@ -30,7 +30,13 @@ func TestDeleteRemovesEverything(t *testing.T) {
 	opts := infra.DeleteOptions{Options: c.options()}
 	opts.Options.Event = func(e infra.Event) { events = append(events, e.Resource+" "+e.Status) }
 	r := remove(t, name, opts)
-	if diff := cmp.Diff(infra.Removal{Name: name, Region: fakeaws.Region, Existed: true, Items: r.Items, Artifacts: artifactBucketOf(name), Complete: true}, r); diff != "" {
+	if diff := cmp.Diff(
+		infra.Removal{
+			Name: name, Region: fakeaws.Region, Existed: true, Items: r.Items,
+			Artifacts: artifactBucketOf(name), Complete: true,
+		},
+		r,
+	); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{name + " DELETE_IN_PROGRESS", name + " DELETE_COMPLETE"}, events); diff != "" {
@@ -52,13 +58,15 @@ func TestDeleteLeavesTheNextStack(t *testing.T) {
 	ours := c.Find(name)
 	var next *fakeaws.Stack
 	c.Intercept = func(r *fakeaws.Request) *fakeaws.Reply {
-		if r.Op == "DescribeStacks" && ours.Status == "DELETE_COMPLETE" && next == nil && r.Form.Get("StackName") == name {
+		if r.Op == "DescribeStacks" && ours.Status == "DELETE_COMPLETE" && next == nil &&
+			r.Form.Get("StackName") == name {
 			next = c.AddStack(name, "CREATE_COMPLETE", managedTags(name))
 		}
 		return nil
 	}
 	r := remove(t, name, infra.DeleteOptions{Options: c.options()})
-	if !r.Existed || !r.Complete || r.Artifacts != "" || next.Status != "CREATE_COMPLETE" || c.Buckets[artifactBucketOf(name)] == nil {
+	if !r.Existed || !r.Complete || r.Artifacts != "" || next.Status != "CREATE_COMPLETE" ||
+		c.Buckets[artifactBucketOf(name)] == nil {
 		t.Errorf("%+v, %s", r, next.Status)
 	}
 	if got := c.TakeCalls("DeleteStack"); len(got) != 1 {
@@ -71,7 +79,9 @@ func TestDeleteRemovesAHalfMadeBucket(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
 	c.Buckets[artifactBucketOf(name)] = &fakeaws.Bucket{Objects: map[string][]byte{}}
-	if r := remove(t, name, infra.DeleteOptions{Options: c.options()}); r.Artifacts != artifactBucketOf(name) || len(c.Buckets) > 0 {
+	if r := remove(
+		t, name, infra.DeleteOptions{Options: c.options()},
+	); r.Artifacts != artifactBucketOf(name) || len(c.Buckets) > 0 {
 		t.Errorf("%+v, %v", r, c.Buckets)
 	}
 }
@@ -80,16 +90,19 @@ func TestDeleteRemovesAHalfMadeBucket(t *testing.T) {
 func TestDeleteOfABrokenStackSaysHowToUnprotect(t *testing.T) {
 	t.Parallel()
 	c, name := newStack(t, true)
-	_, err := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(true)})
+	_, err := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).UpdateTable(t.Context(),
+		&dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(true)})
 	must(t, err)
 	t.Cleanup(func() {
-		_, _ = dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).UpdateTable(context.Background(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(false)})
+		_, _ = dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).UpdateTable(context.Background(),
+			&dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(false)})
 	})
 	_, err = infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: c.options()})
 	checkError[*infra.RefusedError](t, err, "zae-limiter deploy --name "+name+" --no-deletion-protection")
 	c.Find(name).Status = "ROLLBACK_FAILED"
 	_, err = infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: c.options()})
-	checkError[*infra.RefusedError](t, err, "aws dynamodb update-table --no-deletion-protection-enabled --table-name "+name)
+	checkError[*infra.RefusedError](t, err,
+		"aws dynamodb update-table --no-deletion-protection-enabled --table-name "+name)
 }
 
 func TestDeleteShowsWhatItIsAboutToDo(t *testing.T) {
@@ -98,11 +111,18 @@ func TestDeleteShowsWhatItIsAboutToDo(t *testing.T) {
 	c.Buckets[name+"-archive"].Objects["event"] = nil
 	no := errors.New("no")
 	var seen infra.Removal
-	_, err := infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: c.options(), Confirm: func(r infra.Removal) error { seen = r; return no }})
+	_, err := infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: c.options(),
+		Confirm: func(r infra.Removal) error {
+			seen = r
+			return no
+		}})
 	if err != no { //nolint:errorlint // not wrapped
 		t.Error(err)
 	}
-	want := infra.Removal{Name: name, Region: fakeaws.Region, Existed: true, Items: seen.Items, Archive: name + "-archive", ArchiveKept: true}
+	want := infra.Removal{
+		Name: name, Region: fakeaws.Region, Existed: true, Items: seen.Items, Archive: name + "-archive",
+		ArchiveKept: true,
+	}
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Error(diff)
 	}
@@ -148,7 +168,9 @@ func TestDeleteRespectsProtection(t *testing.T) {
 	opts := &infra.DeleteOptions{Options: c.options()}
 	client := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine))
 	protect := func(on bool) {
-		_, err := client.UpdateTable(context.Background(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(on)})
+		_, err := client.UpdateTable(context.Background(), &dynamodb.UpdateTableInput{
+			TableName: &name, DeletionProtectionEnabled: aws.Bool(on),
+		})
 		must(t, err)
 	}
 	protect(true)
@@ -169,17 +191,24 @@ func TestDeleteRespectsProtection(t *testing.T) {
 func TestDeleteInEveryState(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{
-		"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "ROLLBACK_COMPLETE", "CREATE_FAILED", "ROLLBACK_FAILED",
-		"DELETE_FAILED", "UPDATE_ROLLBACK_FAILED", "UPDATE_FAILED", "REVIEW_IN_PROGRESS", "UPDATE_IN_PROGRESS", "CREATE_IN_PROGRESS", "DELETE_IN_PROGRESS",
+		"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "ROLLBACK_COMPLETE", "CREATE_FAILED",
+		"ROLLBACK_FAILED",
+		"DELETE_FAILED", "UPDATE_ROLLBACK_FAILED", "UPDATE_FAILED", "REVIEW_IN_PROGRESS", "UPDATE_IN_PROGRESS",
+		"CREATE_IN_PROGRESS", "DELETE_IN_PROGRESS",
 	} {
 		c, name := newCloud(t), stackName()
 		s := c.AddStack(name, status, managedTags(name))
 		c.AddEvent(s, "", status, "")
-		after := map[string]string{"UPDATE_IN_PROGRESS": "UPDATE_COMPLETE", "CREATE_IN_PROGRESS": "ROLLBACK_COMPLETE", "DELETE_IN_PROGRESS": "DELETE_COMPLETE"}[status]
+		after := map[string]string{
+			"UPDATE_IN_PROGRESS": "UPDATE_COMPLETE", "CREATE_IN_PROGRESS": "ROLLBACK_COMPLETE",
+			"DELETE_IN_PROGRESS": "DELETE_COMPLETE",
+		}[status]
 		if after != "" {
 			s.Steps = []fakeaws.Step{{Status: status}, {Status: after}}
 		}
-		if r := remove(t, name, infra.DeleteOptions{Options: c.options()}); !r.Existed || !r.Complete || s.Status != "DELETE_COMPLETE" {
+		if r := remove(
+			t, name, infra.DeleteOptions{Options: c.options()},
+		); !r.Existed || !r.Complete || s.Status != "DELETE_COMPLETE" {
 			t.Errorf("%s: %+v %s", status, r, s.Status)
 		}
 	}
@@ -191,7 +220,8 @@ func TestDeleteThatFailsSaysWhy(t *testing.T) {
 	c.Failing[fakeaws.TableID], c.Find(name).Template = "The table is in use", "python"
 	c.Buckets[name+"-archive"].Objects["event"] = nil
 	_, err := infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: c.options()})
-	checkError[*infra.FailedError](t, err, "deleted", "DELETE_FAILED", "RateLimitsTable DELETE_FAILED: The table is in use")
+	checkError[*infra.FailedError](t, err, "deleted", "DELETE_FAILED",
+		"RateLimitsTable DELETE_FAILED: The table is in use")
 	if got := c.TakeCalls("DeleteStack"); len(got) != 1 || c.Buckets[artifactBucketOf(name)] == nil {
 		t.Error("it continued, though the stack exists:", got)
 	}
@@ -215,7 +245,9 @@ func TestDeleteWithoutWaiting(t *testing.T) {
 	if r := remove(t, name, opts); r.Complete || !r.Existed {
 		t.Errorf("%+v", r)
 	}
-	s.Status, s.Steps = "UPDATE_IN_PROGRESS", []fakeaws.Step{{Status: "UPDATE_IN_PROGRESS"}, {Status: "UPDATE_COMPLETE"}}
+	s.Status, s.Steps = "UPDATE_IN_PROGRESS", []fakeaws.Step{
+		{Status: "UPDATE_IN_PROGRESS"}, {Status: "UPDATE_COMPLETE"},
+	}
 	_, err := infra.Delete(t.Context(), name, &opts)
 	checkError[*infra.RefusedError](t, err, "UPDATE_IN_PROGRESS")
 	opts.Options.NoWait = false

@@ -18,11 +18,12 @@ import (
 
 // Deployment is the result of Deploy, Upgrade or Tag.
 type Deployment struct {
-	Name        string            `json:"name"`
-	Region      string            `json:"region"`
-	StackID     string            `json:"stack_id"`
-	Status      string            `json:"status"`    // of the stack
-	Action      string            `json:"action"`    // created, updated or unchanged; waiting if another operation is in progress and NoWait is set
+	Name    string `json:"name"`
+	Region  string `json:"region"`
+	StackID string `json:"stack_id"`
+	Status  string `json:"status"` // of the stack
+	// created, updated or unchanged; waiting if another operation is in progress and NoWait is set
+	Action      string            `json:"action"`
 	Code        *Code             `json:"code"`      // nil without functions
 	Namespace   string            `json:"namespace"` // the registered namespace; "" if that is not done yet
 	NamespaceID string            `json:"namespace_id"`
@@ -209,8 +210,9 @@ func (s *session) create(ctx context.Context) (Deployment, error) {
 	}
 	return s.createStack(ctx, code, cloudformation.CreateStackInput{
 		TemplateBody: aws.String(string(Template())),
-		Parameters:   append(cfnParameters(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))), positionParameter(nil)),
-		Tags:         cfnTags(mergeTags(s.opts.Stack.Tags, s.discoveryTags(), versionTags(s.opts.Version))),
+		Parameters: append(cfnParameters(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))),
+			positionParameter(nil)),
+		Tags: cfnTags(mergeTags(s.opts.Stack.Tags, s.discoveryTags(), versionTags(s.opts.Version))),
 	})
 }
 
@@ -254,7 +256,11 @@ func (s *session) checkNoTable(ctx context.Context) error {
 	_, err := s.tables.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.name})
 	switch {
 	case err == nil:
-		return &RefusedError{Stack: s.name, Reason: fmt.Sprintf("table %s exists and belongs to no stack; choose another name, or delete the table", s.name)}
+		return &RefusedError{
+			Stack: s.name,
+			Reason: fmt.Sprintf("table %s exists and belongs to no stack; choose another name, or delete the table",
+				s.name),
+		}
 	case errorCode(err) == "ResourceNotFoundException" || isDenied(err): // the caller may still be allowed to create the stack
 		return nil
 	}
@@ -267,7 +273,9 @@ func (s *session) publish(ctx context.Context, functions bool, bucket, architect
 	if !functions {
 		return nil, nil
 	}
-	p, err := NewPackage(ctx, &PackageOptions{Architecture: architecture, Zip: s.opts.Zip, Version: s.opts.Version, Building: s.opts.Building})
+	p, err := NewPackage(ctx, &PackageOptions{
+		Architecture: architecture, Zip: s.opts.Zip, Version: s.opts.Version, Building: s.opts.Building,
+	})
 	if err != nil {
 		return nil, s.refuseCode(ctx, err)
 	}
@@ -288,7 +296,10 @@ func (s *session) store(ctx context.Context, bucket string, p *Package) (*Code, 
 	if err != nil {
 		return nil, err
 	}
-	return &Code{Bucket: at.bucket, Key: at.key, SHA256: p.SHA256, Size: len(p.Zip), Uploaded: uploaded, Source: p.Source}, nil
+	return &Code{
+		Bucket: at.bucket, Key: at.key, SHA256: p.SHA256, Size: len(p.Zip), Uploaded: uploaded,
+		Source: p.Source,
+	}, nil
 }
 
 // at returns the location of the code. Without code it returns the bucket alone, so

@@ -32,8 +32,9 @@ func (s *session) update(ctx context.Context, stack *cfn.Stack) (Deployment, err
 	}
 	d, err := s.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
 		TemplateBody: aws.String(string(Template())),
-		Parameters:   append(cfnParameters(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))), positionParameter(stack)),
-		Tags:         cfnTags(mergeTags(s.opts.Stack.Tags, s.discoveryTags(), versionTags(s.opts.Version))),
+		Parameters: append(cfnParameters(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))),
+			positionParameter(stack)),
+		Tags: cfnTags(mergeTags(s.opts.Stack.Tags, s.discoveryTags(), versionTags(s.opts.Version))),
 	})
 	return d, withPythonAdvice(stack, err)
 }
@@ -42,13 +43,16 @@ func (s *session) update(ctx context.Context, stack *cfn.Stack) (Deployment, err
 // stack of the Python tool.
 func withPythonAdvice(stack *cfn.Stack, err error) error {
 	if failed, ok := errors.AsType[*FailedError](err); ok && !isGoStack(stack) {
-		failed.Advice = "the function of the Python tool may have lost its code, and count nothing; repeat this, or run `upgrade --force` of the Python tool"
+		failed.Advice = "the function of the Python tool may have lost its code, and count nothing; repeat " +
+			"this, or run `upgrade --force` of the Python tool"
 	}
 	return err
 }
 
 // apply updates a stack and waits for the end of the update.
-func (s *session) apply(ctx context.Context, stack *cfn.Stack, code *Code, in cloudformation.CreateChangeSetInput) (Deployment, error) {
+func (s *session) apply(
+	ctx context.Context, stack *cfn.Stack, code *Code, in cloudformation.CreateChangeSetInput,
+) (Deployment, error) {
 	w, err := s.startUpdate(ctx, stack, in)
 	if err == nil && w == nil && !maps.Equal(tagsOf(*stack), tagsOf(cfn.Stack{Tags: in.Tags})) {
 		w, err = s.startTagUpdate(ctx, stack, in.Tags)
@@ -94,7 +98,8 @@ func (s *session) checkDowngrade(stack *cfn.Stack) error {
 			if s.kind == typeLoad {
 				allow = "delete the load test and deploy it again"
 			}
-			return s.refuse(stack, fmt.Sprintf("version %s deployed it, and this program, %s, is older or not a release; run a newer program, or %s",
+			return s.refuse(stack, fmt.Sprintf("version %s deployed it, and this program, %s, is older or "+
+				"not a release; run a newer program, or %s",
 				deployed, s.opts.Version, allow))
 		}
 	}
@@ -162,10 +167,13 @@ func isEmpty[T any](all iter.Seq2[T, error]) bool {
 // problem.
 func (s *session) enableTTL(ctx context.Context) error {
 	out, err := s.tables.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &s.name})
-	if err == nil && out.TimeToLiveDescription != nil && out.TimeToLiveDescription.TimeToLiveStatus == ddb.TimeToLiveStatusDisabled {
+	if err == nil && out.TimeToLiveDescription != nil &&
+		out.TimeToLiveDescription.TimeToLiveStatus == ddb.TimeToLiveStatusDisabled {
 		_, err = s.tables.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
-			TableName:               &s.name,
-			TimeToLiveSpecification: &ddb.TimeToLiveSpecification{AttributeName: aws.String("ttl"), Enabled: aws.Bool(true)},
+			TableName: &s.name,
+			TimeToLiveSpecification: &ddb.TimeToLiveSpecification{
+				AttributeName: aws.String("ttl"), Enabled: aws.Bool(true),
+			},
 		})
 	}
 	if isDenied(err) || errorCode(err) == "ValidationException" { // it was changed within the last hour

@@ -27,15 +27,18 @@ func TestDeployMakesAStackAndItsTable(t *testing.T) {
 	d := deploy(t, name, opts)
 	s, b := c.Find(name), c.Buckets[artifactBucketOf(name)]
 	want := infra.Deployment{
-		Name: name, Region: fakeaws.Region, StackID: s.ID, Status: "CREATE_COMPLETE", Action: "created", Complete: true, Outputs: s.Outputs, Namespace: "default", NamespaceID: d.NamespaceID, Migrated: []string{},
+		Name: name, Region: fakeaws.Region, StackID: s.ID, Status: "CREATE_COMPLETE", Action: "created",
+		Complete: true, Outputs: s.Outputs, Namespace: "default", NamespaceID: d.NamespaceID, Migrated: []string{},
 		Code: &infra.Code{
-			Bucket: artifactBucketOf(name), Key: s.Parameters["CodeKey"], SHA256: d.Code.SHA256, Size: len(b.Objects[d.Code.Key]), Uploaded: true, Source: opts.Zip,
+			Bucket: artifactBucketOf(name), Key: s.Parameters["CodeKey"], SHA256: d.Code.SHA256,
+			Size: len(b.Objects[d.Code.Key]), Uploaded: true, Source: opts.Zip,
 		},
 	}
 	if diff := cmp.Diff(want, d); diff != "" {
 		t.Error(diff)
 	}
-	if !strings.Contains(d.Code.Key, d.Code.SHA256) || s.Parameters["CodeBucket"] != d.Code.Bucket || s.Parameters["LambdaMemorySize"] != "512" {
+	if !strings.Contains(d.Code.Key, d.Code.SHA256) || s.Parameters["CodeBucket"] != d.Code.Bucket ||
+		s.Parameters["LambdaMemorySize"] != "512" {
 		t.Error(s.Parameters)
 	}
 	if diff := cmp.Diff(merge(managedTags(name), map[string]string{"team": "a"}), s.Tags); diff != "" {
@@ -48,7 +51,9 @@ func TestDeployMakesAStackAndItsTable(t *testing.T) {
 	if diff := cmp.Diff(wantEvents, events); diff != "" {
 		t.Error(diff)
 	}
-	wantTags := map[string]string{"team": "a", "ManagedBy": "zae-limiter", "zae-limiter:name": name, "zae-limiter:type": "limiter"}
+	wantTags := map[string]string{
+		"team": "a", "ManagedBy": "zae-limiter", "zae-limiter:name": name, "zae-limiter:type": "limiter",
+	}
 	if diff := cmp.Diff(wantTags, b.Tags); diff != "" || !b.Blocked || !b.Encrypted {
 		t.Error(diff, b.Blocked, b.Encrypted)
 	}
@@ -63,10 +68,13 @@ func TestDeployingTwiceChangesNothing(t *testing.T) {
 	c.TakeCalls()
 	opts.Confirm = func(changes []infra.Change) error { t.Error(changes); return nil }
 	second := deploy(t, name, opts)
-	if second.Action != "unchanged" || second.Code.Uploaded || !second.Complete || second.StackID != first.StackID || second.NamespaceID != first.NamespaceID {
+	if second.Action != "unchanged" || second.Code.Uploaded || !second.Complete || second.StackID != first.StackID ||
+		second.NamespaceID != first.NamespaceID {
 		t.Errorf("%+v", second)
 	}
-	if got := c.TakeCalls("CreateStack", "ExecuteChangeSet", "DeleteChangeSet", "PutObject", "CreateBucket", "PutBucketTagging"); !slices.Equal(got, []string{"DeleteChangeSet"}) {
+	if got := c.TakeCalls(
+		"CreateStack", "ExecuteChangeSet", "DeleteChangeSet", "PutObject", "CreateBucket", "PutBucketTagging",
+	); !slices.Equal(got, []string{"DeleteChangeSet"}) {
 		t.Error(got)
 	}
 }
@@ -77,13 +85,16 @@ func TestDeployHasTheTableRemoveWhatExpires(t *testing.T) {
 	deploy(t, name, c.options())
 	client := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine))
 	_, err := client.UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{
-		TableName: &name, TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("ttl"), Enabled: aws.Bool(false)},
+		TableName: &name, TimeToLiveSpecification: &types.TimeToLiveSpecification{
+			AttributeName: aws.String("ttl"), Enabled: aws.Bool(false),
+		},
 	})
 	must(t, err)
 	deploy(t, name, c.options())
 	out, err := client.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
 	must(t, err)
-	if d := out.TimeToLiveDescription; d.TimeToLiveStatus != types.TimeToLiveStatusEnabled || *d.AttributeName != "ttl" {
+	if d := out.TimeToLiveDescription; d.TimeToLiveStatus != types.TimeToLiveStatusEnabled ||
+		*d.AttributeName != "ttl" {
 		t.Errorf("%+v", d)
 	}
 }
@@ -100,18 +111,33 @@ func TestConditionalReplacementsAreResolved(t *testing.T) {
 	for name, test := range map[string]struct{ details, table, want string }{
 		"attribute of a kept table":        {stream, "False", "False"},
 		"attribute of a conditional table": {stream, "Conditional", "Conditional"},
-		"attribute of another resource":    {details("Always", "Dynamic", "ResourceAttribute", "Other.Arn"), "False", "Conditional"},
-		"static change":                    {details("Conditionally", "Static", "DirectModification", ""), "False", "Conditional"},
-		"no details":                       {"", "False", "Conditional"},
-		"attribute that replaces nothing":  {details("Never", "Dynamic", "ResourceAttribute", "RateLimitsTable.Arn"), "False", "Conditional"},
-		"parameter":                        {details("Always", "Dynamic", "ParameterReference", "RateLimitsTable"), "False", "Conditional"},
+		"attribute of another resource": {
+			details("Always", "Dynamic", "ResourceAttribute", "Other.Arn"), "False", "Conditional",
+		},
+		"static change": {
+			details("Conditionally", "Static", "DirectModification", ""), "False", "Conditional",
+		},
+		"no details": {"", "False", "Conditional"},
+		"attribute that replaces nothing": {
+			details("Never", "Dynamic", "ResourceAttribute", "RateLimitsTable.Arn"), "False", "Conditional",
+		},
+		"parameter": {details("Always", "Dynamic", "ParameterReference", "RateLimitsTable"), "False", "Conditional"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, name := newCloud(t), stackName()
 			opts := c.options()
 			deploy(t, name, opts)
-			c.Changes = []fakeaws.Change{{Action: "Modify", Resource: "Mapping", Type: "AWS::Lambda::EventSourceMapping", Replacement: "Conditional", Details: test.details}, {Action: "Modify", Resource: fakeaws.TableID, Type: fakeaws.ResourceType(fakeaws.TableID), Replacement: test.table}}
+			c.Changes = []fakeaws.Change{
+				{
+					Action: "Modify", Resource: "Mapping", Type: "AWS::Lambda::EventSourceMapping",
+					Replacement: "Conditional", Details: test.details,
+				},
+				{
+					Action: "Modify", Resource: fakeaws.TableID, Type: fakeaws.ResourceType(fakeaws.TableID),
+					Replacement: test.table,
+				},
+			}
 			opts.Stack.LambdaMemory = 512
 			opts.Confirm = func(changes []infra.Change) error {
 				if changes[0].Replacement != test.want {
@@ -148,13 +174,24 @@ func TestDeployChangesAStackThatIsThere(t *testing.T) {
 	first := deploy(t, name, opts)
 	opts.Stack = infra.Stack{LambdaMemory: 1024, Tags: map[string]string{"team": "b"}}
 	opts.Version, opts.Zip = "1.3.0", functionZip(t, 1)
-	c.Changes = []fakeaws.Change{{Action: "Add", Resource: "New", Type: "AWS::SQS::Queue"}, {Action: "Modify", Resource: fakeaws.FunctionID, Type: fakeaws.ResourceType(fakeaws.FunctionID), Replacement: "Conditional"}, {Action: "Modify", Resource: fakeaws.TableID, Type: fakeaws.ResourceType(fakeaws.TableID), Replacement: "Conditional"}}
+	c.Changes = []fakeaws.Change{
+		{Action: "Add", Resource: "New", Type: "AWS::SQS::Queue"},
+		{
+			Action: "Modify", Resource: fakeaws.FunctionID, Type: fakeaws.ResourceType(fakeaws.FunctionID),
+			Replacement: "Conditional",
+		},
+		{
+			Action: "Modify", Resource: fakeaws.TableID, Type: fakeaws.ResourceType(fakeaws.TableID),
+			Replacement: "Conditional",
+		},
+	}
 	var shown []infra.Change
 	var events []string
 	opts.Confirm = func(changes []infra.Change) error { shown = changes; return nil }
 	opts.Event = func(e infra.Event) { events = append(events, e.Resource+" "+e.Status) }
 	d := deploy(t, name, opts)
-	if d.Action != "updated" || d.Status != "UPDATE_COMPLETE" || !d.Complete || d.StackID != first.StackID || !d.Code.Uploaded {
+	if d.Action != "updated" || d.Status != "UPDATE_COMPLETE" || !d.Complete || d.StackID != first.StackID ||
+		!d.Code.Uploaded {
 		t.Errorf("%+v", d)
 	}
 	properties := []string{"Properties"}
@@ -166,11 +203,18 @@ func TestDeployChangesAStackThatIsThere(t *testing.T) {
 	if diff := cmp.Diff(want, shown); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{name + " UPDATE_IN_PROGRESS", "AggregatorFunction UPDATE_COMPLETE", name + " UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", name + " UPDATE_COMPLETE"}, events); diff != "" {
+	if diff := cmp.Diff(
+		[]string{
+			name + " UPDATE_IN_PROGRESS", "AggregatorFunction UPDATE_COMPLETE",
+			name + " UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", name + " UPDATE_COMPLETE",
+		},
+		events,
+	); diff != "" {
 		t.Error(diff)
 	}
 	s := c.Find(name)
-	if s.Parameters["LambdaMemorySize"] != "1024" || s.Parameters["CodeKey"] != d.Code.Key || s.Tags["team"] != "b" || s.Tags["zae-limiter:version"] != "1.3.0" {
+	if s.Parameters["LambdaMemorySize"] != "1024" || s.Parameters["CodeKey"] != d.Code.Key || s.Tags["team"] != "b" ||
+		s.Tags["zae-limiter:version"] != "1.3.0" {
 		t.Error(s.Parameters, s.Tags)
 	}
 	checkUsable(t, c, name, "cli:1.3.0")
@@ -192,25 +236,38 @@ func TestDeployInEveryState(t *testing.T) {
 		refused string         // or part of the refusal
 		noWait  string
 	}{
-		"CREATE_COMPLETE":                              {want: "updated"},
-		"UPDATE_COMPLETE":                              {want: "updated"},
-		"UPDATE_ROLLBACK_COMPLETE":                     {want: "updated"},
-		"UPDATE_FAILED":                                {want: "updated"},
-		"IMPORT_COMPLETE":                              {want: "updated"},
-		"CREATE_IN_PROGRESS":                           {steps: then("CREATE_IN_PROGRESS", "CREATE_COMPLETE"), want: "updated", noWait: "waiting"},
-		"UPDATE_IN_PROGRESS":                           {steps: then("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_COMPLETE"), want: "updated", noWait: "waiting"},
-		"UPDATE_COMPLETE_CLEANUP_IN_PROGRESS":          {steps: then("UPDATE_COMPLETE"), want: "updated", noWait: "waiting"},
-		"UPDATE_ROLLBACK_IN_PROGRESS":                  {steps: then("UPDATE_ROLLBACK_COMPLETE"), want: "updated", noWait: "waiting"},
-		"UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS": {steps: then("UPDATE_ROLLBACK_COMPLETE"), want: "updated", noWait: "waiting"},
-		"ROLLBACK_IN_PROGRESS":                         {steps: then("ROLLBACK_COMPLETE"), refused: "zae-limiter delete", noWait: "waiting"},
-		"DELETE_IN_PROGRESS":                           {steps: then("DELETE_IN_PROGRESS", "DELETE_COMPLETE"), want: "created", noWait: "waiting"},
-		"DELETE_COMPLETE":                              {want: "created"},
-		"ROLLBACK_COMPLETE":                            {refused: "zae-limiter delete"},
-		"CREATE_FAILED":                                {refused: "zae-limiter delete"},
-		"ROLLBACK_FAILED":                              {refused: "zae-limiter delete"},
-		"DELETE_FAILED":                                {refused: "zae-limiter delete"},
-		"UPDATE_ROLLBACK_FAILED":                       {refused: "continue-update-rollback"},
-		"REVIEW_IN_PROGRESS":                           {refused: "change set"},
+		"CREATE_COMPLETE":          {want: "updated"},
+		"UPDATE_COMPLETE":          {want: "updated"},
+		"UPDATE_ROLLBACK_COMPLETE": {want: "updated"},
+		"UPDATE_FAILED":            {want: "updated"},
+		"IMPORT_COMPLETE":          {want: "updated"},
+		"CREATE_IN_PROGRESS": {
+			steps: then("CREATE_IN_PROGRESS", "CREATE_COMPLETE"), want: "updated", noWait: "waiting",
+		},
+		"UPDATE_IN_PROGRESS": {
+			steps: then("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_COMPLETE"), want: "updated",
+			noWait: "waiting",
+		},
+		"UPDATE_COMPLETE_CLEANUP_IN_PROGRESS": {
+			steps: then("UPDATE_COMPLETE"), want: "updated", noWait: "waiting",
+		},
+		"UPDATE_ROLLBACK_IN_PROGRESS": {
+			steps: then("UPDATE_ROLLBACK_COMPLETE"), want: "updated", noWait: "waiting",
+		},
+		"UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS": {
+			steps: then("UPDATE_ROLLBACK_COMPLETE"), want: "updated", noWait: "waiting",
+		},
+		"ROLLBACK_IN_PROGRESS": {steps: then("ROLLBACK_COMPLETE"), refused: "zae-limiter delete", noWait: "waiting"},
+		"DELETE_IN_PROGRESS": {
+			steps: then("DELETE_IN_PROGRESS", "DELETE_COMPLETE"), want: "created", noWait: "waiting",
+		},
+		"DELETE_COMPLETE":        {want: "created"},
+		"ROLLBACK_COMPLETE":      {refused: "zae-limiter delete"},
+		"CREATE_FAILED":          {refused: "zae-limiter delete"},
+		"ROLLBACK_FAILED":        {refused: "zae-limiter delete"},
+		"DELETE_FAILED":          {refused: "zae-limiter delete"},
+		"UPDATE_ROLLBACK_FAILED": {refused: "continue-update-rollback"},
+		"REVIEW_IN_PROGRESS":     {refused: "change set"},
 	} {
 		for _, noWait := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/%t", status, noWait), func(t *testing.T) {
@@ -218,7 +275,8 @@ func TestDeployInEveryState(t *testing.T) {
 				cloud, name := newCloud(t), stackName()
 				s := cloud.AddStack(name, status, managedTags(name))
 				cloud.AddEvent(s, "", status, "")
-				s.Steps = append([]fakeaws.Step{{Status: status}}, c.steps...) // the first poll still sees the old status
+				// the first poll still sees the old status
+				s.Steps = append([]fakeaws.Step{{Status: status}}, c.steps...)
 				if !strings.HasPrefix(status, "DELETE") {
 					cloud.CreateTable(name)
 				}
@@ -264,14 +322,19 @@ func TestWaitReportsOneOperation(t *testing.T) {
 	c, name := newStack(t, true)
 	s := c.Find(name)
 	s.Status, s.Steps = "UPDATE_IN_PROGRESS", []fakeaws.Step{
-		{Status: "UPDATE_IN_PROGRESS", Events: []fakeaws.Event{{Resource: fakeaws.FunctionID, Status: "UPDATE_FAILED", Reason: "why"}}}, {Status: "UPDATE_ROLLBACK_COMPLETE"},
+		{
+			Status: "UPDATE_IN_PROGRESS",
+			Events: []fakeaws.Event{{Resource: fakeaws.FunctionID, Status: "UPDATE_FAILED", Reason: "why"}},
+		}, {Status: "UPDATE_ROLLBACK_COMPLETE"},
 	}
 	c.AddEvent(s, "", s.Status, "")
 	opts := c.options()
 	var events []string
 	opts.Event = func(e infra.Event) { events = append(events, e.Resource+" "+e.Status) }
 	deploy(t, name, opts)
-	want := []string{name + " UPDATE_IN_PROGRESS", "AggregatorFunction UPDATE_FAILED", name + " UPDATE_ROLLBACK_COMPLETE"}
+	want := []string{
+		name + " UPDATE_IN_PROGRESS", "AggregatorFunction UPDATE_FAILED", name + " UPDATE_ROLLBACK_COMPLETE",
+	}
 	if diff := cmp.Diff(want, events); diff != "" {
 		t.Error(diff)
 	}

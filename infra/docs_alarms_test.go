@@ -25,7 +25,8 @@ type namedAlarm struct {
 // alarmsOf returns the alarms of a template, by name.
 func alarmsOf(t *testing.T, text []byte, stack string) (all []namedAlarm) {
 	t.Helper()
-	s := fakeaws.NewTemplate(fakeaws.ParseTemplate(t, text), stack, map[string]string{"CodeBucket": "code", "CodeKey": "key"})
+	s := fakeaws.NewTemplate(fakeaws.ParseTemplate(t, text), stack,
+		map[string]string{"CodeBucket": "code", "CodeKey": "key"})
 	made := s.Resources()
 	for _, id := range slices.Sorted(maps.Keys(made)) {
 		if s.Type(id) != "AWS::CloudWatch::Alarm" {
@@ -52,7 +53,9 @@ func TestAlarmsHaveRunbooks(t *testing.T) {
 	index := readPage(t, filepath.Join(operatorGuide, "runbooks", "README.md"))
 	unused := runbooks(t)
 	for _, a := range allAlarms(t) {
-		if description := fakeaws.Text(a.properties, "AlarmDescription"); !strings.HasSuffix(description, "Runbook: "+runbookURL+a.runbook) {
+		if description := fakeaws.Text(a.properties, "AlarmDescription"); !strings.HasSuffix(
+			description, "Runbook: "+runbookURL+a.runbook,
+		) {
 			t.Errorf("the description of %s does not end with its runbook %s: %s", a.name, a.runbook, description)
 		}
 		if _, ok := unused[a.runbook]; !ok {
@@ -112,7 +115,9 @@ func runbooks(t *testing.T) map[string]string {
 func TestAlarmsPage(t *testing.T) {
 	rows := []string{"| alarm | fires if | in | runbook |", "|---|---|---|---|"}
 	for _, a := range allAlarms(t) {
-		rows = append(rows, fmt.Sprintf("| %#q | %s | %s | [%s](runbooks/%s) |", a.name, rule(a.properties), periods(a.properties), strings.TrimSuffix(a.runbook, ".md"), a.runbook))
+		rows = append(rows,
+			fmt.Sprintf("| %#q | %s | %s | [%s](runbooks/%s) |", a.name, rule(a.properties), periods(a.properties),
+				strings.TrimSuffix(a.runbook, ".md"), a.runbook))
 	}
 	checkPage(t, "monitoring.md", "alarms", rows)
 }
@@ -123,7 +128,9 @@ func rule(p fakeaws.Tree) string {
 	if list, ok := p["Metrics"].([]any); ok {
 		metric = "`" + fakeaws.Text(list[0], "Expression") + "`"
 	}
-	comparison := map[string]string{"GreaterThanThreshold": "above", "GreaterThanOrEqualToThreshold": "at least"}[fakeaws.Text(p, "ComparisonOperator")]
+	comparison := map[string]string{
+		"GreaterThanThreshold": "above", "GreaterThanOrEqualToThreshold": "at least",
+	}[fakeaws.Text(p, "ComparisonOperator")]
 	return metric + " is " + comparison + " " + fakeaws.Text(p, "Threshold")
 }
 

@@ -54,7 +54,9 @@ func newNamespace(t *testing.T, shared *limiter.RateLimiter) *limiter.RateLimite
 	}
 	t.Cleanup(func() {
 		ctx := context.Background() // the one of the test has ended
-		if err := errors.Join(shared.DeleteNamespace(ctx, created[0].Name), shared.PurgeNamespace(ctx, created[0].ID)); err != nil {
+		if err := errors.Join(
+			shared.DeleteNamespace(ctx, created[0].Name), shared.PurgeNamespace(ctx, created[0].ID),
+		); err != nil {
 			t.Error(err)
 		}
 	})
@@ -70,12 +72,16 @@ func newNamespace(t *testing.T, shared *limiter.RateLimiter) *limiter.RateLimite
 // The fixtures of docs/guide/test-fixtures.md leave nothing behind.
 func TestFixturesOfTheGuide(t *testing.T) {
 	t.Parallel()
-	opts := infra.Options{Dynamo: dynamo.Options{AWS: fakeaws.Config(moto(t)), Timeout: time.Minute, PurgeWait: -1}, Poll: 1}
+	opts := infra.Options{
+		Dynamo: dynamo.Options{AWS: fakeaws.Config(moto(t)), Timeout: time.Minute, PurgeWait: -1}, Poll: 1,
+	}
 	opts.Stack = infra.Stack{NoAggregator: true, NoProvisioner: true, NoAlarms: true}
 	charge := func(t *testing.T, lim *limiter.RateLimiter) {
 		t.Helper()
 		must(t, lim.SetResourceDefaults(t.Context(), "api", limiter.PerMinute("rpm", 2)))
-		_, err := lim.Acquire(t.Context(), limiter.Request{Entity: "key", Resource: "api", Consume: limiter.Tokens("rpm", 1)})
+		_, err := lim.Acquire(t.Context(), limiter.Request{
+			Entity: "key", Resource: "api", Consume: limiter.Tokens("rpm", 1),
+		})
 		must(t, err)
 	}
 	before, err := infra.List(t.Context(), &opts)

@@ -71,7 +71,8 @@ func TestSavedQueries(t *testing.T) {
 	}
 	for _, query := range queries {
 		for _, word := range queryWord.FindAllString(quoted.ReplaceAllString(query[1], ""), -1) {
-			if !strings.Contains(queryWords, " "+word+" ") && !standardFields[word] && !strings.Contains(source, `"`+word+`"`) {
+			if !strings.Contains(queryWords, " "+word+" ") && !standardFields[word] &&
+				!strings.Contains(source, `"`+word+`"`) {
 				t.Errorf("the functions log no field %s, which a query names:\n%s", word, query[1])
 			}
 		}

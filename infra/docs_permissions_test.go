@@ -36,7 +36,9 @@ func statementRows(who string, p fakeaws.Policy) (rows []string) {
 		for _, a := range s.Actions {
 			actions = append(actions, "`"+a+"`")
 		}
-		rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s |", who, strings.Join(actions, ", "), placesOf(s.Resources), conditionsOf(s.Conditions)))
+		rows = append(rows,
+			fmt.Sprintf("| %s | %s | %s | %s |", who, strings.Join(actions, ", "), placesOf(s.Resources),
+				conditionsOf(s.Conditions)))
 		who = ""
 	}
 	return rows
@@ -146,7 +148,10 @@ var callTexts = map[string]string{
 // compares the same list with the policies.
 func TestCallsPage(t *testing.T) {
 	names := []string{"acq", "full", "read", "ns-acq", "ns-full", "ns-read"}
-	rows := []string{"| what | `-" + strings.Join(names, "` | `-") + "` |", "|---" + strings.Repeat("|:-:", len(names)) + "|"}
+	rows := []string{
+		"| what | `-" + strings.Join(names, "` | `-") + "` |",
+		"|---" + strings.Repeat("|:-:", len(names)) + "|",
+	}
 	said := map[string]string{}
 	for _, o := range operations() {
 		method, _, _ := strings.Cut(o.name, ":")

@@ -73,14 +73,18 @@ var parameterFlags = map[string]string{
 	"LogRetentionDays": "--log-retention-days", "EnableTracing": "--enable-tracing",
 	"EnableAggregator": "--enable-aggregator", "SnapshotWindows": "--snapshot-windows",
 	"SnapshotRetentionDays": "--usage-retention-days", "StreamStartingPosition": "",
-	"EnableAuditArchival": "--enable-audit-archival", "AuditArchiveGlacierTransitionDays": "--audit-archive-glacier-days",
-	"SchemaVersion": "", "PITRRecoveryPeriodDays": "--pitr-recovery-days",
+	"EnableAuditArchival":               "--enable-audit-archival",
+	"AuditArchiveGlacierTransitionDays": "--audit-archive-glacier-days",
+	"SchemaVersion":                     "", "PITRRecoveryPeriodDays": "--pitr-recovery-days",
 	"EnableDeletionProtection": "--enable-deletion-protection", "EnableLeanIndex": "--lean-index",
-	"EnableProvisioner": "--enable-provisioner", "EnableAlarms": "--enable-alarms", "AlarmSNSTopicArn": "--alarm-sns-topic",
-	"LambdaDurationThreshold": "--lambda-duration-threshold-pct", "EnableIAM": "--iam", "EnableIAMRoles": "--create-iam-roles",
+	"EnableProvisioner": "--enable-provisioner", "EnableAlarms": "--enable-alarms",
+	"AlarmSNSTopicArn":        "--alarm-sns-topic",
+	"LambdaDurationThreshold": "--lambda-duration-threshold-pct", "EnableIAM": "--iam",
+	"EnableIAMRoles":    "--create-iam-roles",
 	"AggregatorRoleArn": "--aggregator-role-arn", "ProvisionerRoleArn": "--provisioner-role-arn",
 	"PermissionBoundary": "--permission-boundary", "RoleNameFormat": "--role-name-format",
-	"AggregatorRoleName": "--role-name-format", "AppRoleName": "--role-name-format", "AdminRoleName": "--role-name-format",
+	"AggregatorRoleName": "--role-name-format", "AppRoleName": "--role-name-format",
+	"AdminRoleName":    "--role-name-format",
 	"ReadOnlyRoleName": "--role-name-format", "ProvisionerRoleName": "--role-name-format",
 	"AcquireOnlyPolicyName": "--policy-name-format", "FullAccessPolicyName": "--policy-name-format",
 	"ReadOnlyPolicyName": "--policy-name-format", "NamespaceAcquirePolicyName": "--policy-name-format",
@@ -93,7 +97,8 @@ func TestParametersPage(t *testing.T) {
 	var rows []string
 	for _, name := range declarations(t, "Parameters") {
 		if group, ok := strings.CutPrefix(name, "# "); ok {
-			rows = append(rows, "", group+":", "", "| parameter | flag of `deploy` | default | values | meaning |", "|---|---|---|---|---|")
+			rows = append(rows, "", group+":", "", "| parameter | flag of `deploy` | default | values | meaning |",
+				"|---|---|---|---|---|")
 			continue
 		}
 		flag, known := parameterFlags[name]
@@ -101,7 +106,9 @@ func TestParametersPage(t *testing.T) {
 			t.Errorf("parameter %s has no entry in parameterFlags", name)
 		}
 		p := all[name]
-		rows = append(rows, fmt.Sprintf("| %#q | %s | %s | %s | %s |", name, code(flag), code(fakeaws.Text(p, "Default")), valuesOf(p), fakeaws.Text(p, "Description")))
+		rows = append(rows,
+			fmt.Sprintf("| %#q | %s | %s | %s | %s |", name, code(flag), code(fakeaws.Text(p, "Default")),
+				valuesOf(p), fakeaws.Text(p, "Description")))
 	}
 	checkPage(t, "cloudformation.md", "parameters", append(rows, ""))
 }
@@ -170,7 +177,8 @@ func TestOutputsPage(t *testing.T) {
 	all := fakeaws.Section(template(t), "Outputs")
 	rows := []string{"| output | export | exists if |", "|---|---|---|"}
 	for _, name := range declarations(t, "Outputs") {
-		export := strings.ReplaceAll(fakeaws.Text(all[name], "Export", "Name", "Fn::Sub"), "${AWS::StackName}", "my-app")
+		export := strings.ReplaceAll(fakeaws.Text(all[name], "Export", "Name", "Fn::Sub"), "${AWS::StackName}",
+			"my-app")
 		rows = append(rows, fmt.Sprintf("| %#q | %#q | %s |", name, export, conditionOf(t, all[name])))
 	}
 	checkPage(t, "cloudformation.md", "outputs", rows)

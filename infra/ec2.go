@@ -68,7 +68,9 @@ func (c *networkClient) send(ctx context.Context, body []byte, out any) error {
 		return fmt.Errorf("get credentials: %w", err)
 	}
 	sum := sha256.Sum256(body)
-	if err := v4.NewSigner().SignHTTP(ctx, credentials, request, hex.EncodeToString(sum[:]), "ec2", c.cfg.Region, time.Now()); err != nil {
+	if err := v4.NewSigner().SignHTTP(
+		ctx, credentials, request, hex.EncodeToString(sum[:]), "ec2", c.cfg.Region, time.Now(),
+	); err != nil {
 		return err
 	}
 	response, err := c.client().Do(request)

@@ -74,7 +74,8 @@ func (e *emulator) send(service, method, path, body string) string {
 	if err != nil {
 		e.Fatal(err)
 	}
-	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260504/us-east-1/"+service+"/aws4_request, SignedHeaders=host, Signature=0")
+	request.Header.Set("Authorization",
+		"AWS4-HMAC-SHA256 Credential=test/20260504/us-east-1/"+service+"/aws4_request, SignedHeaders=host, Signature=0")
 	if method == http.MethodPost {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
@@ -104,7 +105,8 @@ func (e *emulator) query(service, action string, arguments ...string) string {
 func (e *emulator) create(s fakeaws.Template) (outputs, resources map[string]string) {
 	e.Helper()
 	in := &cloudformation.CreateStackInput{
-		StackName: &s.Name, TemplateBody: aws.String(string(infra.Template())), Capabilities: []cfn.Capability{cfn.CapabilityCapabilityNamedIam},
+		StackName: &s.Name, TemplateBody: aws.String(string(infra.Template())),
+		Capabilities: []cfn.Capability{cfn.CapabilityCapabilityNamedIam},
 	}
 	for name, value := range s.Values {
 		in.Parameters = append(in.Parameters, cfn.Parameter{ParameterKey: &name, ParameterValue: &value})
@@ -140,7 +142,10 @@ func TestTemplateOnMoto(t *testing.T) {
 	doc := template(t)
 	for _, s := range []fakeaws.Template{
 		fakeaws.NewTemplate(doc, "defaults", map[string]string{"CodeBucket": "code", "CodeKey": "key"}),
-		fakeaws.NewTemplate(doc, "least", map[string]string{"EnableAggregator": "false", "EnableProvisioner": "false", "EnableIAM": "false", "EnableAlarms": "false"}),
+		fakeaws.NewTemplate(doc, "least", map[string]string{
+			"EnableAggregator": "false", "EnableProvisioner": "false", "EnableIAM": "false",
+			"EnableAlarms": "false",
+		}),
 		everything(t, "everything"),
 	} {
 		t.Run(s.Name, func(t *testing.T) {
@@ -192,7 +197,8 @@ func (e *emulator) checkTable(t *testing.T, name string) {
 			indexes[*i.IndexName] = []any{i.KeySchema, i.Projection.ProjectionType}
 		}
 		shapes = append(shapes, asJSON(t, []any{
-			out.Table.KeySchema, out.Table.AttributeDefinitions, indexes, out.Table.StreamSpecification, out.Table.BillingModeSummary.BillingMode,
+			out.Table.KeySchema, out.Table.AttributeDefinitions, indexes, out.Table.StreamSpecification,
+			out.Table.BillingModeSummary.BillingMode,
 		}))
 	}
 	if diff := cmp.Diff(shapes[1], shapes[0]); diff != "" {
@@ -206,7 +212,9 @@ func (e *emulator) checkPolicy(t *testing.T, doc any, arn string, outputs map[st
 	var answer struct {
 		Document string `xml:"GetPolicyVersionResult>PolicyVersion>Document"`
 	}
-	if err := xml.Unmarshal([]byte(e.query("iam", "GetPolicyVersion", "PolicyArn", arn, "VersionId", "v1")), &answer); err != nil {
+	if err := xml.Unmarshal(
+		[]byte(e.query("iam", "GetPolicyVersion", "PolicyArn", arn, "VersionId", "v1")), &answer,
+	); err != nil {
 		t.Fatal(err)
 	}
 	stored, err := url.QueryUnescape(answer.Document)
@@ -230,7 +238,8 @@ func (e *emulator) checkPolicy(t *testing.T, doc any, arn string, outputs map[st
 func replaceARNs(v any, outputs map[string]string) any {
 	switch v := v.(type) {
 	case string:
-		return strings.NewReplacer("RateLimitsTable.Arn", outputs["TableArn"], "RateLimitsTable.StreamArn", outputs["StreamArn"]).Replace(v)
+		return strings.NewReplacer("RateLimitsTable.Arn", outputs["TableArn"], "RateLimitsTable.StreamArn",
+			outputs["StreamArn"]).Replace(v)
 	case []any:
 		list := []any{}
 		for _, e := range v {
@@ -264,7 +273,10 @@ func asJSON(tb testing.TB, v any) (read any) {
 func (e *emulator) checkAggregator(t *testing.T, made map[string]fakeaws.Tree, resources, outputs map[string]string) {
 	t.Helper()
 	var function struct{ Configuration fakeaws.Tree }
-	if err := json.Unmarshal([]byte(e.send("lambda", http.MethodGet, "/2015-03-31/functions/"+resources["AggregatorFunction"], "")), &function); err != nil {
+	if err := json.Unmarshal(
+		[]byte(e.send("lambda", http.MethodGet, "/2015-03-31/functions/"+resources["AggregatorFunction"], "")),
+		&function,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if c := function.Configuration; c["Runtime"] != "provided.al2023" || c["Handler"] != "bootstrap" {
@@ -275,17 +287,23 @@ func (e *emulator) checkAggregator(t *testing.T, made map[string]fakeaws.Tree, r
 	if diff := cmp.Diff(any(want), fakeaws.At(function.Configuration, "Environment", "Variables")); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}
-	attributes := e.query("sqs", "GetQueueAttributes", "QueueUrl", outputs["AggregatorDLQUrl"], "AttributeName.1", "All")
+	attributes := e.query("sqs", "GetQueueAttributes", "QueueUrl", outputs["AggregatorDLQUrl"], "AttributeName.1",
+		"All")
 	for _, value := range []string{"<Value>1209600</Value>", "<Value>300</Value>"} {
 		if !strings.Contains(attributes, value) {
 			t.Errorf("the queue has no %s: %s", value, attributes)
 		}
 	}
 	var mappings struct{ EventSourceMappings []fakeaws.Tree }
-	if err := json.Unmarshal([]byte(e.send("lambda", http.MethodGet, "/2015-03-31/event-source-mappings/?FunctionName="+resources["AggregatorFunction"], "")), &mappings); err != nil {
+	if err := json.Unmarshal(
+		[]byte(e.send("lambda", http.MethodGet,
+			"/2015-03-31/event-source-mappings/?FunctionName="+resources["AggregatorFunction"], "")),
+		&mappings,
+	); err != nil {
 		t.Fatal(err)
 	}
-	if all := mappings.EventSourceMappings; len(all) != 1 || all[0]["EventSourceArn"] != outputs["StreamArn"] || all[0]["StartingPosition"] != "TRIM_HORIZON" {
+	if all := mappings.EventSourceMappings; len(all) != 1 || all[0]["EventSourceArn"] != outputs["StreamArn"] ||
+		all[0]["StartingPosition"] != "TRIM_HORIZON" {
 		t.Errorf("mappings: %v", all)
 	}
 }

@@ -33,19 +33,20 @@ func (e *noCloudFormationError) RetryableError() bool { return false }
 
 // requireCloudFormation makes a client fail if another service responds.
 func (s *session) requireCloudFormation(o *cloudformation.Options) {
-	check := middleware.DeserializeMiddlewareFunc("RequireCloudFormation", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
-		middleware.DeserializeOutput, middleware.Metadata, error,
-	) {
-		out, metadata, err := next.HandleDeserialize(ctx, in)
-		response, ok := out.RawResponse.(*smithyhttp.Response)
-		if err == nil && ok && s.isForeignResponse(response) {
-			err = &noCloudFormationError{s.place.Endpoint, s.tableAdvice()}
-			if request, ok := in.Request.(*smithyhttp.Request); ok && s.place.Endpoint == "" {
-				err = &noCloudFormationError{request.URL.Host, s.tableAdvice()}
+	check := middleware.DeserializeMiddlewareFunc("RequireCloudFormation",
+		func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
+			middleware.DeserializeOutput, middleware.Metadata, error,
+		) {
+			out, metadata, err := next.HandleDeserialize(ctx, in)
+			response, ok := out.RawResponse.(*smithyhttp.Response)
+			if err == nil && ok && s.isForeignResponse(response) {
+				err = &noCloudFormationError{s.place.Endpoint, s.tableAdvice()}
+				if request, ok := in.Request.(*smithyhttp.Request); ok && s.place.Endpoint == "" {
+					err = &noCloudFormationError{request.URL.Host, s.tableAdvice()}
+				}
 			}
-		}
-		return out, metadata, err
-	})
+			return out, metadata, err
+		})
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 		return stack.Deserialize.Add(check, middleware.After) // next to the wire
 	})
@@ -88,8 +89,10 @@ func (s *session) adviseExistingTable(ctx context.Context, err error) error {
 	if !ok || !s.hasTable(ctx) {
 		return err
 	}
-	return &noCloudFormationError{none.at, fmt.Sprintf("table %s exists there and limits without one: %s shows it, and commands about data use it, such as %s",
-		s.name, s.place.Command("status", "--name", s.name), s.place.Command("resource", "list", "--name", s.name))}
+	return &noCloudFormationError{none.at,
+		fmt.Sprintf("table %s exists there and limits without one: %s shows it, and commands about data use "+
+			"it, such as %s",
+			s.name, s.place.Command("status", "--name", s.name), s.place.Command("resource", "list", "--name", s.name))}
 }
 
 // hasTable reports whether the table exists and has a version record.
@@ -143,38 +146,43 @@ func (s *session) newUnresponsiveError(service, endpoint string, accepted bool) 
 // limitFirstResponse adds firstResponseTimeout to the options of a client for a
 // custom endpoint. Later responses may take longer: an emulator may create a whole
 // stack before it responds.
-func (s *session) limitFirstResponse(options []func(*middleware.Stack) error, endpoint *string) []func(*middleware.Stack) error {
+func (s *session) limitFirstResponse(
+	options []func(*middleware.Stack) error, endpoint *string,
+) []func(*middleware.Stack) error {
 	if endpoint == nil {
 		return options
 	}
 	answered := new(atomic.Bool)
-	limit := middleware.DeserializeMiddlewareFunc("LimitFirstResponse", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
-		middleware.DeserializeOutput, middleware.Metadata, error,
-	) {
-		if answered.Load() {
-			return next.HandleDeserialize(ctx, in)
-		}
-		service := awsmiddleware.GetServiceID(ctx)
-		if s.isUnresponsive(*endpoint) {
-			return middleware.DeserializeOutput{}, middleware.Metadata{}, s.newUnresponsiveError(service, *endpoint, true)
-		}
-		var accepted atomic.Bool
-		ctx, cancel := context.WithCancel(ctx)
-		timer := time.AfterFunc(firstResponseTimeout, cancel)
-		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { accepted.Store(true) }})
-		out, metadata, err := next.HandleDeserialize(ctx, in)
-		switch late := !timer.Stop(); {
-		case err == nil: // do not cancel: the body has yet to be read
-			answered.Store(true)
-			s.answered.Store(*endpoint, true)
-		case late:
-			s.answered.LoadOrStore(*endpoint, false)
-			err = s.newUnresponsiveError(service, *endpoint, accepted.Load())
-		default:
-			cancel()
-		}
-		return out, metadata, err
-	})
+	limit := middleware.DeserializeMiddlewareFunc("LimitFirstResponse",
+		func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
+			middleware.DeserializeOutput, middleware.Metadata, error,
+		) {
+			if answered.Load() {
+				return next.HandleDeserialize(ctx, in)
+			}
+			service := awsmiddleware.GetServiceID(ctx)
+			if s.isUnresponsive(*endpoint) {
+				return middleware.DeserializeOutput{}, middleware.Metadata{}, s.newUnresponsiveError(service, *endpoint, true)
+			}
+			var accepted atomic.Bool
+			ctx, cancel := context.WithCancel(ctx)
+			timer := time.AfterFunc(firstResponseTimeout, cancel)
+			ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+				accepted.Store(true)
+			}})
+			out, metadata, err := next.HandleDeserialize(ctx, in)
+			switch late := !timer.Stop(); {
+			case err == nil: // do not cancel: the body has yet to be read
+				answered.Store(true)
+				s.answered.Store(*endpoint, true)
+			case late:
+				s.answered.LoadOrStore(*endpoint, false)
+				err = s.newUnresponsiveError(service, *endpoint, accepted.Load())
+			default:
+				cancel()
+			}
+			return out, metadata, err
+		})
 	return append(options, func(stack *middleware.Stack) error {
 		return stack.Deserialize.Add(limit, middleware.After) // next to the wire
 	})

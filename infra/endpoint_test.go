@@ -69,7 +69,9 @@ func TestWithoutCloudFormation(t *testing.T) {
 	} {
 		opts, sent := engineOptions(t)
 		err := c.run(opts)
-		if err == nil || !strings.HasPrefix(err.Error(), "there is no CloudFormation at "+engine(t)+", ") || !strings.Contains(err.Error(), c.says) {
+		if err == nil || !strings.HasPrefix(
+			err.Error(), "there is no CloudFormation at "+engine(t)+", ",
+		) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %s", op, err, c.says)
 		}
 		if n := sent.Load(); n != 1 {
@@ -85,7 +87,8 @@ func TestDeployOverTableWithoutCloudFormation(t *testing.T) {
 	name := stackName()
 	must(t, dynamo.CreateTable(t.Context(), name, &opts.Dynamo))
 	_, err := infra.Deploy(t.Context(), name, &opts)
-	want := "table " + name + " exists there and limits without one: `zae-limiter status --name " + name + " --region " + fakeaws.Region + " --endpoint-url " + engine(t) + "` shows it"
+	want := "table " + name + " exists there and limits without one: `zae-limiter status --name " + name +
+		" --region " + fakeaws.Region + " --endpoint-url " + engine(t) + "` shows it"
 	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "table create") {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -99,13 +102,18 @@ func TestInspectWithoutCloudFormation(t *testing.T) {
 	name := stackName()
 	st, err := infra.Inspect(t.Context(), name, &opts)
 	must(t, err)
-	if st.Verdict != infra.Unreachable || !strings.Contains(strings.Join(st.Problems, ";"), "`zae-limiter table create "+name+" --region "+fakeaws.Region+" --endpoint-url "+engine(t)+"` creates it") {
+	if st.Verdict != infra.Unreachable || !strings.Contains(
+		strings.Join(st.Problems, ";"),
+		"`zae-limiter table create "+name+" --region "+fakeaws.Region+" --endpoint-url "+engine(t)+"` creates it",
+	) {
 		t.Errorf("%s %q", st.Verdict, st.Problems)
 	}
 	must(t, dynamo.CreateTable(t.Context(), name, &opts.Dynamo))
 	st, err = infra.Inspect(t.Context(), name, &opts)
 	must(t, err)
-	if st.Verdict != infra.Degraded || len(st.Problems) != 1 || !strings.HasSuffix(st.Problems[0], "there is no CloudFormation at "+engine(t)) {
+	if st.Verdict != infra.Degraded || len(st.Problems) != 1 || !strings.HasSuffix(
+		st.Problems[0], "there is no CloudFormation at "+engine(t),
+	) {
 		t.Errorf("%s %q", st.Verdict, st.Problems)
 	}
 	if st.Stack.Error != "" || st.Aggregator.Error != "" || st.Provisioner.Error != "" || st.EventSource.Error != "" {
@@ -151,7 +159,9 @@ func unresponsiveOptions(t *testing.T, endpoint string, asked *atomic.Int64) inf
 	if endpoint == "" {
 		cfg.BaseEndpoint = nil
 	}
-	return infra.Options{Dynamo: dynamo.Options{AWS: cfg, Timeout: 3 * time.Second}, Version: "1.2.3", Zip: functionZip(t)}
+	return infra.Options{
+		Dynamo: dynamo.Options{AWS: cfg, Timeout: 3 * time.Second}, Version: "1.2.3", Zip: functionZip(t),
+	}
 }
 
 // A call to an unresponsive endpoint fails after eight seconds, with the command that
@@ -181,7 +191,9 @@ func TestUnresponsiveEndpoint(t *testing.T) {
 				asked, began := new(atomic.Int64), time.Now()
 				opts := unresponsiveOptions(t, unresponsiveURL, asked)
 				err := c.run(t.Context(), &opts)
-				if err == nil || !strings.Contains(err.Error(), unresponsiveURL+" accepted the connection but did not answer within 8s; check that CloudFormation is there") ||
+				if err == nil || !strings.Contains(err.Error(),
+					unresponsiveURL+" accepted the connection but did not answer within 8s; check that "+
+						"CloudFormation is there") ||
 					!strings.Contains(err.Error(), c.says) {
 					t.Errorf("%v, want %s", err, c.says)
 				}
@@ -200,7 +212,9 @@ func TestInspectUnresponsiveEndpoint(t *testing.T) {
 		opts := unresponsiveOptions(t, unresponsiveURL, new(atomic.Int64))
 		st, err := infra.Inspect(t.Context(), "my-app", &opts)
 		must(t, err)
-		if st.Verdict != infra.Unreachable || !strings.Contains(st.Stack.Error, "accepted the connection but did not answer") {
+		if st.Verdict != infra.Unreachable || !strings.Contains(
+			st.Stack.Error, "accepted the connection but did not answer",
+		) {
 			t.Errorf("%s %q %q", st.Verdict, st.Problems, st.Stack.Error)
 		}
 		if took := time.Since(began); took > 10*time.Second {

@@ -74,7 +74,8 @@ type InterruptedError struct {
 
 // Error returns the operation and how to continue.
 func (e *InterruptedError) Error() string {
-	return fmt.Sprintf("stack %q is still being %s: %v; CloudFormation continues; run the same command to wait for it, or %s to see its status",
+	return fmt.Sprintf("stack %q is still being %s: %v; CloudFormation continues; run the same command to "+
+		"wait for it, or %s to see its status",
 		e.Stack, e.Op, e.Err, e.look)
 }
 
@@ -106,7 +107,8 @@ func translateError(ctx context.Context, op string, err error) error {
 // isTranslated reports whether err is an error of this package or of limiter.
 func isTranslated(err error) bool {
 	return is[*RefusedError](err) || is[*FailedError](err) || is[*InterruptedError](err) ||
-		is[*limiter.InvalidError](err) || is[*limiter.VersionError](err) || is[*limiter.CorruptError](err) || is[*limiter.UnavailableError](err) ||
+		is[*limiter.InvalidError](err) || is[*limiter.VersionError](err) || is[*limiter.CorruptError](err) ||
+		is[*limiter.UnavailableError](err) ||
 		errors.Is(err, limiter.ErrNotFound) || errors.Is(err, limiter.ErrConflict)
 }
 
@@ -142,7 +144,8 @@ func explain(err error) error {
 		return fmt.Errorf("access denied; the caller's policy must allow %s: %w", iamAction(err), err)
 	case strings.HasPrefix(code, "ExpiredToken"):
 		return fmt.Errorf("the AWS credentials have expired; sign in again: %w", err)
-	case code == "InvalidClientTokenId" || code == "UnrecognizedClientException" || code == "SignatureDoesNotMatch" || code == "InvalidSignatureException":
+	case code == "InvalidClientTokenId" || code == "UnrecognizedClientException" || code == "SignatureDoesNotMatch" ||
+		code == "InvalidSignatureException":
 		return fmt.Errorf("AWS does not accept these credentials; check the profile or the keys: %w", err)
 	}
 	return err
@@ -154,7 +157,9 @@ func iamAction(err error) string {
 	if !ok {
 		return "it"
 	}
-	return strings.ToLower(strings.ReplaceAll(o.ServiceID, " ", "")) + ":" + cmp.Or(iamActions[o.ServiceID+" "+o.OperationName], o.OperationName)
+	return strings.ToLower(strings.ReplaceAll(o.ServiceID, " ", "")) + ":" + cmp.Or(
+		iamActions[o.ServiceID+" "+o.OperationName], o.OperationName,
+	)
 }
 
 // iamActions maps calls to their IAM action if that has another name.
@@ -195,7 +200,8 @@ func httpStatus(err error) int {
 // isDenied reports whether AWS denied access. Responses without a body have no error
 // code, or that of the status.
 func isDenied(err error) bool {
-	return strings.HasPrefix(errorCode(err), "AccessDenied") || httpStatus(err) == 403 && (errorCode(err) == "Forbidden" || errorCode(err) == "")
+	return strings.HasPrefix(errorCode(err), "AccessDenied") || httpStatus(err) == 403 &&
+		(errorCode(err) == "Forbidden" || errorCode(err) == "")
 }
 
 // isTransient reports whether a retry may succeed: after throttling, a fault of the

@@ -172,7 +172,8 @@ func TestInterruptedWaitSaysHowToContinue(t *testing.T) {
 		opts := c.options()
 		opts.Event = func(infra.Event) { cancel() }
 		err := o.run(ctx, name, opts)
-		checkError[*infra.InterruptedError](t, err, "still being "+want, "CloudFormation continues", "zae-limiter status --name "+name)
+		checkError[*infra.InterruptedError](t, err, "still being "+want, "CloudFormation continues",
+			"zae-limiter status --name "+name)
 		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
@@ -188,7 +189,8 @@ func TestThrottlingIsWaitedOut(t *testing.T) {
 			tries := map[string]int{}
 			c.Intercept = func(r *fakeaws.Request) *fakeaws.Reply {
 				tries[r.Op]++
-				if tries[r.Op] <= 3 && r.Op != "HeadBucket" && r.Op != "HeadObject" { // their responses have no error code
+				// their responses have no error code
+				if tries[r.Op] <= 3 && r.Op != "HeadBucket" && r.Op != "HeadObject" {
 					return fakeaws.ErrorReply(r, 400, "Throttling", "Rate exceeded")
 				}
 				return nil
@@ -234,11 +236,14 @@ func TestAWaitOutlivesALongOutage(t *testing.T) {
 func TestDeniedCallsAreNamed(t *testing.T) {
 	t.Parallel()
 	mayBeDenied := []string{ // the operation works without them
-		"create HeadObject", "create DescribeTable", "open HeadObject", "open DescribeTable", "update HeadObject", "upgrade HeadObject", "upgrade of the functions HeadObject",
+		"create HeadObject", "create DescribeTable", "open HeadObject", "open DescribeTable", "update HeadObject",
+		"upgrade HeadObject", "upgrade of the functions HeadObject",
 		"upgrade GetCallerIdentity", "upgrade of the functions GetCallerIdentity", // a parameter has the bucket
-		"delete ListObjectsV2",                                                                 // the archive is kept
-		"upgrade Query",                                                                        // assumes that there are namespaces
-		"create DescribeTimeToLive", "update DescribeTimeToLive", "upgrade DescribeTimeToLive", // the template enables it
+		"delete ListObjectsV2", // the archive is kept
+		// assumes that there are namespaces
+		"upgrade Query",
+		// the template enables it
+		"create DescribeTimeToLive", "update DescribeTimeToLive", "upgrade DescribeTimeToLive",
 	}
 	for op, o := range lifeCycle {
 		t.Run(op, func(t *testing.T) {

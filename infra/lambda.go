@@ -131,7 +131,8 @@ func noPackageError(architecture string, programErr, buildErr error) error {
 			or = ", or choose architecture " + other + ", which this program is for"
 		}
 	}
-	return fmt.Errorf("no code for functions on %s; run a release of zae-limiter for Linux on that architecture, or install Go to build it, or pass a zip that zae-limiter lambda-export made%s: %w, and %w",
+	return fmt.Errorf("no code for functions on %s; run a release of zae-limiter for Linux on that "+
+		"architecture, or install Go to build it, or pass a zip that zae-limiter lambda-export made%s: %w, and %w",
 		architecture, or, programErr, buildErr)
 }
 
@@ -147,7 +148,9 @@ func pack(program []byte, architecture, source string, others ...file) (*Package
 	var buf bytes.Buffer
 	w := zip.NewWriter(&buf)
 	for _, f := range append([]file{{bootstrap, 0o755, program}}, others...) {
-		header := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)}
+		header := &zip.FileHeader{
+			Name: f.name, Method: zip.Deflate, Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC),
+		}
 		header.SetMode(f.mode)
 		entry, err := w.CreateHeader(header)
 		if err != nil {
@@ -203,8 +206,13 @@ func readPackage(path, architecture string) (*Package, error) {
 		if err := checkProgram(program, architecture); err != nil {
 			return refuse("has a bootstrap that cannot run: " + err.Error())
 		}
-		if info, err := buildinfo.Read(bytes.NewReader(program)); err == nil && info.Path != mainPackage && info.Path != functionPackage { // the build info is optional
-			return refuse("has a bootstrap that is " + info.Path + ", not zae-limiter; zae-limiter lambda-export writes a valid one")
+		// the build info is optional
+		if info, err := buildinfo.Read(bytes.NewReader(program)); err == nil && info.Path != mainPackage &&
+			info.Path != functionPackage {
+			return refuse(
+				"has a bootstrap that is " + info.Path + ", not zae-limiter; zae-limiter lambda-export " +
+					"writes a valid one",
+			)
 		}
 		return newPackage(content, architecture, path), nil
 	}

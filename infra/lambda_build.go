@@ -40,7 +40,9 @@ func (t toolchain) planBuild(ctx context.Context, version string) (string, error
 }
 
 // compile compiles a command. It returns the executable and where it is from.
-func compile(ctx context.Context, t toolchain, o PackageOptions, command string) (content []byte, from string, err error) {
+func compile(
+	ctx context.Context, t toolchain, o PackageOptions, command string,
+) (content []byte, from string, err error) {
 	source, err := t.source(ctx, o.Version)
 	if err != nil {
 		return nil, "", err
@@ -52,14 +54,16 @@ func compile(ctx context.Context, t toolchain, o PackageOptions, command string)
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	output := filepath.Join(folder, bootstrap)
 	compile := toolchain{dir: source, env: append([]string{
-		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + goArchitectures[o.Architecture], "GOARM64=v8.0", "GOAMD64=v1", "GOEXPERIMENT=", "GOFLAGS=", "GOWORK=off",
+		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + goArchitectures[o.Architecture], "GOARM64=v8.0", "GOAMD64=v1",
+		"GOEXPERIMENT=", "GOFLAGS=", "GOWORK=off",
 	}, t.env...)}
 	done := func(error) {}
 	if o.Building != nil {
 		done = o.Building(o.Architecture)
 	}
 	flags := "-s -w -X " + module + "/internal/cli.version=" + strings.TrimPrefix(o.Version, "v")
-	_, err = compile.run(ctx, "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", output, "./cmd/"+command)
+	_, err = compile.run(ctx, "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", output,
+		"./cmd/"+command)
 	done(err)
 	if err != nil {
 		return nil, "", err

@@ -49,7 +49,8 @@ func programBeside(architecture string) ([]byte, error) {
 
 // readBeside reads the program of the functions in a folder.
 func readBeside(dir string, running *debug.BuildInfo, architecture string) ([]byte, error) {
-	content, info, err := readProgram(filepath.Join(dir, functionProgram), functionProgram, functionPackage, architecture)
+	content, info, err := readProgram(filepath.Join(dir, functionProgram), functionProgram, functionPackage,
+		architecture)
 	if err != nil {
 		return nil, err
 	}

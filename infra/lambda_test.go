@@ -27,7 +27,8 @@ import (
 func program(tb testing.TB, machine elf.Machine, segments ...elf.ProgType) []byte {
 	tb.Helper()
 	header := elf.Header64{
-		Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Ehsize: 64, Phentsize: 56, Phoff: 64, Phnum: uint16(len(segments)),
+		Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Ehsize: 64, Phentsize: 56, Phoff: 64,
+		Phnum: uint16(len(segments)),
 	}
 	copy(header.Ident[:], elf.ELFMAG)
 	header.Ident[elf.EI_CLASS], header.Ident[elf.EI_DATA], header.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1
@@ -123,7 +124,8 @@ func TestPackagesAreTheSameEveryTime(t *testing.T) {
 	}
 	r, err := zip.NewReader(bytes.NewReader(one.Zip), int64(len(one.Zip)))
 	check(t, err)
-	if len(r.File) != 1 || r.File[0].Name != "bootstrap" || r.File[0].Mode() != 0o755 || !r.File[0].Modified.Equal(time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)) {
+	if len(r.File) != 1 || r.File[0].Name != "bootstrap" || r.File[0].Mode() != 0o755 ||
+		!r.File[0].Modified.Equal(time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v", r.File[0].FileHeader)
 	}
 	back, err := unzip(r.File[0])
@@ -182,18 +184,23 @@ func TestAZipThatCannotWorkIsRefused(t *testing.T) {
 		zipped(t, "bootstrap/", 0o755|fs.ModeDir, nil):                "no file bootstrap",
 	} {
 		_, err := NewPackage(t.Context(), &PackageOptions{Zip: path, Architecture: ARM64})
-		if bad, ok := errors.AsType[*limiter.InvalidError](err); !ok || bad.Field != "zip" || !strings.Contains(bad.Reason, says) {
+		if bad, ok := errors.AsType[*limiter.InvalidError](err); !ok || bad.Field != "zip" ||
+			!strings.Contains(bad.Reason, says) {
 			t.Errorf("%v does not say %q", err, says)
 		}
 	}
 	other := tinyModule(t)
 	check(t, os.Rename(filepath.Join(other, "cmd", "zae-limiter"), filepath.Join(other, "cmd", "other")))
-	there := toolchain{dir: other, env: []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=arm64", "GOFLAGS=", "GOWORK=off"}}
+	there := toolchain{
+		dir: other, env: []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=arm64", "GOFLAGS=", "GOWORK=off"},
+	}
 	_, err := there.run(t.Context(), "build", "-o", "program", "./cmd/other")
 	check(t, err)
 	content, err := os.ReadFile(filepath.Join(other, "program"))
 	check(t, err)
-	if _, err := NewPackage(t.Context(), &PackageOptions{Zip: zipped(t, "bootstrap", 0o755, content)}); err == nil || !strings.Contains(err.Error(), "cmd/other, not zae-limiter") {
+	if _, err := NewPackage(t.Context(), &PackageOptions{
+		Zip: zipped(t, "bootstrap", 0o755, content),
+	}); err == nil || !strings.Contains(err.Error(), "cmd/other, not zae-limiter") {
 		t.Error(err)
 	}
 	_, err = NewPackage(t.Context(), &PackageOptions{Architecture: "amd64"})
@@ -207,7 +214,9 @@ func TestTheRunningProgramIsPackedOnlyIfItIsOurs(t *testing.T) {
 	if _, err := runningProgram(ARM64); err == nil || !strings.Contains(err.Error(), "not zae-limiter itself") {
 		t.Error(err)
 	}
-	if _, _, err := readProgram(filepath.Join(t.TempDir(), "gone"), "the running program", mainPackage, ARM64); err == nil {
+	if _, _, err := readProgram(
+		filepath.Join(t.TempDir(), "gone"), "the running program", mainPackage, ARM64,
+	); err == nil {
 		t.Error("it can be read")
 	}
 }
@@ -218,7 +227,10 @@ func TestNoPackageErrorListsAlternatives(t *testing.T) {
 	if err == nil {
 		t.Fatal("there is a package")
 	}
-	for _, way := range []string{"arm64", "release", "Go", "zip", "lambda-export", "not zae-limiter itself", "the go command is not installed"} {
+	for _, way := range []string{
+		"arm64", "release", "Go", "zip", "lambda-export", "not zae-limiter itself",
+		"the go command is not installed",
+	} {
 		if !strings.Contains(err.Error(), way) {
 			t.Errorf("%q does not say %q", err, way)
 		}
@@ -234,7 +246,8 @@ func tinyModule(tb testing.TB) string {
 		"go.mod":                           "module " + module + "\n\ngo 1.26\n",
 		"cmd/zae-limiter/main.go":          program,
 		"cmd/zae-limiter-function/main.go": program,
-		"internal/cli/cli.go":              "package cli\n\nvar version string\n\nfunc Version() string { return version }\n",
+		"internal/cli/cli.go": "package cli\n\nvar version string\n\nfunc Version() string { " +
+			"return version }\n",
 	} {
 		path := filepath.Join(dir, name)
 		check(tb, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -257,12 +270,15 @@ func TestAPackageIsBuiltInACheckout(t *testing.T) {
 	dir := tinyModule(t)
 	var hashes []string
 	for _, architecture := range []string{ARM64, X8664, ARM64} {
-		p, err := build(t.Context(), toolchain{dir: filepath.Join(dir, "internal")}, PackageOptions{Architecture: architecture, Version: "1.2.3-dev+dirty"})
+		p, err := build(t.Context(), toolchain{dir: filepath.Join(dir, "internal")}, PackageOptions{
+			Architecture: architecture, Version: "1.2.3-dev+dirty",
+		})
 		check(t, err)
 		if !strings.Contains(p.Source, dir) || p.Architecture != architecture {
 			t.Error(p.Source, p.Architecture)
 		}
-		if program := programIn(t, p); !bytes.Contains(program, []byte("1.2.3-dev+dirty")) || checkProgram(program, architecture) != nil {
+		if program := programIn(t, p); !bytes.Contains(program, []byte("1.2.3-dev+dirty")) ||
+			checkProgram(program, architecture) != nil {
 			t.Error("it is another program")
 		}
 		hashes = append(hashes, p.SHA256)
@@ -293,10 +309,12 @@ func TestZaeLimiterItselfIsPacked(t *testing.T) {
 		if again, err := readPackage(file+".zip", X8664); err != nil || again.SHA256 != p.SHA256 {
 			t.Errorf("the zip of %s: %v", name, err)
 		}
-		if _, _, err := readProgram(file, name, path, ARM64); err == nil || !strings.Contains(err.Error(), "not suitable") {
+		if _, _, err := readProgram(file, name, path, ARM64); err == nil ||
+			!strings.Contains(err.Error(), "not suitable") {
 			t.Error(err)
 		}
-		if _, _, err := readProgram(file, name, path+"-other", X8664); err == nil || !strings.Contains(err.Error(), "not zae-limiter itself") {
+		if _, _, err := readProgram(file, name, path+"-other", X8664); err == nil ||
+			!strings.Contains(err.Error(), "not zae-limiter itself") {
 			t.Error(err)
 		}
 	}
@@ -306,7 +324,8 @@ func TestZaeLimiterItselfIsPacked(t *testing.T) {
 // release, and refuses another version.
 func TestProgramBeside(t *testing.T) {
 	t.Parallel()
-	content, _, err := compile(t.Context(), toolchain{dir: tinyModule(t)}, PackageOptions{Architecture: X8664, Version: "devel"}, functionProgram)
+	content, _, err := compile(t.Context(), toolchain{dir: tinyModule(t)},
+		PackageOptions{Architecture: X8664, Version: "devel"}, functionProgram)
 	check(t, err)
 	dir := t.TempDir()
 	info, err := buildinfo.Read(bytes.NewReader(content))
@@ -324,7 +343,8 @@ func TestProgramBeside(t *testing.T) {
 	newer.Main.Version = "v9.9.9"
 	patched.Settings = append(slices.Clone(info.Settings), debug.BuildSetting{Key: "vcs.revision", Value: "0123"})
 	for _, running := range []*debug.BuildInfo{&newer, &patched, nil} {
-		if _, err := readBeside(dir, running, X8664); err == nil || !strings.Contains(err.Error(), "of another version") {
+		if _, err := readBeside(dir, running, X8664); err == nil ||
+			!strings.Contains(err.Error(), "of another version") {
 			t.Error(err)
 		}
 	}
@@ -341,11 +361,13 @@ func TestPlansAndBuilds(t *testing.T) {
 	o := PackageOptions{Architecture: X8664, Version: "devel"}
 	content, source, err := functionCode(t.Context(), toolchain{dir: dir}, o)
 	check(t, err)
-	if info, err := buildinfo.Read(bytes.NewReader(content)); err != nil || info.Path != functionPackage || source != "built from "+dir {
+	if info, err := buildinfo.Read(bytes.NewReader(content)); err != nil || info.Path != functionPackage ||
+		source != "built from "+dir {
 		t.Error(source, err)
 	}
 	o.NoBuild = true
-	if content, source, err = functionCode(t.Context(), toolchain{dir: dir}, o); content != nil || source != "to be built from "+dir || err != nil {
+	if content, source, err = functionCode(t.Context(), toolchain{dir: dir}, o); content != nil ||
+		source != "to be built from "+dir || err != nil {
 		t.Error(len(content), source, err)
 	}
 }
@@ -404,11 +426,15 @@ func TestAPackageOfAReleaseIsBuiltFromItsModule(t *testing.T) {
 	if !strings.Contains(p.Source, "@v1.8.7") || !bytes.Contains(programIn(t, p), []byte("1.8.7")) {
 		t.Error(p.Source)
 	}
-	if _, err := build(t.Context(), go1, PackageOptions{Architecture: ARM64, Version: "1.9.9"}); err == nil || !strings.Contains(err.Error(), "1.9.9") {
+	if _, err := build(
+		t.Context(), go1, PackageOptions{Architecture: ARM64, Version: "1.9.9"},
+	); err == nil || !strings.Contains(err.Error(), "1.9.9") {
 		t.Error(err)
 	}
 	for _, version := range []string{"devel", "0123456789abcdef", "1.2.3+dirty"} {
-		if _, err := build(t.Context(), go1, PackageOptions{Architecture: ARM64, Version: version}); !errors.Is(err, errNoSource) {
+		if _, err := build(
+			t.Context(), go1, PackageOptions{Architecture: ARM64, Version: version},
+		); !errors.Is(err, errNoSource) {
 			t.Errorf("%s: %v", version, err)
 		}
 	}
@@ -449,14 +475,18 @@ func TestBuildCallsBuilding(t *testing.T) {
 func TestABuildThatFailsSaysWhy(t *testing.T) {
 	t.Parallel()
 	dir := tinyModule(t)
-	check(t, os.WriteFile(filepath.Join(dir, "cmd", functionProgram, "main.go"), []byte("package main\n\nfunc main() { nonsense() }\n"), 0o600))
+	check(t,
+		os.WriteFile(filepath.Join(dir, "cmd", functionProgram, "main.go"),
+			[]byte("package main\n\nfunc main() { nonsense() }\n"), 0o600))
 	_, err := build(t.Context(), toolchain{dir: dir}, PackageOptions{Architecture: ARM64, Version: "devel"})
 	if err == nil || !strings.Contains(err.Error(), "undefined: nonsense") {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := build(ctx, toolchain{dir: dir}, PackageOptions{Architecture: ARM64, Version: "1.8.7"}); !errors.Is(err, context.Canceled) {
+	if _, err := build(
+		ctx, toolchain{dir: dir}, PackageOptions{Architecture: ARM64, Version: "1.8.7"},
+	); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

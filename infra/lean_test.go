@@ -28,8 +28,16 @@ func projectionByResource(t *testing.T, name string, opts infra.Options) string 
 func TestKindOfTheIndexIsKept(t *testing.T) {
 	t.Parallel()
 	for kind, c := range map[string]struct{ other, value, projection, refusal string }{
-		infra.LeanIndex: {infra.FullIndex, "true", "KEYS_ONLY", "its index by resource holds keys only and would have to be created anew to hold whole items; deploy it without --no-lean-index, or deploy another stack"},
-		infra.FullIndex: {infra.LeanIndex, "false", "ALL", "its index by resource holds whole items and would have to be created anew to hold keys only; deploy it without --lean-index, or deploy another stack"},
+		infra.LeanIndex: {
+			infra.FullIndex, "true", "KEYS_ONLY",
+			"its index by resource holds keys only and would have to be created anew to hold whole items; " +
+				"deploy it without --no-lean-index, or deploy another stack",
+		},
+		infra.FullIndex: {
+			infra.LeanIndex, "false", "ALL",
+			"its index by resource holds whole items and would have to be created anew to hold keys only; " +
+				"deploy it without --lean-index, or deploy another stack",
+		},
 	} {
 		cloud, name := newCloud(t), stackName()
 		opts := cloud.options()
@@ -81,7 +89,8 @@ func TestPythonStackKeepsItsIndex(t *testing.T) {
 	opts.Stack.ResourceIndex = infra.LeanIndex
 	_, err := infra.Deploy(t.Context(), name, &opts)
 	checkError[*infra.RefusedError](t, err, "without --lean-index")
-	if d := redeploy(t, name, c.options(), noChange); d.Action != "updated" || s.Parameters["EnableLeanIndex"] != "false" {
+	if d := redeploy(t, name, c.options(), noChange); d.Action != "updated" ||
+		s.Parameters["EnableLeanIndex"] != "false" {
 		t.Errorf("%+v, %v", d, s.Parameters)
 	}
 }
@@ -91,7 +100,8 @@ func TestLeanIndexOnAnEmulator(t *testing.T) {
 	t.Parallel()
 	name := stackName()
 	opts := infra.Options{
-		Dynamo: dynamo.Options{AWS: fakeaws.Config(moto(t)), Timeout: time.Minute}, Version: "1.2.3", Zip: functionZip(t), Poll: 1,
+		Dynamo: dynamo.Options{AWS: fakeaws.Config(moto(t)), Timeout: time.Minute}, Version: "1.2.3",
+		Zip: functionZip(t), Poll: 1,
 		Stack: infra.Stack{ResourceIndex: infra.LeanIndex},
 	}
 	deploy(t, name, opts)

@@ -63,7 +63,9 @@ func (s *session) list(ctx context.Context) ([]StackSummary, error) {
 			found = append(found, f)
 		}
 	}
-	slices.SortFunc(found, func(a, b StackSummary) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Stack, b.Stack)) })
+	slices.SortFunc(found, func(a, b StackSummary) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Stack, b.Stack))
+	})
 	return found, nil
 }
 

@@ -134,12 +134,14 @@ func (l *load) findTarget(ctx context.Context) (*cfn.Stack, error) {
 		return nil, err
 	}
 	if stateOf(target) == missing {
-		return nil, fmt.Errorf("stack %q: %w in region %s; %s creates it", l.target, limiter.ErrNotFound, l.region, l.place.Command("deploy", "--name", l.target))
+		return nil, fmt.Errorf("stack %q: %w in region %s; %s creates it", l.target, limiter.ErrNotFound, l.region,
+			l.place.Command("deploy", "--name", l.target))
 	}
 	outputs := outputsOf(target)
 	if outputs[outputAcquireOnly] == "" || outputs[outputFullAccess] == "" {
-		return nil, &RefusedError{Stack: l.target, Status: string(target.StackStatus), Reason: "it exports no policies, which the load test uses; create them with " +
-			l.place.Command("deploy", "--name", l.target, "--iam")}
+		return nil, &RefusedError{Stack: l.target, Status: string(target.StackStatus),
+			Reason: "it exports no policies, which the load test uses; create them with " +
+				l.place.Command("deploy", "--name", l.target, "--iam")}
 	}
 	return target, nil
 }
@@ -158,7 +160,8 @@ func (l *load) create(ctx context.Context, target *cfn.Stack, d *LoadDeployment)
 		return Deployment{}, err
 	}
 	created, err := l.createStack(ctx, code, cloudformation.CreateStackInput{
-		TemplateBody: aws.String(loadTemplate), Parameters: cfnParameters(append(parameters, l.codeParameters(code)...)), Tags: cfnTags(l.tags()),
+		TemplateBody: aws.String(loadTemplate),
+		Parameters:   cfnParameters(append(parameters, l.codeParameters(code)...)), Tags: cfnTags(l.tags()),
 	})
 	if err != nil {
 		return created, err
@@ -193,8 +196,9 @@ func (l *load) update(ctx context.Context, target, stack *cfn.Stack, d *LoadDepl
 		return Deployment{}, err
 	}
 	return l.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
-		TemplateBody: aws.String(loadTemplate), Parameters: cfnParameters(append(parameters, l.codeParameters(code)...)),
-		Tags: cfnTags(mergeTags(tagsOf(*stack), l.tags())),
+		TemplateBody: aws.String(loadTemplate),
+		Parameters:   cfnParameters(append(parameters, l.codeParameters(code)...)),
+		Tags:         cfnTags(mergeTags(tagsOf(*stack), l.tags())),
 	})
 }
 
@@ -256,7 +260,9 @@ func (l *load) codeParameters(code *Code) []parameter {
 
 // tags returns all tags of the stack.
 func (l *load) tags() map[string]string {
-	return mergeTags(l.session.opts.Stack.Tags, l.discoveryTags(), map[string]string{tagVersion: l.session.opts.Version, tagLambdaVersion: l.session.opts.Version})
+	return mergeTags(l.session.opts.Stack.Tags, l.discoveryTags(), map[string]string{
+		tagVersion: l.session.opts.Version, tagLambdaVersion: l.session.opts.Version,
+	})
 }
 
 // checkNoLoad refuses to delete a stack that has a load stack: CloudFormation would
@@ -266,7 +272,9 @@ func (s *session) checkNoLoad(ctx context.Context, stack *cfn.Stack) error {
 	if err != nil || stateOf(found) == missing || tagsOf(*found)[tagType] != typeLoad {
 		return err
 	}
-	return s.refuse(stack, "its load test "+LoadName(s.name)+" uses its policies; delete that with "+s.place.Command("loadtest", "delete", "--name", s.target)+", and delete this again")
+	return s.refuse(stack,
+		"its load test "+LoadName(s.name)+" uses its policies; delete that with "+s.place.Command("loadtest",
+			"delete", "--name", s.target)+", and delete this again")
 }
 
 // checkLoadOwner refuses a stack that is not the load stack of the target.
@@ -282,7 +290,9 @@ func (s *session) checkLoadOwner(stack *cfn.Stack) error {
 // resources have the same names and other logical IDs.
 func (l *load) checkUpdatable(stack *cfn.Stack) error {
 	if !isGoStack(stack) {
-		return l.refuse(stack, "the Python tool deployed it, and its resources cannot be taken over; delete it with "+l.command("delete")+", and deploy it again")
+		return l.refuse(stack,
+			"the Python tool deployed it, and its resources cannot be taken over; delete it with "+l.command("delete")+
+				", and deploy it again")
 	}
 	return l.checkDowngrade(stack)
 }

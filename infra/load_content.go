@@ -55,7 +55,11 @@ func (l *load) addPrograms(ctx context.Context, c *loadContent) (err error) {
 	running, programErr := runningProgram(X8664)
 	if c.program = running; programErr != nil {
 		if c.program, _, err = compile(ctx, t, o, "zae-limiter"); err != nil && ctx.Err() == nil {
-			err = fmt.Errorf("no program for load tests; run a release of zae-limiter for Linux on x86_64, or install Go to build it: %w, and %w", programErr, err)
+			err = fmt.Errorf(
+				"no program for load tests; run a release of zae-limiter for Linux on x86_64, or install Go "+
+					"to build it: %w, and %w",
+				programErr, err,
+			)
 		}
 		if err != nil {
 			return err
@@ -76,8 +80,13 @@ func readOwnProgram(path string) ([]byte, error) {
 		return refuse("cannot run a load test: " + err.Error())
 	}
 	info, err := buildinfo.Read(bytes.NewReader(content))
-	if err == nil && info.Path != mainPackage && !slices.ContainsFunc(info.Deps, func(d *debug.Module) bool { return d.Path == module }) {
-		return refuse("is " + cmp.Or(info.Path, "unknown") + ", which does not contain " + module + "; its main function must call loadtest.Main")
+	if err == nil && info.Path != mainPackage && !slices.ContainsFunc(info.Deps, func(d *debug.Module) bool {
+		return d.Path == module
+	}) {
+		return refuse(
+			"is " + cmp.Or(info.Path, "unknown") + ", which does not contain " + module +
+				"; its main function must call loadtest.Main",
+		)
 	}
 	return content, nil
 }
@@ -109,16 +118,21 @@ func readScenarios(dir string) (files []file, err error) {
 		}
 		info, err := os.Stat(path) // of the target of a link
 		if err != nil || !info.Mode().IsRegular() {
-			return refuse("has " + relative + ", which is no file; remove it, or choose a folder with nothing but scenarios")
+			return refuse(
+				"has " + relative + ", which is no file; remove it, or choose a folder with nothing but scenarios",
+			)
 		}
 		if total += int(min(info.Size(), maxScenarioBytes+1)); total > maxScenarioBytes {
-			return refuse(fmt.Sprintf("has more than %d MB; choose a folder with nothing but scenarios", maxScenarioBytes>>20))
+			return refuse(fmt.Sprintf("has more than %d MB; choose a folder with nothing but scenarios",
+				maxScenarioBytes>>20))
 		}
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return refuse("has " + relative + ", which cannot be read: " + pathErrorText(err))
 		}
-		files = append(files, file{scenarioFolder + "/" + filepath.ToSlash(relative), 0o644 | info.Mode()&0o111, content})
+		files = append(files, file{
+			scenarioFolder + "/" + filepath.ToSlash(relative), 0o644 | info.Mode()&0o111, content,
+		})
 		return nil
 	})
 	if err == nil && !isFolder(dir) {

@@ -140,7 +140,9 @@ func (l *load) stopRunning(ctx context.Context) (left int, err error) {
 		return 0, err
 	}
 	for _, task := range running {
-		_, err := l.containers.StopTask(ctx, &ecs.StopTaskInput{Cluster: &l.name, Task: &task, Reason: aws.String("zae-limiter loadtest delete")})
+		_, err := l.containers.StopTask(ctx, &ecs.StopTaskInput{
+			Cluster: &l.name, Task: &task, Reason: aws.String("zae-limiter loadtest delete"),
+		})
 		if err != nil && !is[*ecstypes.InvalidParameterException](err) { // it has ended meanwhile
 			return 0, err
 		}

@@ -22,14 +22,19 @@ type docker struct {
 // newDocker returns an error, in one sentence, if docker or its daemon is missing.
 func newDocker(ctx context.Context) (*docker, error) {
 	if _, err := exec.LookPath("docker"); err != nil {
-		return nil, errors.New("docker builds the image of load tests, and is not installed; install Docker, and try again")
+		return nil, errors.New(
+			"docker builds the image of load tests, and is not installed; install Docker, and try again",
+		)
 	}
 	d := &docker{image: "zae-limiter-load:" + strings.ToLower(rand.Text()[:16])}
 	if err := d.run(ctx, "version", "--format", "{{.Server.Version}}"); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fmt.Errorf("docker builds the image of load tests, and does not reach its daemon; start Docker, and try again: %w", err)
+		return nil, fmt.Errorf(
+			"docker builds the image of load tests, and does not reach its daemon; start Docker, and try again: %w",
+			err,
+		)
 	}
 	return d, nil
 }
@@ -89,7 +94,8 @@ func (d *docker) runWith(ctx context.Context, variables []string, args ...string
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = grace
-	cmd.Env = append(append(os.Environ(), "BUILDX_NO_DEFAULT_ATTESTATIONS=1"), variables...) // attestations would count as images of the repository
+	// attestations would count as images of the repository
+	cmd.Env = append(append(os.Environ(), "BUILDX_NO_DEFAULT_ATTESTATIONS=1"), variables...)
 	var printed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &printed, &printed
 	err := cmd.Run()

@@ -179,7 +179,8 @@ func TestDockerFails(t *testing.T) {
 func TestDockerIsInterrupted(t *testing.T) {
 	w := newLoadWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	const waiting = "#!/bin/sh\ncase $1 in build) trap 'echo ended >\"${0%/*}/ended\"; exit 1' INT; echo building >\"${0%/*}/building\"; while :; do sleep 0.05; done ;; esac\n"
+	const waiting = "#!/bin/sh\ncase $1 in build) trap 'echo ended >\"${0%/*}/ended\"; exit 1' INT; echo " +
+		"building >\"${0%/*}/building\"; while :; do sleep 0.05; done ;; esac\n"
 	must(t, os.WriteFile(filepath.Join(w.bin, "docker"), []byte(waiting), 0o700)) //nolint:gosec // it is a program
 	building := filepath.Join(w.bin, "building")
 	must(t, exec.CommandContext(t.Context(), "mkfifo", building).Run())
@@ -198,7 +199,8 @@ func TestDockerIsMissing(t *testing.T) {
 	w := newLoadWorld(t)
 	t.Setenv("PATH", t.TempDir())
 	_, err := infra.DeployLoad(t.Context(), w.name, w.loadOptions())
-	checkError[*infra.RefusedError](t, err, "docker builds the image of load tests, and is not installed; install Docker")
+	checkError[*infra.RefusedError](t, err,
+		"docker builds the image of load tests, and is not installed; install Docker")
 	if w.stack() != nil || len(w.Buckets) > 0 {
 		t.Error("something was made")
 	}
@@ -210,29 +212,57 @@ func TestLoadRefusals(t *testing.T) {
 		prepare func(*loadWorld, *infra.LoadOptions)
 		want    string
 	}{
-		"no target":      {func(w *loadWorld, _ *infra.LoadOptions) { w.Stacks = nil }, "zae-limiter deploy --name "},
-		"no policies":    {func(w *loadWorld, _ *infra.LoadOptions) { w.Find(w.name).Outputs = nil }, "it exports no policies"},
-		"one policy":     {func(w *loadWorld, _ *infra.LoadOptions) { delete(w.Find(w.name).Outputs, "AcquireOnlyPolicyArn") }, "it exports no policies"},
-		"unknown subnet": {func(w *loadWorld, _ *infra.LoadOptions) { delete(w.Network.Subnets, subnetB) }, "must exist in region eu-west-1"},
-		"other VPC":      {func(w *loadWorld, _ *infra.LoadOptions) { w.Network.Subnets[subnetB] = "vpc-2" }, "must be in " + testVPC + ", and is in vpc-2"},
+		"no target": {func(w *loadWorld, _ *infra.LoadOptions) { w.Stacks = nil }, "zae-limiter deploy --name "},
+		"no policies": {func(w *loadWorld, _ *infra.LoadOptions) {
+			w.Find(w.name).Outputs = nil
+		}, "it exports no policies"},
+		"one policy": {func(w *loadWorld, _ *infra.LoadOptions) {
+			delete(w.Find(w.name).Outputs, "AcquireOnlyPolicyArn")
+		}, "it exports no policies"},
+		"unknown subnet": {func(w *loadWorld, _ *infra.LoadOptions) {
+			delete(w.Network.Subnets, subnetB)
+		}, "must exist in region eu-west-1"},
+		"other VPC": {func(w *loadWorld, _ *infra.LoadOptions) {
+			w.Network.Subnets[subnetB] = "vpc-2"
+		}, "must be in " + testVPC + ", and is in vpc-2"},
 		"long roles": {func(w *loadWorld, _ *infra.LoadOptions) {
 			w.Find(w.name).Outputs["RoleNameFormat"] = strings.Repeat("a", 50) + "{}"
 		}, "exceeds the maximum"},
-		"foreign stack":   {func(w *loadWorld, _ *infra.LoadOptions) { w.AddStack(infra.LoadName(w.name), "CREATE_COMPLETE", nil) }, "it is not a load test"},
-		"failed creation": {func(w *loadWorld, _ *infra.LoadOptions) { w.addLoad("ROLLBACK_COMPLETE") }, "zae-limiter loadtest delete --name "},
-		"Python's":        {func(w *loadWorld, _ *infra.LoadOptions) { w.addLoad("CREATE_COMPLETE") }, "the Python tool deployed it"},
-		"newer":           {func(w *loadWorld, o *infra.LoadOptions) { w.addNewer() }, "version 9.9.9 deployed it"},
-		"no program":      {func(_ *loadWorld, o *infra.LoadOptions) { o.Program = "none" }, "cannot be read"},
-		"wrong program":   {func(w *loadWorld, o *infra.LoadOptions) { o.Program = fakeaws.Program(w.tb, 183) }, "it is for arm64, but the functions are for x86_64"},
-		"no folder":       {func(_ *loadWorld, o *infra.LoadOptions) { o.Dir = "none" }, `invalid folder "none": cannot be read`},
-		"a file":          {func(_ *loadWorld, o *infra.LoadOptions) { o.Dir = "load.yaml" }, "must be a folder"},
-		"no VPC":          {func(_ *loadWorld, o *infra.LoadOptions) { o.Load.VPC = "" }, "must be the ID of a VPC"},
-		"one subnet":      {func(_ *loadWorld, o *infra.LoadOptions) { o.Load.Subnets = []string{subnetA} }, "must be 2 to 16"},
-		"same subnet":     {func(_ *loadWorld, o *infra.LoadOptions) { o.Load.Subnets = []string{subnetA, subnetA} }, "must occur once"},
-		"too many":        {func(_ *loadWorld, o *infra.LoadOptions) { o.Load.MaxWorkers = 1001 }, "must be from 1 to 1000"},
-		"more than most":  {func(_ *loadWorld, o *infra.LoadOptions) { o.Load.MinWorkers = 101 }, "must be from 1 to 100"},
-		"provider":        {func(_ *loadWorld, o *infra.LoadOptions) { o.Load.CapacityProvider = "EC2" }, "must be FARGATE_SPOT or FARGATE"},
-		"timeout":         {func(_ *loadWorld, o *infra.LoadOptions) { o.Load.Timeout = 1 }, "from 60 to 900"},
+		"foreign stack": {func(w *loadWorld, _ *infra.LoadOptions) {
+			w.AddStack(infra.LoadName(w.name), "CREATE_COMPLETE", nil)
+		}, "it is not a load test"},
+		"failed creation": {func(w *loadWorld, _ *infra.LoadOptions) {
+			w.addLoad("ROLLBACK_COMPLETE")
+		}, "zae-limiter loadtest delete --name "},
+		"Python's": {func(w *loadWorld, _ *infra.LoadOptions) {
+			w.addLoad("CREATE_COMPLETE")
+		}, "the Python tool deployed it"},
+		"newer":      {func(w *loadWorld, o *infra.LoadOptions) { w.addNewer() }, "version 9.9.9 deployed it"},
+		"no program": {func(_ *loadWorld, o *infra.LoadOptions) { o.Program = "none" }, "cannot be read"},
+		"wrong program": {func(w *loadWorld, o *infra.LoadOptions) {
+			o.Program = fakeaws.Program(w.tb, 183)
+		}, "it is for arm64, but the functions are for x86_64"},
+		"no folder": {func(_ *loadWorld, o *infra.LoadOptions) {
+			o.Dir = "none"
+		}, `invalid folder "none": cannot be read`},
+		"a file": {func(_ *loadWorld, o *infra.LoadOptions) { o.Dir = "load.yaml" }, "must be a folder"},
+		"no VPC": {func(_ *loadWorld, o *infra.LoadOptions) { o.Load.VPC = "" }, "must be the ID of a VPC"},
+		"one subnet": {func(_ *loadWorld, o *infra.LoadOptions) {
+			o.Load.Subnets = []string{subnetA}
+		}, "must be 2 to 16"},
+		"same subnet": {func(_ *loadWorld, o *infra.LoadOptions) {
+			o.Load.Subnets = []string{subnetA, subnetA}
+		}, "must occur once"},
+		"too many": {func(_ *loadWorld, o *infra.LoadOptions) {
+			o.Load.MaxWorkers = 1001
+		}, "must be from 1 to 1000"},
+		"more than most": {func(_ *loadWorld, o *infra.LoadOptions) {
+			o.Load.MinWorkers = 101
+		}, "must be from 1 to 100"},
+		"provider": {func(_ *loadWorld, o *infra.LoadOptions) {
+			o.Load.CapacityProvider = "EC2"
+		}, "must be FARGATE_SPOT or FARGATE"},
+		"timeout": {func(_ *loadWorld, o *infra.LoadOptions) { o.Load.Timeout = 1 }, "from 60 to 900"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newLoadWorld(t)
@@ -255,7 +285,9 @@ func TestLoadRefusals(t *testing.T) {
 
 // addLoad adds a load stack that another tool deployed.
 func (w *loadWorld) addLoad(status string) *fakeaws.Stack {
-	return w.AddStack(infra.LoadName(w.name), status, map[string]string{"ManagedBy": "zae-limiter", "zae-limiter:name": w.name, "zae-limiter:type": "load-test"})
+	return w.AddStack(infra.LoadName(w.name), status, map[string]string{
+		"ManagedBy": "zae-limiter", "zae-limiter:name": w.name, "zae-limiter:type": "load-test",
+	})
 }
 
 // addNewer adds a load stack of a newer version.
@@ -267,7 +299,8 @@ func (w *loadWorld) addNewer() {
 
 func TestLoadNames(t *testing.T) {
 	for name, want := range map[string]string{
-		"my_app": "underscores", "App": "lower case", "a--b": "single hyphens", "app-": "none at the end", strings.Repeat("a", 53): "at most 52",
+		"my_app": "underscores", "App": "lower case", "a--b": "single hyphens", "app-": "none at the end",
+		strings.Repeat("a", 53): "at most 52",
 	} {
 		_, err := infra.DeployLoad(t.Context(), name, nil)
 		checkError[*limiter.InvalidError](t, err, want)
@@ -277,7 +310,9 @@ func TestLoadNames(t *testing.T) {
 // Each call that AWS denies is named, and delete works without the rights on ECS
 // that it does not need.
 func TestDeniedLoadCalls(t *testing.T) {
-	for _, op := range []string{"DescribeSubnets", "DescribeRouteTables", "DescribeVpcEndpoints", "GetAuthorizationToken"} {
+	for _, op := range []string{
+		"DescribeSubnets", "DescribeRouteTables", "DescribeVpcEndpoints", "GetAuthorizationToken",
+	} {
 		w := newLoadWorld(t)
 		w.Deny(op)
 		_, err := infra.DeployLoad(t.Context(), w.name, w.loadOptions())

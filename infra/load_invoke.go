@@ -35,9 +35,11 @@ func FindLoadWorker(ctx context.Context, name string, opts *Options) (*LoadWorke
 		return nil, err
 	}
 	w := &LoadWorker{s: s, function: loadFunction(s.name)}
-	out, err := s.functions.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &w.function})
+	out, err := s.functions.GetFunctionConfiguration(ctx,
+		&lambda.GetFunctionConfigurationInput{FunctionName: &w.function})
 	if _, missing := errors.AsType[*lambdatypes.ResourceNotFoundException](err); missing {
-		return nil, fmt.Errorf("function %q: %w; %s creates it", w.function, limiter.ErrNotFound, s.place.Command("loadtest", "deploy", "--name", s.name))
+		return nil, fmt.Errorf("function %q: %w; %s creates it", w.function, limiter.ErrNotFound,
+			s.place.Command("loadtest", "deploy", "--name", s.name))
 	}
 	if err != nil {
 		return nil, translateError(ctx, s.op, err)
@@ -79,9 +81,13 @@ const readReserve = 30 * time.Second
 // never retries, because a second invocation would generate the load again.
 func patientClient(cfg aws.Config, timeout time.Duration) *lambda.Client {
 	if client, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
-		cfg.HTTPClient = client.WithTransportOptions(func(t *http.Transport) { t.ResponseHeaderTimeout = timeout + readReserve })
+		cfg.HTTPClient = client.WithTransportOptions(func(t *http.Transport) {
+			t.ResponseHeaderTimeout = timeout + readReserve
+		})
 	}
-	return lambda.NewFromConfig(cfg, func(o *lambda.Options) { o.Retryer = retry.AddWithMaxAttempts(aws.NopRetryer{}, 1) })
+	return lambda.NewFromConfig(cfg, func(o *lambda.Options) {
+		o.Retryer = retry.AddWithMaxAttempts(aws.NopRetryer{}, 1)
+	})
 }
 
 // LoadFunctionError reports that the worker function failed.
@@ -122,7 +128,9 @@ func functionMessage(response []byte) string {
 // Start invokes the function without waiting for its end. It returns the ID of the
 // request, which the function sees, too.
 func (w *LoadWorker) Start(ctx context.Context, request []byte) (id string, err error) {
-	out, err := w.s.functions.Invoke(ctx, &lambda.InvokeInput{FunctionName: &w.function, Payload: request, InvocationType: lambdatypes.InvocationTypeEvent})
+	out, err := w.s.functions.Invoke(ctx, &lambda.InvokeInput{
+		FunctionName: &w.function, Payload: request, InvocationType: lambdatypes.InvocationTypeEvent,
+	})
 	if err != nil {
 		return "", translateError(ctx, "invoke "+w.function, err)
 	}

@@ -38,7 +38,8 @@ func ListLoads(ctx context.Context, opts *Options) ([]LoadSummary, error) {
 			continue
 		}
 		found = append(found, LoadSummary{
-			Name: aws.ToString(stack.StackName), Target: tags[tagName], Region: s.region, Status: string(stack.StackStatus),
+			Name: aws.ToString(stack.StackName), Target: tags[tagName], Region: s.region,
+			Status:  string(stack.StackStatus),
 			Version: tags[tagVersion], Created: aws.ToTime(stack.CreationTime),
 		})
 	}

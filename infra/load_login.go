@@ -16,7 +16,8 @@ import (
 func newDockerLogin(host, user, password string) (folder string, err error) {
 	own := dockerFolder()
 	settings := map[string]json.RawMessage{}
-	if content, err := os.ReadFile(filepath.Join(own, "config.json")); err == nil && json.Unmarshal(content, &settings) != nil {
+	if content, err := os.ReadFile(filepath.Join(own, "config.json")); err == nil &&
+		json.Unmarshal(content, &settings) != nil {
 		settings = map[string]json.RawMessage{} // docker ignores invalid settings, too
 	}
 	delete(settings, "credsStore")
@@ -24,7 +25,9 @@ func newDockerLogin(host, user, password string) (folder string, err error) {
 	type login struct {
 		Auth string `json:"auth"`
 	}
-	settings["auths"], err = json.Marshal(map[string]login{host: {base64.StdEncoding.EncodeToString([]byte(user + ":" + password))}})
+	settings["auths"], err = json.Marshal(map[string]login{host: {
+		base64.StdEncoding.EncodeToString([]byte(user + ":" + password)),
+	}})
 	if err != nil {
 		return "", err
 	}

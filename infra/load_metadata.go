@@ -32,7 +32,8 @@ func TaskAddress(ctx context.Context, metadata string) (string, error) {
 			IPv4Addresses []string
 		}
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(&container); err != nil || response.StatusCode != http.StatusOK {
+	if err := json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(&container); err != nil ||
+		response.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("read the metadata of the task: %s: no container", response.Status)
 	}
 	for _, n := range container.Networks {

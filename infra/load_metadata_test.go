@@ -17,7 +17,9 @@ func TestTaskAddress(t *testing.T) {
 		`{"DockerId":"x","Networks":[]}`: "!the metadata of the task has no IPv4 address",
 		`none`:                           "!read the metadata of the task: 200 OK",
 	} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, text)
+		}))
 		got, err := infra.TaskAddress(t.Context(), server.URL+"/v4/x")
 		server.Close()
 		if reason, fails := strings.CutPrefix(want, "!"); fails {

@@ -29,7 +29,9 @@ func (e *emulator) network() (vpc string, subnets []string) {
 		var subnet struct {
 			ID string `xml:"subnet>subnetId"`
 		}
-		if err := xml.Unmarshal([]byte(e.query("ec2", "CreateSubnet", "VpcId", made.VPC, "CidrBlock", cidr)), &subnet); err != nil {
+		if err := xml.Unmarshal(
+			[]byte(e.query("ec2", "CreateSubnet", "VpcId", made.VPC, "CidrBlock", cidr)), &subnet,
+		); err != nil {
 			e.Fatal(err)
 		}
 		subnets = append(subnets, subnet.ID)
@@ -57,17 +59,24 @@ func TestLoadLifeOnAnEmulator(t *testing.T) {
 	e := newEmulator(t)
 	w := &loadWorld{name: stackName(), bin: t.TempDir()}
 	w.installDocker(t)
-	opts := infra.Options{Dynamo: dynamo.Options{AWS: fakeaws.Config(e.url), Region: "us-east-1", Timeout: time.Minute}, Version: "1.2.3", Zip: functionZip(t), Poll: 1}
+	opts := infra.Options{
+		Dynamo:  dynamo.Options{AWS: fakeaws.Config(e.url), Region: "us-east-1", Timeout: time.Minute},
+		Version: "1.2.3", Zip: functionZip(t), Poll: 1,
+	}
 	opts.Stack = infra.Stack{RoleNameFormat: "our-{}", PermissionBoundary: "edge", NoAlarms: true}
 	deploy(t, w.name, opts)
 	opts.Stack = infra.Stack{}
 	load := &infra.LoadOptions{Options: opts, Program: fakeaws.Program(t, 62), Locust: "2.47.0"}
 	load.Load.VPC, load.Load.Subnets = e.network()
 	load.Load.SSMEndpoints = true
-	if d := w.deploy(t, load); d.Action != "created" || !d.Pushed || !strings.HasSuffix(d.Outputs["LocustRepositoryUri"], "/"+infra.LoadName(w.name)+"-locust") {
+	if d := w.deploy(t, load); d.Action != "created" || !d.Pushed || !strings.HasSuffix(
+		d.Outputs["LocustRepositoryUri"], "/"+infra.LoadName(w.name)+"-locust",
+	) {
 		t.Errorf("%+v", d)
 	}
-	want := slices.DeleteFunc(slices.Clone(loadIDs(t)), func(id string) bool { return strings.HasSuffix(id, "Alarm") || id == "WorkerInvokeConfig" })
+	want := slices.DeleteFunc(slices.Clone(loadIDs(t)), func(id string) bool {
+		return strings.HasSuffix(id, "Alarm") || id == "WorkerInvokeConfig"
+	})
 	if diff := cmp.Diff(want, e.resources(infra.LoadName(w.name))); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)
 	}
@@ -84,7 +93,9 @@ func TestLoadLifeOnAnEmulator(t *testing.T) {
 	}
 	found, err := infra.ListLoads(t.Context(), &opts)
 	must(t, err)
-	if !slices.ContainsFunc(found, func(s infra.LoadSummary) bool { return s.Target == w.name && s.Status == "UPDATE_COMPLETE" }) {
+	if !slices.ContainsFunc(found, func(s infra.LoadSummary) bool {
+		return s.Target == w.name && s.Status == "UPDATE_COMPLETE"
+	}) {
 		t.Errorf("%+v", found)
 	}
 	for _, existed := range []bool{true, false} {

@@ -40,11 +40,14 @@ func checkLoadName(target string) error {
 	}
 	switch maxLen := maxFunctionName - len(loadSuffix+workerSuffix); {
 	case len(target) > maxLen:
-		return invalid("name", target, fmt.Sprintf("must be at most %d characters for a load test, whose function has the suffix %s", maxLen, loadSuffix+workerSuffix))
+		return invalid("name", target,
+			fmt.Sprintf("must be at most %d characters for a load test, whose function has the suffix %s", maxLen,
+				loadSuffix+workerSuffix))
 	case target != strings.ToLower(target):
 		return invalid("name", target, "must be in lower case for a load test, because repositories of images are")
 	case strings.Contains(target+"-", "--"):
-		return invalid("name", target, "must have single hyphens, and none at the end, for a load test, because repositories of images do")
+		return invalid("name", target,
+			"must have single hyphens, and none at the end, for a load test, because repositories of images do")
 	}
 	return nil
 }

@@ -65,7 +65,8 @@ func (s *session) checkSubnets(ctx context.Context, load LoadStack) error {
 // own.
 func (s *session) hasOtherEndpoint(ctx context.Context, vpc, own string) (bool, error) {
 	args := url.Values{}
-	addFilters(args, "vpc-id", vpc, "service-name", "com.amazonaws."+s.region+".dynamodb", "vpc-endpoint-type", "Gateway", "vpc-endpoint-state", "available")
+	addFilters(args, "vpc-id", vpc, "service-name", "com.amazonaws."+s.region+".dynamodb", "vpc-endpoint-type",
+		"Gateway", "vpc-endpoint-state", "available")
 	var out struct {
 		IDs []string `xml:"vpcEndpointSet>item>vpcEndpointId"`
 	}

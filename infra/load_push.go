@@ -26,9 +26,10 @@ func PushLoad(ctx context.Context, name string, opts *LoadOptions) (LoadDeployme
 		return LoadDeployment{}, err
 	}
 	d := LoadDeployment{Target: l.target}
-	d.Deployment, err = l.run(ctx, plan{missing: l.notFound, stable: func(ctx context.Context, stack *cfn.Stack) (Deployment, error) {
-		return l.push(ctx, stack, &d)
-	}})
+	d.Deployment, err = l.run(ctx, plan{missing: l.notFound,
+		stable: func(ctx context.Context, stack *cfn.Stack) (Deployment, error) {
+			return l.push(ctx, stack, &d)
+		}})
 	d.Complete = err == nil
 	l.docker.close(ctx)
 	return d, translateError(ctx, op, err)

@@ -15,15 +15,22 @@ import (
 
 // loadRoles has the roles of the load template.
 var loadRoles = map[string]role{
-	"ExecRole":   {fakeaws.Tree{"Service": "ecs-tasks.amazonaws.com"}, nil, []string{"ImageAccess", "LogAccess"}},
-	"TaskRole":   {fakeaws.Tree{"Service": "ecs-tasks.amazonaws.com"}, []any{"import app-FullAccessPolicyArn"}, []string{"ExecAccess", "WorkerAccess"}},
-	"WorkerRole": {fakeaws.Tree{"Service": "lambda.amazonaws.com"}, []any{"import app-FullAccessPolicyArn"}, []string{"LogAccess", "NetworkAccess"}},
+	"ExecRole": {fakeaws.Tree{"Service": "ecs-tasks.amazonaws.com"}, nil, []string{"ImageAccess", "LogAccess"}},
+	"TaskRole": {
+		fakeaws.Tree{"Service": "ecs-tasks.amazonaws.com"}, []any{"import app-FullAccessPolicyArn"},
+		[]string{"ExecAccess", "WorkerAccess"},
+	},
+	"WorkerRole": {
+		fakeaws.Tree{"Service": "lambda.amazonaws.com"}, []any{"import app-FullAccessPolicyArn"},
+		[]string{"LogAccess", "NetworkAccess"},
+	},
 }
 
 // loadHarmless lists the types of resources of the load template that grant no
 // permission.
 var loadHarmless = append([]string{
-	"AWS::EC2::SecurityGroup", "AWS::EC2::SecurityGroupIngress", "AWS::EC2::VPCEndpoint", "AWS::ECR::Repository", "AWS::ECS::Cluster",
+	"AWS::EC2::SecurityGroup", "AWS::EC2::SecurityGroupIngress", "AWS::EC2::VPCEndpoint", "AWS::ECR::Repository",
+	"AWS::ECS::Cluster",
 	"AWS::ECS::Service", "AWS::ECS::TaskDefinition", "AWS::Lambda::EventInvokeConfig",
 }, harmless...)
 
@@ -60,8 +67,10 @@ var loadWorks = map[string][]fakeaws.Access{
 // loadEverything returns the load template with all resources.
 func loadEverything(doc fakeaws.Tree) fakeaws.Template {
 	return fakeaws.NewTemplate(doc, "app-load", map[string]string{
-		"TargetStackName": "app", "VpcId": testVPC, "PrivateSubnetIds": subnetA + "," + subnetB, "PrivateRouteTableIds": "rtb-0a,rtb-0b", "CreateSsmEndpoint": "true",
-		"CodeBucket": "code", "CodeKey": "key", "ImageTag": "tag", "AlarmSNSTopicArn": "topic", "PermissionBoundary": "edge", "RoleNameFormat": "our-{}",
+		"TargetStackName": "app", "VpcId": testVPC, "PrivateSubnetIds": subnetA + "," + subnetB,
+		"PrivateRouteTableIds": "rtb-0a,rtb-0b", "CreateSsmEndpoint": "true",
+		"CodeBucket": "code", "CodeKey": "key", "ImageTag": "tag", "AlarmSNSTopicArn": "topic",
+		"PermissionBoundary": "edge", "RoleNameFormat": "our-{}",
 	})
 }
 
@@ -166,10 +175,19 @@ func TestLoadRoleMutantsAreDetected(t *testing.T) {
 	template := string(infra.LoadTemplate())
 	for _, change := range [][2]string{
 		{"FullAccessPolicyArn'", "AdminRoleArn'"},
-		{"- Fn::ImportValue: !Sub '${TargetStackName}-FullAccessPolicyArn'", "- arn:aws:iam::aws:policy/AdministratorAccess"},
+		{
+			"- Fn::ImportValue: !Sub '${TargetStackName}-FullAccessPolicyArn'",
+			"- arn:aws:iam::aws:policy/AdministratorAccess",
+		},
 		{"Principal: {Service: ecs-tasks.amazonaws.com}", "Principal: {Service: ecs-tasks.amazonaws.com, AWS: '*'}"},
-		{"Principal: {Service: lambda.amazonaws.com}", "Principal: {Service: [lambda.amazonaws.com, ec2.amazonaws.com]}"},
-		{"- PolicyName: ExecAccess", "- PolicyName: More\n          PolicyDocument: " + anything + "\n        - PolicyName: ExecAccess"},
+		{
+			"Principal: {Service: lambda.amazonaws.com}",
+			"Principal: {Service: [lambda.amazonaws.com, ec2.amazonaws.com]}",
+		},
+		{
+			"- PolicyName: ExecAccess",
+			"- PolicyName: More\n          PolicyDocument: " + anything + "\n        - PolicyName: ExecAccess",
+		},
 		{"Resource: !GetAtt WorkerFunction.Arn", "Resource: !If [HasSNSTopic, '*', !GetAtt WorkerFunction.Arn]"},
 		{"  # ---- roles\n", "  More: {Type: AWS::IAM::Policy, Properties: {PolicyDocument: " + anything + "}}\n"},
 		{"  # ---- roles\n", "  More: {Type: AWS::Lambda::Permission, Properties: {}}\n"},

@@ -25,7 +25,9 @@ import (
 const tunnelPlugin = "session-manager-plugin"
 
 // ErrNoTunnel reports that the program that forwards ports is not installed.
-var ErrNoTunnel = errors.New(tunnelPlugin + " is not in PATH; install the Session Manager plugin for the AWS CLI, version 1.2.497 or newer")
+var ErrNoTunnel = errors.New(
+	tunnelPlugin + " is not in PATH; install the Session Manager plugin for the AWS CLI, version 1.2.497 or newer",
+)
 
 // CheckTunnel reports whether a local port can be forwarded: it returns ErrNoTunnel
 // if the program for that is missing, or an error if the port is in use. It makes
@@ -85,7 +87,10 @@ func (t *LoadTask) tunnel(ctx context.Context, port int, ready func()) error {
 	request := &ssm.StartSessionInput{
 		Target:       aws.String(fmt.Sprintf("ecs:%s_%s_%s", t.Cluster, t.ID, t.runtime)),
 		DocumentName: aws.String("AWS-StartPortForwardingSessionToRemoteHost"),
-		Parameters:   map[string][]string{"host": {"127.0.0.1"}, "portNumber": {strconv.Itoa(masterPort)}, "localPortNumber": {strconv.Itoa(port)}},
+		Parameters: map[string][]string{
+			"host": {"127.0.0.1"}, "portNumber": {strconv.Itoa(masterPort)},
+			"localPortNumber": {strconv.Itoa(port)},
+		},
 	}
 	session, err := t.s.tunnels.StartSession(ctx, request)
 	if err != nil {
@@ -99,7 +104,8 @@ func (t *LoadTask) tunnel(ctx context.Context, port int, ready func()) error {
 	output := &pluginOutput{ready: ready}
 	cmd.Stdout, cmd.Stderr = output, output
 	err = cmd.Run()
-	return fmt.Errorf("%s ended: %s", tunnelPlugin, cmp.Or(output.last(), fmt.Sprint(cmp.Or(err, errors.New("no output")))))
+	return fmt.Errorf("%s ended: %s", tunnelPlugin,
+		cmp.Or(output.last(), fmt.Sprint(cmp.Or(err, errors.New("no output")))))
 }
 
 // endSession terminates a session. Systems Manager would end it later, too.
@@ -114,12 +120,18 @@ func (t *LoadTask) endSession(ctx context.Context, id *string) {
 const responseVariable = "AWS_SSM_START_SESSION_RESPONSE"
 
 // plugin returns the command that forwards the port of a session.
-func (s *session) plugin(ctx context.Context, request *ssm.StartSessionInput, session *ssm.StartSessionOutput) (*exec.Cmd, error) {
-	in, err := json.Marshal(map[string]any{"Target": request.Target, "DocumentName": request.DocumentName, "Parameters": request.Parameters})
+func (s *session) plugin(
+	ctx context.Context, request *ssm.StartSessionInput, session *ssm.StartSessionOutput,
+) (*exec.Cmd, error) {
+	in, err := json.Marshal(map[string]any{
+		"Target": request.Target, "DocumentName": request.DocumentName, "Parameters": request.Parameters,
+	})
 	if err != nil {
 		return nil, err
 	}
-	out, err := json.Marshal(map[string]any{"SessionId": session.SessionId, "TokenValue": session.TokenValue, "StreamUrl": session.StreamUrl})
+	out, err := json.Marshal(map[string]any{
+		"SessionId": session.SessionId, "TokenValue": session.TokenValue, "StreamUrl": session.StreamUrl,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +143,9 @@ func (s *session) plugin(ctx context.Context, request *ssm.StartSessionInput, se
 	if err != nil {
 		return nil, ErrNoTunnel
 	}
-	cmd := exec.CommandContext(ctx, path, responseVariable, s.region, "StartSession", os.Getenv("AWS_PROFILE"), string(in), endpoint) //nolint:gosec // the program of that name in PATH
+	//nolint:gosec // the program of that name in PATH
+	cmd := exec.CommandContext(ctx, path, responseVariable, s.region, "StartSession", os.Getenv("AWS_PROFILE"),
+		string(in), endpoint)
 	cmd.Env = append(os.Environ(), responseVariable+"="+string(out))
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = pluginDelay
@@ -144,7 +158,9 @@ func (s *session) tunnelEndpoint(ctx context.Context) (string, error) {
 	if base := s.tunnels.Options().BaseEndpoint; base != nil {
 		return *base, nil
 	}
-	found, err := ssm.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx, ssm.EndpointParameters{Region: &s.region, UseDualStack: aws.Bool(false), UseFIPS: aws.Bool(false)})
+	found, err := ssm.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx, ssm.EndpointParameters{
+		Region: &s.region, UseDualStack: aws.Bool(false), UseFIPS: aws.Bool(false),
+	})
 	return found.URI.String(), err
 }
 

@@ -41,7 +41,8 @@ echo "Port 8089 opened for sessionId session-1."
 echo "Waiting for connections..."
 while :; do sleep 0.02; done
 `
-	must(t, os.WriteFile(filepath.Join(folder, "session-manager-plugin"), []byte(script), 0o700)) //nolint:gosec // a program
+	//nolint:gosec // a program
+	must(t, os.WriteFile(filepath.Join(folder, "session-manager-plugin"), []byte(script), 0o700))
 	t.Setenv("PATH", folder+string(os.PathListSeparator)+os.Getenv("PATH"))
 	return folder
 }
@@ -68,7 +69,10 @@ func TestTunnel(t *testing.T) {
 	}
 	request := `{"DocumentName":"AWS-StartPortForwardingSessionToRemoteHost","Parameters":{"host":["127.0.0.1"],"localPortNumber":["18089"],"portNumber":["8089"]},` +
 		fmt.Sprintf(`"Target":"ecs:app-load_%s_%s-locust-master"}`, task.ID, task.ID)
-	want := strings.Join([]string{"AWS_SSM_START_SESSION_RESPONSE", fakeaws.Region, "StartSession", "work", request, c.URL}, "\n") + "\n"
+	want := strings.Join(
+		[]string{"AWS_SSM_START_SESSION_RESPONSE", fakeaws.Region, "StartSession", "work", request, c.URL},
+		"\n",
+	) + "\n"
 	if diff := cmp.Diff(strings.Repeat(want, 3), read(t, folder, "args")); diff != "" {
 		t.Error(diff)
 	}
@@ -95,7 +99,9 @@ func TestTunnelGivesUpAfterFiveFailures(t *testing.T) {
 	task, err := infra.StartLoadTask(t.Context(), name, opts)
 	must(t, err)
 	err = task.Forward(t.Context(), 18089, func() { t.Error("ready") })
-	if err == nil || !strings.HasSuffix(err.Error(), "session-manager-plugin ended: Cannot perform start session: EOF") || len(c.Sessions) != 5 {
+	if err == nil || !strings.HasSuffix(
+		err.Error(), "session-manager-plugin ended: Cannot perform start session: EOF",
+	) || len(c.Sessions) != 5 {
 		t.Errorf("%v after %d sessions", err, len(c.Sessions))
 	}
 	if strings.Contains(err.Error(), "secret") {
@@ -111,10 +117,13 @@ func TestTunnelEndsWithTheTask(t *testing.T) {
 	task, err := infra.StartLoadTask(t.Context(), name, opts)
 	must(t, err)
 	c.Lock()
-	c.Intercept = reply("DescribeTasks", `{"tasks":[{"lastStatus":"STOPPED","stoppedReason":"Essential container in task exited"}]}`)
+	c.Intercept = reply("DescribeTasks",
+		`{"tasks":[{"lastStatus":"STOPPED","stoppedReason":"Essential container in task exited"}]}`)
 	c.Unlock()
 	err = task.Forward(t.Context(), 18089, func() { t.Error("ready") })
-	if err == nil || !strings.HasSuffix(err.Error(), "stopped: Essential container in task exited") || len(c.Sessions) != 1 {
+	if err == nil || !strings.HasSuffix(
+		err.Error(), "stopped: Essential container in task exited",
+	) || len(c.Sessions) != 1 {
 		t.Errorf("%v after %d sessions", err, len(c.Sessions))
 	}
 }
@@ -128,7 +137,9 @@ func TestCheckTunnel(t *testing.T) {
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(t, err)
 	port := l.Addr().(*net.TCPAddr).Port
-	if err := infra.CheckTunnel(t.Context(), port); err == nil || !strings.Contains(err.Error(), "choose another one with --port") {
+	if err := infra.CheckTunnel(t.Context(), port); err == nil || !strings.Contains(
+		err.Error(), "choose another one with --port",
+	) {
 		t.Error(err)
 	}
 	must(t, l.Close())

@@ -153,11 +153,15 @@ func loadStackOf(stack *cfn.Stack) LoadStack {
 	text := func(key string) string { value, _ := parameterOf(*stack, key); return value }
 	number := func(key string) int { n, _ := strconv.Atoi(text(key)); return n }
 	s := LoadStack{
-		VPC: text("VpcId"), Subnets: strings.FieldsFunc(text("PrivateSubnetIds"), func(r rune) bool { return r == ',' || r == ' ' }),
+		VPC: text("VpcId"), Subnets: strings.FieldsFunc(text("PrivateSubnetIds"), func(r rune) bool {
+			return r == ',' || r == ' '
+		}),
 		MaxWorkers: number("MaxWorkers"), MinWorkers: number("MinWorkers"), UsersPerWorker: number("UsersPerWorker"),
-		StartupLead: time.Duration(number("StartupLeadTime")) * time.Second, Timeout: time.Duration(number("LambdaTimeout")) * time.Second,
-		Memory: number("LambdaMemory"), CapacityProvider: text("CapacityProvider"),
-		SSMEndpoints: text("CreateSsmEndpoint") == "true", NoDynamoDBEndpoint: text("CreateDynamoDBEndpoint") == "false",
+		StartupLead: time.Duration(number("StartupLeadTime")) * time.Second,
+		Timeout:     time.Duration(number("LambdaTimeout")) * time.Second,
+		Memory:      number("LambdaMemory"), CapacityProvider: text("CapacityProvider"),
+		SSMEndpoints:       text("CreateSsmEndpoint") == "true",
+		NoDynamoDBEndpoint: text("CreateDynamoDBEndpoint") == "false",
 	}
 	if s.StartupLead == 0 {
 		s.StartupLead = -1 // none

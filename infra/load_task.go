@@ -37,7 +37,8 @@ type LoadTaskOptions struct {
 
 // overridden reports whether a setting differs from the load stack's.
 func (o *LoadTaskOptions) overridden() bool {
-	return o.MaxWorkers+o.MinWorkers+o.UsersPerWorker+o.CPU+o.Memory+o.PoolConnections > 0 || o.StartupLead != nil || o.Standalone
+	return o.MaxWorkers+o.MinWorkers+o.UsersPerWorker+o.CPU+o.Memory+o.PoolConnections > 0 || o.StartupLead != nil ||
+		o.Standalone
 }
 
 // LoadTask is a running task with a Locust master.
@@ -110,7 +111,10 @@ func (s *session) openTask(ctx context.Context, force bool, opts LoadTaskOptions
 
 // runningTask returns the running task, or nil if there is none.
 func (s *session) runningTask(ctx context.Context, opts LoadTaskOptions) (*LoadTask, error) {
-	out, err := s.containers.ListTasks(ctx, &ecs.ListTasksInput{Cluster: aws.String(LoadName(s.name)), Family: aws.String(loadMaster(s.name)), DesiredStatus: types.DesiredStatusRunning})
+	out, err := s.containers.ListTasks(ctx, &ecs.ListTasksInput{
+		Cluster: aws.String(LoadName(s.name)), Family: aws.String(loadMaster(s.name)),
+		DesiredStatus: types.DesiredStatusRunning,
+	})
 	if err != nil {
 		return nil, s.clusterError(err)
 	}
@@ -123,7 +127,8 @@ func (s *session) runningTask(ctx context.Context, opts LoadTaskOptions) (*LoadT
 // clusterError explains the error of a missing cluster.
 func (s *session) clusterError(err error) error {
 	if _, missing := errors.AsType[*types.ClusterNotFoundException](err); missing {
-		return fmt.Errorf("load stack %q: %w; %s creates it", LoadName(s.name), limiter.ErrNotFound, s.place.Command("loadtest", "deploy", "--name", s.name))
+		return fmt.Errorf("load stack %q: %w; %s creates it", LoadName(s.name), limiter.ErrNotFound,
+			s.place.Command("loadtest", "deploy", "--name", s.name))
 	}
 	return err
 }
@@ -147,7 +152,9 @@ func (s *session) startTask(ctx context.Context, opts LoadTaskOptions) (*LoadTas
 
 // masterService returns the service, whose network and capacity a task copies.
 func (s *session) masterService(ctx context.Context) (*types.Service, error) {
-	out, err := s.containers.DescribeServices(ctx, &ecs.DescribeServicesInput{Cluster: aws.String(LoadName(s.name)), Services: []string{loadMaster(s.name)}})
+	out, err := s.containers.DescribeServices(ctx, &ecs.DescribeServicesInput{
+		Cluster: aws.String(LoadName(s.name)), Services: []string{loadMaster(s.name)},
+	})
 	switch {
 	case err != nil:
 		return nil, s.clusterError(err)
@@ -168,8 +175,10 @@ func (s *session) runTask(ctx context.Context, service *types.Service, opts Load
 	whole, cancel := cleanupContext(ctx)
 	defer cancel()
 	in := &ecs.RunTaskInput{
-		Cluster: aws.String(LoadName(s.name)), TaskDefinition: service.TaskDefinition, NetworkConfiguration: service.NetworkConfiguration,
-		CapacityProviderStrategy: service.CapacityProviderStrategy, PlatformVersion: service.PlatformVersion, LaunchType: service.LaunchType,
+		Cluster: aws.String(LoadName(s.name)), TaskDefinition: service.TaskDefinition,
+		NetworkConfiguration:     service.NetworkConfiguration,
+		CapacityProviderStrategy: service.CapacityProviderStrategy, PlatformVersion: service.PlatformVersion,
+		LaunchType:           service.LaunchType,
 		EnableExecuteCommand: true, StartedBy: &mark, ClientToken: &mark, Overrides: s.overrides(&opts),
 	}
 	if len(in.CapacityProviderStrategy) > 0 {
@@ -192,7 +201,9 @@ func (s *session) runTask(ctx context.Context, service *types.Service, opts Load
 func (s *session) stopMarked(ctx context.Context, mark string) error {
 	ctx, cancel := cleanupContext(ctx)
 	defer cancel()
-	out, err := s.containers.ListTasks(ctx, &ecs.ListTasksInput{Cluster: aws.String(LoadName(s.name)), StartedBy: &mark})
+	out, err := s.containers.ListTasks(ctx, &ecs.ListTasksInput{
+		Cluster: aws.String(LoadName(s.name)), StartedBy: &mark,
+	})
 	if err != nil {
 		return nil // the first error has the reason
 	}
@@ -205,18 +216,31 @@ func (s *session) stopMarked(ctx context.Context, mark string) error {
 
 // overrides returns what a task has in place of the settings of its definition.
 func (s *session) overrides(o *LoadTaskOptions) *types.TaskOverride {
-	both := environmentOf(map[string]string{"LOCUSTFILE": o.Scenario, "LOCUST_USER_CLASSES": strings.Join(o.Classes, ",")})
+	both := environmentOf(map[string]string{
+		"LOCUSTFILE": o.Scenario, "LOCUST_USER_CLASSES": strings.Join(o.Classes, ","),
+	})
 	settings := map[string]string{
-		"MAX_WORKERS": number(o.MaxWorkers), "MIN_WORKERS": number(o.MinWorkers), "USERS_PER_WORKER": number(o.UsersPerWorker), "BOTO3_MAX_POOL": number(o.PoolConnections),
+		"MAX_WORKERS": number(o.MaxWorkers), "MIN_WORKERS": number(o.MinWorkers),
+		"USERS_PER_WORKER": number(o.UsersPerWorker), "BOTO3_MAX_POOL": number(o.PoolConnections),
 	}
 	if o.StartupLead != nil {
 		settings["STARTUP_LEAD_TIME"] = strconv.FormatFloat(o.StartupLead.Seconds(), 'f', -1, 64)
 	}
-	orchestrator := types.ContainerOverride{Name: aws.String(OrchestratorContainer), Environment: append(environmentOf(settings), both...)}
-	if o.Standalone {
-		orchestrator.Command = append([]string{"zae-limiter", "loadtest", "worker", "--master", "127.0.0.1", "--name", s.name, "--region", s.region, o.Scenario}, o.Classes...)
+	orchestrator := types.ContainerOverride{
+		Name: aws.String(OrchestratorContainer), Environment: append(environmentOf(settings), both...),
 	}
-	out := &types.TaskOverride{ContainerOverrides: []types.ContainerOverride{{Name: aws.String(MasterContainer), Environment: both}, orchestrator}}
+	if o.Standalone {
+		orchestrator.Command = append(
+			[]string{
+				"zae-limiter", "loadtest", "worker", "--master", "127.0.0.1", "--name", s.name, "--region",
+				s.region, o.Scenario,
+			},
+			o.Classes...,
+		)
+	}
+	out := &types.TaskOverride{ContainerOverrides: []types.ContainerOverride{
+		{Name: aws.String(MasterContainer), Environment: both}, orchestrator,
+	}}
 	if o.CPU > 0 {
 		out.Cpu = aws.String(strconv.Itoa(o.CPU))
 	}

@@ -23,7 +23,8 @@ func newLoadCloud(t *testing.T) (c *cloud, name string, opts infra.LoadTaskOptio
 	c, name = &cloud{fakeaws.New(t, ""), t}, "app"
 	c.Clusters = []string{"app-load"}
 	c.Services = []*fakeaws.Service{{
-		Cluster: "app-load", Name: "app-load-master", Tasks: "arn:aws:ecs:eu-west-1:123456789012:task-definition/app-load-master",
+		Cluster: "app-load", Name: "app-load-master",
+		Tasks:   "arn:aws:ecs:eu-west-1:123456789012:task-definition/app-load-master",
 		Network: `{"awsvpcConfiguration":{"subnets":["subnet-1","subnet-2"],"securityGroups":["sg-1"],"assignPublicIp":"DISABLED"}}`,
 	}}
 	opts.Options = c.options()
@@ -71,7 +72,8 @@ func TestStartLoadTask(t *testing.T) {
 	both := `{"name":"LOCUSTFILE","value":"max_rps"},{"name":"LOCUST_USER_CLASSES","value":"A,B"}`
 	want := `{"containerOverrides":[{"environment":[` + both + `],"name":"locust-master"},{"environment":[` +
 		`{"name":"BOTO3_MAX_POOL","value":"50"},{"name":"MAX_WORKERS","value":"7"},{"name":"MIN_WORKERS","value":"7"},` +
-		`{"name":"STARTUP_LEAD_TIME","value":"1.5"},{"name":"USERS_PER_WORKER","value":"3"},` + both + `],"name":"worker-orchestrator"}],"cpu":"2048","memory":"4096"}`
+		`{"name":"STARTUP_LEAD_TIME","value":"1.5"},{"name":"USERS_PER_WORKER","value":"3"},` + both +
+		`],"name":"worker-orchestrator"}],"cpu":"2048","memory":"4096"}`
 	if diff := cmp.Diff(want, string(c.Tasks[0].Overrides)); diff != "" {
 		t.Error(diff)
 	}
@@ -91,7 +93,10 @@ func TestStandaloneLoadTask(t *testing.T) {
 	opts.Standalone, opts.Classes = true, []string{"MaxRpsUser"}
 	_, err := infra.StartLoadTask(t.Context(), name, opts)
 	must(t, err)
-	if text := string(c.Tasks[0].Overrides); !strings.Contains(text, `"command":["zae-limiter","loadtest","worker","--master","127.0.0.1","--name","app","--region","eu-west-1","max_rps","MaxRpsUser"]`) {
+	if text := string(c.Tasks[0].Overrides); !strings.Contains(
+		text,
+		`"command":["zae-limiter","loadtest","worker","--master","127.0.0.1","--name","app","--region","eu-west-1","max_rps","MaxRpsUser"]`,
+	) {
 		t.Error(text)
 	}
 }
@@ -126,21 +131,26 @@ func TestLoadTaskFailures(t *testing.T) {
 		prepare func(*cloud)
 		want    string
 	}{
-		{"no cluster", func(c *cloud) { c.Clusters = nil }, `load stack "app-load": not found; ` + "`zae-limiter loadtest deploy --name app"},
+		{"no cluster", func(c *cloud) {
+			c.Clusters = nil
+		}, `load stack "app-load": not found; ` + "`zae-limiter loadtest deploy --name app"},
 		{"no service", func(c *cloud) { c.Services = nil }, `load stack "app-load": not found`},
 		{"denied", func(c *cloud) { c.Deny("RunTask") }, "the caller's policy must allow ecs:RunTask"},
 		{"no capacity", func(c *cloud) {
 			c.Intercept = reply("RunTask", `{"tasks":[],"failures":[{"reason":"RESOURCE:MEMORY","detail":"full"}]}`)
 		}, "ECS did not start the task: RESOURCE:MEMORY full"},
 		{"it stops at once", func(c *cloud) {
-			c.Intercept = reply("DescribeTasks", `{"tasks":[{"lastStatus":"STOPPED","stoppedReason":"Essential container in task exited",
+			c.Intercept = reply("DescribeTasks",
+				`{"tasks":[{"lastStatus":"STOPPED","stoppedReason":"Essential container in task exited",
 				"containers":[{"name":"locust-master","exitCode":1},{"name":"worker-orchestrator","reason":"CannotPullContainerError"}]}]}`)
-		}, "stopped: Essential container in task exited; locust-master exited with 1; worker-orchestrator: CannotPullContainerError"},
+		}, "stopped: Essential container in task exited; locust-master exited with 1; worker-orchestrator: " +
+			"CannotPullContainerError"},
 		{"it is never pulled", func(c *cloud) {
 			c.Intercept = reply("DescribeTasks", `{"tasks":[{"lastStatus":"PENDING"}]}`)
 		}, "is not RUNNING after 2m0s; its status is PENDING"},
 		{"no agent", func(c *cloud) {
-			c.Intercept = reply("DescribeTasks", `{"tasks":[{"lastStatus":"RUNNING","containers":[{"name":"locust-master"}]}]}`)
+			c.Intercept = reply("DescribeTasks",
+				`{"tasks":[{"lastStatus":"RUNNING","containers":[{"name":"locust-master"}]}]}`)
 		}, "is not reachable after 1m0s; its status is RUNNING"},
 		{"a lost response", func(c *cloud) {
 			next := 0
@@ -178,7 +188,10 @@ func reply(op, text string) func(*fakeaws.Request) *fakeaws.Reply {
 		if r.Op != op {
 			return nil
 		}
-		return &fakeaws.Reply{Status: 200, Header: map[string]string{"Content-Type": "application/x-amz-json-1.1"}, Body: []byte(text)}
+		return &fakeaws.Reply{
+			Status: 200, Header: map[string]string{"Content-Type": "application/x-amz-json-1.1"},
+			Body: []byte(text),
+		}
 	}
 }
 
@@ -215,7 +228,8 @@ func TestInterruptedLoadTaskIsStopped(t *testing.T) {
 func TestLoadWorker(t *testing.T) {
 	t.Parallel()
 	c, name, opts := newLoadCloud(t)
-	if _, err := infra.FindLoadWorker(t.Context(), name, &opts.Options); !errors.Is(err, limiter.ErrNotFound) || !strings.Contains(err.Error(), `function "app-load-worker"`) {
+	if _, err := infra.FindLoadWorker(t.Context(), name, &opts.Options); !errors.Is(err, limiter.ErrNotFound) ||
+		!strings.Contains(err.Error(), `function "app-load-worker"`) {
 		t.Error(err)
 	}
 	answer, failed, runs := `{"total_requests":1}`, false, 0
@@ -244,7 +258,9 @@ func TestLoadWorker(t *testing.T) {
 	starter, err := infra.LoadWorkerByName(t.Context(), "app-load-worker", &opts.Options)
 	must(t, err)
 	id, err := starter.Start(t.Context(), []byte(`{"config":{}}`))
-	if err != nil || id != "00000001-request" || !slices.Equal(c.Workers["app-load-worker"].Started, []string{`{"config":{}}`}) {
+	if err != nil || id != "00000001-request" || !slices.Equal(
+		c.Workers["app-load-worker"].Started, []string{`{"config":{}}`},
+	) {
 		t.Errorf("%q, %v, %q", id, err, c.Workers["app-load-worker"].Started)
 	}
 }

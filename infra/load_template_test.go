@@ -16,7 +16,9 @@ import (
 // The golden file has all resources and outputs of a load stack, for review.
 func TestLoadTemplate(t *testing.T) {
 	all := loadEverything(templates(t)["load.yaml"])
-	text, err := json.MarshalIndent(fakeaws.Tree{"Resources": all.Resources(), "Outputs": all.Value(all.Doc["Outputs"])}, "", "  ")
+	text, err := json.MarshalIndent(
+		fakeaws.Tree{"Resources": all.Resources(), "Outputs": all.Value(all.Doc["Outputs"])}, "", "  ",
+	)
 	must(t, err)
 	golden.Check(t, "testdata/load.json", string(text)+"\n")
 }
@@ -32,7 +34,9 @@ func TestALoadStackIsIdle(t *testing.T) {
 		t.Errorf("late workers: %v", c)
 	}
 	service := made["MasterService"]
-	if service["DesiredCount"] != "0" || fakeaws.At(service, "NetworkConfiguration", "AwsvpcConfiguration", "AssignPublicIp") != "DISABLED" {
+	if service["DesiredCount"] != "0" || fakeaws.At(
+		service, "NetworkConfiguration", "AwsvpcConfiguration", "AssignPublicIp",
+	) != "DISABLED" {
 		t.Errorf("%v", service)
 	}
 	for id, resource := range made {
@@ -55,7 +59,9 @@ func TestContainers(t *testing.T) {
 			t.Errorf("%v", c)
 		}
 		variables, _ := fakeaws.At(c, "Environment").([]any)
-		if !slices.ContainsFunc(variables, func(v any) bool { return fakeaws.Text(v, "Name") == infra.ScenarioVariable }) {
+		if !slices.ContainsFunc(variables, func(v any) bool {
+			return fakeaws.Text(v, "Name") == infra.ScenarioVariable
+		}) {
 			t.Errorf("%v has no %s", c, infra.ScenarioVariable)
 		}
 	}

@@ -42,9 +42,12 @@ func TestDeployLoadCreatesAStack(t *testing.T) {
 	}
 	s := w.stack()
 	want := map[string]string{
-		"TargetStackName": w.name, "VpcId": testVPC, "PrivateSubnetIds": subnetA + "," + subnetB, "PrivateRouteTableIds": "rtb-0a,rtb-0b",
-		"CodeBucket": artifactBucketOf(load), "CodeKey": d.Code.Key, "ImageTag": tag, "CreateSsmEndpoint": "false", "CreateDynamoDBEndpoint": "true",
-		"MaxWorkers": "100", "MinWorkers": "1", "UsersPerWorker": "10", "StartupLeadTime": "20", "LambdaTimeout": "300", "LambdaMemory": "1769",
+		"TargetStackName": w.name, "VpcId": testVPC, "PrivateSubnetIds": subnetA + "," + subnetB,
+		"PrivateRouteTableIds": "rtb-0a,rtb-0b",
+		"CodeBucket":           artifactBucketOf(load), "CodeKey": d.Code.Key, "ImageTag": tag,
+		"CreateSsmEndpoint": "false", "CreateDynamoDBEndpoint": "true",
+		"MaxWorkers": "100", "MinWorkers": "1", "UsersPerWorker": "10", "StartupLeadTime": "20",
+		"LambdaTimeout": "300", "LambdaMemory": "1769",
 		"CapacityProvider": "FARGATE_SPOT", "AlarmSNSTopicArn": "arn:aws:sns:eu-west-1:123456789012:alarms",
 		"PermissionBoundary": "arn:aws:iam::123456789012:policy/edge", "RoleNameFormat": "our-{}",
 	}
@@ -58,7 +61,13 @@ func TestDeployLoadCreatesAStack(t *testing.T) {
 	if diff := cmp.Diff(tags, s.Tags); diff != "" {
 		t.Errorf("tags (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"building the image with docker <nil>", "uploading the function's code <nil>", "pushing the image to " + repository + " <nil>"}, steps); diff != "" {
+	if diff := cmp.Diff(
+		[]string{
+			"building the image with docker <nil>", "uploading the function's code <nil>",
+			"pushing the image to " + repository + " <nil>",
+		},
+		steps,
+	); diff != "" {
 		t.Error(diff)
 	}
 	w.checkClean(t)
@@ -100,12 +109,14 @@ func TestPushKeepsTheLoginsOfTheUser(t *testing.T) {
 	w := newLoadWorld(t)
 	home := t.TempDir()
 	t.Setenv("DOCKER_CONFIG", home)
-	mine := `{"auths":{"` + fakeaws.Registry + `":{"auth":"bWluZQ=="}},"credsStore":"desktop","credHelpers":{"` + fakeaws.Registry + `":"ecr-login"},"currentContext":"colima","proxies":{}}`
+	mine := `{"auths":{"` + fakeaws.Registry + `":{"auth":"bWluZQ=="}},"credsStore":"desktop","credHelpers":{"` +
+		fakeaws.Registry + `":"ecr-login"},"currentContext":"colima","proxies":{}}`
 	must(t, os.WriteFile(filepath.Join(home, "config.json"), []byte(mine), 0o600))
 	must(t, os.MkdirAll(filepath.Join(home, "contexts", "meta"), 0o700))
 	must(t, os.WriteFile(filepath.Join(home, "contexts", "meta", "colima"), []byte("unix:///colima.sock"), 0o600))
 	w.deploy(t, w.loadOptions())
-	want := fmt.Sprintf(`{"auths":{%q:{"auth":%q}},"currentContext":"colima","proxies":{}}`, fakeaws.Registry, base64.StdEncoding.EncodeToString([]byte("AWS:"+fakeaws.RegistryPassword)))
+	want := fmt.Sprintf(`{"auths":{%q:{"auth":%q}},"currentContext":"colima","proxies":{}}`, fakeaws.Registry,
+		base64.StdEncoding.EncodeToString([]byte("AWS:"+fakeaws.RegistryPassword)))
 	if diff := cmp.Diff(want, w.recorded("login/config.json")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -123,7 +134,8 @@ func TestLoadContent(t *testing.T) {
 	w := newLoadWorld(t)
 	dir := t.TempDir()
 	for name, content := range map[string]string{
-		"own.yaml": "name: own", "more/deep.py": "pass", "requirements.txt": "numpy", ".env": "SECRET=1", ".git/config": "x",
+		"own.yaml": "name: own", "more/deep.py": "pass", "requirements.txt": "numpy", ".env": "SECRET=1",
+		".git/config": "x",
 	} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -142,7 +154,9 @@ func TestLoadContent(t *testing.T) {
 		t.Errorf("zip (-want +got):\n%s", diff)
 	}
 	dockerfile := w.recorded("context/Dockerfile")
-	for _, line := range []string{"FROM python:", "locust==2.47.0 -r /tmp/requirements.txt", "COPY scenarios/ /scenarios/", "USER locust"} {
+	for _, line := range []string{
+		"FROM python:", "locust==2.47.0 -r /tmp/requirements.txt", "COPY scenarios/ /scenarios/", "USER locust",
+	} {
 		if !strings.Contains(dockerfile, line) {
 			t.Errorf("%s has no %q", dockerfile, line)
 		}
@@ -157,7 +171,9 @@ func TestPushLoad(t *testing.T) {
 	w := newLoadWorld(t)
 	opts := w.loadOptions()
 	_, err := infra.PushLoad(t.Context(), w.name, opts)
-	if !errors.Is(err, limiter.ErrNotFound) || !strings.Contains(err.Error(), "zae-limiter loadtest deploy --name "+w.name) {
+	if !errors.Is(err, limiter.ErrNotFound) || !strings.Contains(
+		err.Error(), "zae-limiter loadtest deploy --name "+w.name,
+	) {
 		t.Fatal(err)
 	}
 	opts.Load.MaxWorkers = 7
@@ -199,18 +215,31 @@ func TestDeployLoadTwice(t *testing.T) {
 
 // The endpoint of the stack itself is no reason to remove it.
 func TestDynamoDBEndpoint(t *testing.T) {
-	other := fakeaws.Endpoint{ID: "vpce-2", VPC: testVPC, Service: "com.amazonaws.eu-west-1.dynamodb", State: "available"}
+	other := fakeaws.Endpoint{
+		ID: "vpce-2", VPC: testVPC, Service: "com.amazonaws.eu-west-1.dynamodb", State: "available",
+	}
 	for name, test := range map[string]struct {
 		endpoint fakeaws.Endpoint
 		unwanted bool
 		want     string
 	}{
-		"none":                {want: "rtb-0a,rtb-0b"},
-		"unwanted":            {unwanted: true},
-		"there is one":        {endpoint: other},
-		"one is being made":   {endpoint: fakeaws.Endpoint{ID: "vpce-2", VPC: testVPC, Service: other.Service, State: "pending"}, want: "rtb-0a,rtb-0b"},
-		"one in another VPC":  {endpoint: fakeaws.Endpoint{ID: "vpce-2", VPC: "vpc-2", Service: other.Service, State: "available"}, want: "rtb-0a,rtb-0b"},
-		"one of another kind": {endpoint: fakeaws.Endpoint{ID: "vpce-2", VPC: testVPC, Service: "com.amazonaws.eu-west-1.s3", State: "available"}, want: "rtb-0a,rtb-0b"},
+		"none":         {want: "rtb-0a,rtb-0b"},
+		"unwanted":     {unwanted: true},
+		"there is one": {endpoint: other},
+		"one is being made": {
+			endpoint: fakeaws.Endpoint{ID: "vpce-2", VPC: testVPC, Service: other.Service, State: "pending"},
+			want:     "rtb-0a,rtb-0b",
+		},
+		"one in another VPC": {
+			endpoint: fakeaws.Endpoint{ID: "vpce-2", VPC: "vpc-2", Service: other.Service, State: "available"},
+			want:     "rtb-0a,rtb-0b",
+		},
+		"one of another kind": {
+			endpoint: fakeaws.Endpoint{
+				ID: "vpce-2", VPC: testVPC, Service: "com.amazonaws.eu-west-1.s3", State: "available",
+			},
+			want: "rtb-0a,rtb-0b",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newLoadWorld(t)
@@ -234,7 +263,8 @@ func TestLoadResolve(t *testing.T) {
 	w := newLoadWorld(t)
 	opts := w.loadOptions()
 	opts.Load = infra.LoadStack{
-		VPC: testVPC, Subnets: []string{subnetB, subnetA}, MaxWorkers: 20, MinWorkers: 2, UsersPerWorker: 3, StartupLead: -1, Timeout: 2 * time.Minute,
+		VPC: testVPC, Subnets: []string{subnetB, subnetA}, MaxWorkers: 20, MinWorkers: 2, UsersPerWorker: 3,
+		StartupLead: -1, Timeout: 2 * time.Minute,
 		Memory: 512, CapacityProvider: infra.Fargate, SSMEndpoints: true, NoDynamoDBEndpoint: true,
 	}
 	want := opts.Load
@@ -265,7 +295,10 @@ func TestListLoads(t *testing.T) {
 	opts := w.options()
 	found, err := infra.ListLoads(t.Context(), &opts)
 	must(t, err)
-	want := []infra.LoadSummary{{Name: infra.LoadName(w.name), Target: w.name, Region: fakeaws.Region, Status: "CREATE_COMPLETE", Version: "1.2.3", Created: w.stack().Created}}
+	want := []infra.LoadSummary{{
+		Name: infra.LoadName(w.name), Target: w.name, Region: fakeaws.Region, Status: "CREATE_COMPLETE",
+		Version: "1.2.3", Created: w.stack().Created,
+	}}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Error(diff)
 	}
@@ -288,7 +321,10 @@ func TestDeleteLoad(t *testing.T) {
 	w.Tasks[1].Status, w.Tasks[1].Desired = "DEPROVISIONING", "STOPPED"
 	w.Services[0].Desired = 1
 	var asked infra.LoadRemoval
-	opts := &infra.LoadDeleteOptions{Options: w.options(), Confirm: func(r infra.LoadRemoval) error { asked = r; return errors.New("no") }}
+	opts := &infra.LoadDeleteOptions{Options: w.options(), Confirm: func(r infra.LoadRemoval) error {
+		asked = r
+		return errors.New("no")
+	}}
 	if _, err := infra.DeleteLoad(t.Context(), w.name, opts); err == nil || err.Error() != "no" {
 		t.Fatal(err)
 	}
@@ -298,7 +334,10 @@ func TestDeleteLoad(t *testing.T) {
 	opts.Confirm = nil
 	r, err := infra.DeleteLoad(t.Context(), w.name, opts)
 	must(t, err)
-	want := infra.LoadRemoval{Name: load, Target: w.name, Region: fakeaws.Region, Existed: true, Tasks: 3, Artifacts: artifactBucketOf(load)}
+	want := infra.LoadRemoval{
+		Name: load, Target: w.name, Region: fakeaws.Region, Existed: true, Tasks: 3,
+		Artifacts: artifactBucketOf(load),
+	}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Error(diff)
 	}
@@ -307,7 +346,8 @@ func TestDeleteLoad(t *testing.T) {
 			t.Errorf("task %s is %s", task.ID, task.Status)
 		}
 	}
-	if len(w.Buckets) > 0 || len(w.Clusters) > 0 || len(w.Images) > 0 || len(w.Network.Endpoints) > 0 || w.stack() != nil {
+	if len(w.Buckets) > 0 || len(w.Clusters) > 0 || len(w.Images) > 0 || len(w.Network.Endpoints) > 0 ||
+		w.stack() != nil {
 		t.Errorf("left: %v %v %v %v", w.Buckets, w.Clusters, w.Images, w.Network.Endpoints)
 	}
 	r, err = infra.DeleteLoad(t.Context(), w.name, opts)
@@ -322,7 +362,8 @@ func TestDeleteWaitsForTheLoadStack(t *testing.T) {
 	w := newLoadWorld(t)
 	w.deploy(t, w.loadOptions())
 	_, err := infra.Delete(t.Context(), w.name, &infra.DeleteOptions{Options: w.options()})
-	checkError[*infra.RefusedError](t, err, infra.LoadName(w.name)+" uses its policies", "zae-limiter loadtest delete --name "+w.name)
+	checkError[*infra.RefusedError](t, err, infra.LoadName(w.name)+" uses its policies",
+		"zae-limiter loadtest delete --name "+w.name)
 	_, err = infra.DeleteLoad(t.Context(), w.name, &infra.LoadDeleteOptions{Options: w.options()})
 	must(t, err)
 	_, err = infra.Delete(t.Context(), w.name, &infra.DeleteOptions{Options: w.options()})
@@ -336,10 +377,14 @@ func TestMasterScript(t *testing.T) {
 	scenarios, temporary := t.TempDir(), t.TempDir()
 	must(t, os.WriteFile(filepath.Join(scenarios, "own.py"), nil, 0o600))
 	printed := filepath.Join(temporary, "locustfile.py")
-	for name, script := range map[string]string{"locust": `echo "$LOCUST_USER_CLASSES|$*"`, "zae-limiter": `echo "$*"`} {
-		must(t, os.WriteFile(filepath.Join(w.bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700)) //nolint:gosec // it is a program
+	for name, script := range map[string]string{
+		"locust": `echo "$LOCUST_USER_CLASSES|$*"`, "zae-limiter": `echo "$*"`,
+	} {
+		//nolint:gosec // it is a program
+		must(t, os.WriteFile(filepath.Join(w.bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 	}
-	const locust = "--master --master-bind-host * --master-bind-port 5557 --web-host 0.0.0.0 --web-port 8089 --class-picker --enable-rebalancing -f "
+	const locust = "--master --master-bind-host * --master-bind-port 5557 --web-host 0.0.0.0 --web-port 8089 " +
+		"--class-picker --enable-rebalancing -f "
 	for _, test := range []struct{ scenario, classes, file, print, want string }{
 		{"", "", printed, "simple", ""},
 		{"max_rps", "MaxRpsUser,MaxRpsCascadeUser", printed, "max_rps", "MaxRpsUser MaxRpsCascadeUser"},
@@ -348,14 +393,16 @@ func TestMasterScript(t *testing.T) {
 	} {
 		must(t, os.WriteFile(printed, nil, 0o600))
 		cmd := exec.CommandContext(t.Context(), "/bin/sh", filepath.Join(w.bin, "context", "locust-master"))
-		cmd.Env = append(os.Environ(), "TMPDIR="+temporary, infra.ScenarioVariable+"="+scenarios, "LOCUSTFILE="+test.scenario, "LOCUST_USER_CLASSES="+test.classes)
+		cmd.Env = append(os.Environ(), "TMPDIR="+temporary, infra.ScenarioVariable+"="+scenarios,
+			"LOCUSTFILE="+test.scenario, "LOCUST_USER_CLASSES="+test.classes)
 		out, err := cmd.CombinedOutput()
 		if want := test.want + "|" + locust + test.file + "\n"; err != nil || string(out) != want {
 			t.Errorf("%s: %v, %q, want %q", test.scenario, err, out, want)
 		}
 		content, err := os.ReadFile(printed)
 		must(t, err)
-		if want := "loadtest locustfile " + test.print + " -C " + scenarios + "\n"; test.print != "" && string(content) != want || test.print == "" && len(content) > 0 {
+		if want := "loadtest locustfile " + test.print + " -C " + scenarios + "\n"; test.print != "" &&
+			string(content) != want || test.print == "" && len(content) > 0 {
 			t.Errorf("%s: printed %q, want %q", test.scenario, content, want)
 		}
 	}

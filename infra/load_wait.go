@@ -27,11 +27,15 @@ const (
 
 // wait waits until the task runs and its master accepts sessions.
 func (t *LoadTask) wait(ctx context.Context) error {
-	_, err := t.until(ctx, taskTimeout, "RUNNING", func(task *types.Task) bool { return aws.ToString(task.LastStatus) == "RUNNING" })
+	_, err := t.until(ctx, taskTimeout, "RUNNING", func(task *types.Task) bool {
+		return aws.ToString(task.LastStatus) == "RUNNING"
+	})
 	if err != nil {
 		return err
 	}
-	task, err := t.until(ctx, agentTimeout, "reachable", func(task *types.Task) bool { return hasAgent(container(task, MasterContainer)) })
+	task, err := t.until(ctx, agentTimeout, "reachable", func(task *types.Task) bool {
+		return hasAgent(container(task, MasterContainer))
+	})
 	if err != nil {
 		return err
 	}
@@ -41,7 +45,9 @@ func (t *LoadTask) wait(ctx context.Context) error {
 
 // until polls the task until done returns true. It returns an error if the task
 // stops or time is over.
-func (t *LoadTask) until(ctx context.Context, timeout time.Duration, what string, done func(*types.Task) bool) (*types.Task, error) {
+func (t *LoadTask) until(
+	ctx context.Context, timeout time.Duration, what string, done func(*types.Task) bool,
+) (*types.Task, error) {
 	status := ""
 	for range timeout / taskPoll {
 		task, err := t.describe(ctx)
@@ -78,7 +84,9 @@ func (t *LoadTask) describe(ctx context.Context) (*types.Task, error) {
 func (t *LoadTask) Stop(ctx context.Context) error {
 	ctx, cancel := cleanupContext(ctx)
 	defer cancel()
-	_, err := t.s.containers.StopTask(ctx, &ecs.StopTaskInput{Cluster: &t.Cluster, Task: &t.ID, Reason: aws.String("stopped by zae-limiter")})
+	_, err := t.s.containers.StopTask(ctx, &ecs.StopTaskInput{
+		Cluster: &t.Cluster, Task: &t.ID, Reason: aws.String("stopped by zae-limiter"),
+	})
 	if _, gone := errors.AsType[*types.InvalidParameterException](err); gone {
 		return nil // it stopped some time ago
 	}

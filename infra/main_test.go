@@ -63,7 +63,10 @@ func newStack(t *testing.T, deployed bool) (*cloud, string) {
 
 // options returns options for the cloud that poll without a delay.
 func (c *cloud) options() infra.Options {
-	return infra.Options{Dynamo: dynamo.Options{AWS: fakeaws.Config(c.URL), Timeout: time.Minute}, Version: "1.2.3", Zip: functionZip(c.tb), Poll: 1}
+	return infra.Options{
+		Dynamo: dynamo.Options{AWS: fakeaws.Config(c.URL), Timeout: time.Minute}, Version: "1.2.3",
+		Zip: functionZip(c.tb), Poll: 1,
+	}
 }
 
 // functionZip returns the path of a package for ARM64.
@@ -128,7 +131,9 @@ func acquire(t *testing.T, repo *dynamo.Repository) {
 	lim, err := limiter.New(repo, nil)
 	must(t, err)
 	must(t, lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 10)))
-	lease, err := lim.Acquire(t.Context(), limiter.Request{Entity: "key", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)})
+	lease, err := lim.Acquire(t.Context(), limiter.Request{
+		Entity: "key", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1),
+	})
 	must(t, err)
 	must(t, lease.Commit(t.Context()))
 }

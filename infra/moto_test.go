@@ -20,7 +20,10 @@ import (
 func TestLifeOnAnEmulator(t *testing.T) {
 	t.Parallel()
 	name := stackName()
-	opts := infra.Options{Dynamo: dynamo.Options{AWS: fakeaws.Config(moto(t)), Timeout: time.Minute}, Version: "1.2.3", Zip: functionZip(t), Poll: 1}
+	opts := infra.Options{
+		Dynamo: dynamo.Options{AWS: fakeaws.Config(moto(t)), Timeout: time.Minute}, Version: "1.2.3",
+		Zip: functionZip(t), Poll: 1,
+	}
 	opts.Stack = infra.Stack{IAMRoles: true, LambdaMemory: 512, Tags: map[string]string{"team": "a"}}
 	var events []infra.Event
 	opts.Event = func(e infra.Event) { events = append(events, e) }
@@ -63,7 +66,9 @@ func TestLifeOnAnEmulator(t *testing.T) {
 	}
 	found, err := infra.List(t.Context(), &opts)
 	must(t, err)
-	if i := slices.IndexFunc(found, func(f infra.StackSummary) bool { return f.Name == name }); i < 0 || !found[i].Healthy() || found[i].Version != "1.3.0" {
+	if i := slices.IndexFunc(found, func(f infra.StackSummary) bool {
+		return f.Name == name
+	}); i < 0 || !found[i].Healthy() || found[i].Version != "1.3.0" {
 		t.Errorf("%+v", found)
 	}
 	st, err := infra.Inspect(t.Context(), name, &opts)
@@ -91,10 +96,12 @@ func checkReady(t *testing.T, name string, opts infra.Options) {
 	if diff := cmp.Diff([]string{}, st.Problems); diff != "" || st.Verdict != infra.Ready {
 		t.Error(diff)
 	}
-	if !st.Available || !st.Aggregator.Exists || !st.Provisioner.Exists || !st.EventSource.Exists || !st.DeadLetters.Exists || st.Aggregator.MemoryMB != 512 {
+	if !st.Available || !st.Aggregator.Exists || !st.Provisioner.Exists || !st.EventSource.Exists ||
+		!st.DeadLetters.Exists || st.Aggregator.MemoryMB != 512 {
 		t.Errorf("%+v", st)
 	}
-	if st.Versions.Stack != opts.Version || st.Versions.UpdatedBy != "cli:"+opts.Version || len(st.Table.Indexes) != 4 || len(st.IAM) != 9 {
+	if st.Versions.Stack != opts.Version || st.Versions.UpdatedBy != "cli:"+opts.Version ||
+		len(st.Table.Indexes) != 4 || len(st.IAM) != 9 {
 		t.Errorf("%+v", st)
 	}
 }

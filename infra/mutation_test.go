@@ -22,12 +22,16 @@ func removals(p fakeaws.Policy) (all []mutant) {
 		all = append(all, mutant{fmt.Sprintf("without statement %d", i), slices.Delete(slices.Clone(p), i, i+1)})
 		for _, list := range []func(*fakeaws.Statement) *[]string{actions, resources} {
 			for j, name := range *list(&s) {
-				m := mutate(p, i, func(s *fakeaws.Statement) { *list(s) = slices.Delete(slices.Clone(*list(s)), j, j+1) })
+				m := mutate(p, i, func(s *fakeaws.Statement) {
+					*list(s) = slices.Delete(slices.Clone(*list(s)), j, j+1)
+				})
 				all = append(all, mutant{"without " + name, m})
 			}
 		}
 		for j, c := range s.Conditions {
-			m := mutate(p, i, func(s *fakeaws.Statement) { s.Conditions = slices.Delete(slices.Clone(s.Conditions), j, j+1) })
+			m := mutate(p, i, func(s *fakeaws.Statement) {
+				s.Conditions = slices.Delete(slices.Clone(s.Conditions), j, j+1)
+			})
 			all = append(all, mutant{fmt.Sprintf("statement %d without %s", i, c.Operator), m})
 			for k, v := range c.Values {
 				if len(c.Values) == 1 {
@@ -76,7 +80,10 @@ func additions(p fakeaws.Policy) (all []mutant) {
 	for i, s := range p {
 		for action := range strings.FieldsSeq(universe[0].actions) {
 			action = "dynamodb:" + action
-			if !slices.Contains(s.Resources, fakeaws.TableARN) || slices.ContainsFunc(p, func(s fakeaws.Statement) bool { return slices.Contains(s.Actions, action) }) {
+			if !slices.Contains(s.Resources, fakeaws.TableARN) || slices.ContainsFunc(p,
+				func(s fakeaws.Statement) bool {
+					return slices.Contains(s.Actions, action)
+				}) {
 				continue
 			}
 			m := mutate(p, i, func(s *fakeaws.Statement) { s.Actions = append(slices.Clone(s.Actions), action) })

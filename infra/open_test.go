@@ -38,7 +38,9 @@ func TestOpenMakesWhatIsMissing(t *testing.T) {
 	c.TakeCalls()
 	opts.Dynamo.Namespace = "team-b" // in an existing table
 	other := open(t, name, opts)
-	if got := c.TakeCalls("DescribeStacks", "CreateStack", "CreateChangeSet"); len(got) > 0 || other.NamespaceID() == repo.NamespaceID() {
+	if got := c.TakeCalls(
+		"DescribeStacks", "CreateStack", "CreateChangeSet",
+	); len(got) > 0 || other.NamespaceID() == repo.NamespaceID() {
 		t.Error(got)
 	}
 	again, err := other.Version(t.Context())
@@ -76,7 +78,9 @@ func TestOpenWaitsForAStackThatIsBeingMade(t *testing.T) {
 func TestOpenRefusesANewerTable(t *testing.T) {
 	t.Parallel()
 	c, name := newStack(t, true)
-	store(t, c, name, map[string]types.AttributeValue{"PK": textValue("_/SYSTEM#"), "SK": textValue("#VERSION"), "schema_version": textValue("0.9.0")})
+	store(t, c, name, map[string]types.AttributeValue{
+		"PK": textValue("_/SYSTEM#"), "SK": textValue("#VERSION"), "schema_version": textValue("0.9.0"),
+	})
 	opts := c.options()
 	_, err := infra.Open(t.Context(), name, &opts)
 	checkError[*limiter.VersionError](t, err, "0.9.0")
@@ -88,7 +92,9 @@ func TestAuditRetentionIsStored(t *testing.T) {
 	opts := c.options()
 	opts.Stack.AuditRetentionDays = 5
 	repo := open(t, name, opts)
-	lim, err := limiter.New(repo, &limiter.Options{Now: func() time.Time { return time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC) }})
+	lim, err := limiter.New(repo, &limiter.Options{Now: func() time.Time {
+		return time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
+	}})
 	must(t, err)
 	must(t, lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 1)))
 	opts.Stack.AuditRetentionDays = 0 // keeps the stored value

@@ -85,7 +85,8 @@ func (w *world) invoke(id, event, want string) {
 	ctx, stop := context.WithCancel(w.Context())
 	var log bytes.Buffer
 	process := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestFunction$", "-test.count", "1")
-	process.Env = append(w.environment(id), functionVariable+"=1", "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(s.URL, "http://"))
+	process.Env = append(w.environment(id), functionVariable+"=1",
+		"AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(s.URL, "http://"))
 	process.Stdout, process.Stderr = &log, &log
 	w.ok(process.Start())
 	ended := make(chan struct{})
@@ -132,7 +133,8 @@ func (w *world) proxy(address string) string {
 // streamOperations returns the operations of the aggregator.
 func streamOperations() []operation {
 	return []operation{
-		{"Aggregate", acquiring + " aggr", aggregate}, // usage is in the partitions of buckets, so the acquire tiers can write it
+		// usage is in the partitions of buckets, so the acquire tiers can write it
+		{"Aggregate", acquiring + " aggr", aggregate},
 		{"Archive", " aggr", archive},
 	}
 }
@@ -142,12 +144,14 @@ func aggregate(w *world) {
 	now := time.Now()
 	w.consume(w.others, "counted", now.Add(-time.Minute))
 	w.consume(w.others, "counted", now.Add(-20*time.Second))
-	w.aggregate("INSERT", "NewImage", now, w.stored("ENTITY#counted", "#BUCKET#"), `"snapshots_updated":3,"refills_written":1`)
+	w.aggregate("INSERT", "NewImage", now, w.stored("ENTITY#counted", "#BUCKET#"),
+		`"snapshots_updated":3,"refills_written":1`)
 }
 
 // archive archives an expired event.
 func archive(w *world) {
-	w.aggregate("REMOVE", "OldImage", noon, w.stored("AUDIT#world", "#AUDIT#"), `"events_archived":1,"s3_objects_created":1`)
+	w.aggregate("REMOVE", "OldImage", noon, w.stored("AUDIT#world", "#AUDIT#"),
+		`"events_archived":1,"s3_objects_created":1`)
 }
 
 // aggregate invokes the aggregator with one record, and checks its log.
@@ -165,9 +169,11 @@ func (w *world) aggregate(event, image string, at time.Time, item map[string]typ
 func (w *world) stored(pk, sk string) map[string]types.AttributeValue {
 	w.Helper()
 	found, err := w.client().Query(w.Context(), &dynamodb.QueryInput{
-		TableName: &w.table, ConsistentRead: aws.Bool(true), Limit: aws.Int32(1), KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
+		TableName: &w.table, ConsistentRead: aws.Bool(true), Limit: aws.Int32(1),
+		KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":pk": &types.AttributeValueMemberS{Value: w.NamespaceID + "/" + pk}, ":sk": &types.AttributeValueMemberS{Value: sk},
+			":pk": &types.AttributeValueMemberS{Value: w.NamespaceID + "/" + pk},
+			":sk": &types.AttributeValueMemberS{Value: sk},
 		},
 	})
 	w.ok(err)
@@ -205,7 +211,8 @@ func (w *world) image(item map[string]types.AttributeValue) fakeaws.Tree {
 func provisionOperations() []operation {
 	const resources = `"Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": "%d"}}}}`
 	const entities = `"Entities": {"key": {"Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": "%d"}}}}}}`
-	created := `"Namespace": "declared", "System": {"OnUnavailable": "allow"}, ` + fmt.Sprintf(resources+", "+entities, 500, 100)
+	created := `"Namespace": "declared", "System": {"OnUnavailable": "allow"}, ` + fmt.Sprintf(resources+", "+entities,
+		500, 100)
 	return []operation{
 		{"Managed", reading + applying, func(w *world) {
 			_, _, _, err := w.repo.Managed(w.Context())
@@ -227,14 +234,17 @@ func provisionOperations() []operation {
 			w.invoke("ProvisionerFunction", `{"manifest": {"namespace": "declared"}}`, `"planned"`)
 		}},
 		{"Provision: a command with an id", managing + applying, func(w *world) {
-			w.invoke("ProvisionerFunction", fmt.Sprintf(`{"action": "apply", "table_name": %q, "namespace_id": %q, "manifest": {
+			w.invoke("ProvisionerFunction",
+				fmt.Sprintf(`{"action": "apply", "table_name": %q, "namespace_id": %q, "manifest": {
 				"system": {"on_unavailable": "allow"}, "resources": {"gpt-4": {"limits": {"rpm": {"capacity": 600}}}},
-				"entities": {"key": {"resources": {"gpt-4": {"limits": {"rpm": {"capacity": 100}}}}}}}}`, w.table, w.declared()), `"updated":1,"deleted":0,"errors":[]`)
+				"entities": {"key": {"resources": {"gpt-4": {"limits": {"rpm": {"capacity": 100}}}}}}}}`, w.table,
+					w.declared()), `"updated":1,"deleted":0,"errors":[]`)
 		}},
 		{"Provision: update", managing + applying, func(w *world) {
 			id := w.declared()
 			w.consume(w.connect(w.config(w.Next), "declared"), "key", time.Now())
-			w.provision("Update", w.table+"/"+id+"/limits-provisioner", fmt.Sprintf(`"NamespaceId": %q, `+resources+", "+entities, id, 700, 200), `"SUCCESS"`)
+			w.provision("Update", w.table+"/"+id+"/limits-provisioner",
+				fmt.Sprintf(`"NamespaceId": %q, `+resources+", "+entities, id, 700, 200), `"SUCCESS"`)
 		}},
 		{"Provision: delete", managing + applying, func(w *world) {
 			w.provision("Delete", w.table+"/"+w.declared()+"/limits-provisioner", created, `"SUCCESS"`)

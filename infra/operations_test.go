@@ -38,7 +38,8 @@ const (
 // operations returns an operation for each method of the port, and others that the
 // programs of this module need.
 func operations() []operation {
-	return slices.Concat(bucketOperations(), entityOperations(), configOperations(), switchOperations(), namespaceOperations(), historyOperations(), tableOperations())
+	return slices.Concat(bucketOperations(), entityOperations(), configOperations(), switchOperations(),
+		namespaceOperations(), historyOperations(), tableOperations())
 }
 
 // silent lists the methods that send no request.
@@ -108,7 +109,9 @@ func bucketOperations() []operation {
 			off := limiter.Scope{Entity: "off"}
 			w.consume(w.repo, "off", noon)
 			w.ok(w.others.SetSwitch(w.Context(), limiter.Switch{Scope: off, Since: noon}, w.event()))
-			if _, err := w.repo.Consume(w.Context(), noon, limiter.Charge{Entity: "off", Resource: gpt, Amounts: limiter.Tokens("rpm", 1)}); err == nil {
+			if _, err := w.repo.Consume(w.Context(), noon, limiter.Charge{
+				Entity: "off", Resource: gpt, Amounts: limiter.Tokens("rpm", 1),
+			}); err == nil {
 				w.Error("not refused")
 			}
 			w.ok(w.others.DeleteSwitch(w.Context(), off, w.event()))
@@ -129,21 +132,31 @@ func bucketOperations() []operation {
 			_, err := w.repo.Peek(w.Context(), noon, limiter.Charge{Entity: "peeked", Resource: gpt})
 			w.ok(err)
 		}},
-		{"Credit: less was used", acquiring, func(w *world) { w.credit("less", limiter.Credit{Amounts: limiter.Tokens("rpm", 1)}) }},
-		{"Credit: more was used", acquiring, func(w *world) { w.credit("more", limiter.Credit{Amounts: limiter.Tokens("rpm", -70)}) }},
+		{"Credit: less was used", acquiring, func(w *world) {
+			w.credit("less", limiter.Credit{Amounts: limiter.Tokens("rpm", 1)})
+		}},
+		{"Credit: more was used", acquiring, func(w *world) {
+			w.credit("more", limiter.Credit{Amounts: limiter.Tokens("rpm", -70)})
+		}},
 		{"Credit: rollback", acquiring, func(w *world) {
 			w.credit("rolled-back", limiter.Credit{Amounts: limiter.Tokens("rpm", 60), Undo: true})
 		}},
 		{"Credit: the bucket has expired", acquiring, func(w *world) {
 			out := w.consume(w.repo, "expired", noon)
-			_, err := w.client().DeleteItem(w.Context(), &dynamodb.DeleteItemInput{TableName: &w.table, Key: map[string]types.AttributeValue{
-				"PK": &types.AttributeValueMemberS{Value: w.NamespaceID + "/ENTITY#expired"}, "SK": &types.AttributeValueMemberS{Value: "#BUCKET#" + gpt},
-			}})
+			_, err := w.client().DeleteItem(w.Context(), &dynamodb.DeleteItemInput{TableName: &w.table,
+				Key: map[string]types.AttributeValue{
+					"PK": &types.AttributeValueMemberS{Value: w.NamespaceID + "/ENTITY#expired"},
+					"SK": &types.AttributeValueMemberS{Value: "#BUCKET#" + gpt},
+				}})
 			w.ok(err)
 			w.Take(w.T)
-			w.ok(w.repo.Credit(w.Context(), noon.Add(24*time.Hour), limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("rpm", -1)}))
+			w.ok(w.repo.Credit(w.Context(), noon.Add(24*time.Hour), limiter.Credit{
+				Account: out.Self.Account, Amounts: limiter.Tokens("rpm", -1),
+			}))
 		}},
-		{"Buckets: of an entity and a resource", reading, func(w *world) { w.buckets(limiter.Scope{Entity: "first", Resource: gpt}) }},
+		{"Buckets: of an entity and a resource", reading, func(w *world) {
+			w.buckets(limiter.Scope{Entity: "first", Resource: gpt})
+		}},
 		{"Buckets: of an entity", reading, func(w *world) { w.buckets(limiter.Scope{Entity: "first"}) }},
 		{"Buckets: of a resource", reading, func(w *world) { w.buckets(limiter.Scope{Resource: "rare"}) }},
 		{"Buckets: of a resource with a lean index", reading, func(w *world) {
@@ -160,7 +173,9 @@ func bucketOperations() []operation {
 			w.ok(err)
 		}},
 		{"BucketsAt", reading, func(w *world) {
-			_, err := w.repo.BucketsAt(w.Context(), noon, []limiter.Scope{{Entity: "first", Resource: gpt}, {Entity: "second", Resource: gpt}})
+			_, err := w.repo.BucketsAt(w.Context(), noon, []limiter.Scope{
+				{Entity: "first", Resource: gpt}, {Entity: "second", Resource: gpt},
+			})
 			w.ok(err)
 		}},
 	}
@@ -210,7 +225,8 @@ func entityOperations() []operation {
 
 // levels has the four scopes of limits.
 var levels = map[string]limiter.Scope{
-	"system": {}, "resource": {Resource: "dalle"}, "entity default": {Entity: "limited"}, "entity": {Entity: "limited", Resource: gpt},
+	"system": {}, "resource": {Resource: "dalle"}, "entity default": {Entity: "limited"},
+	"entity": {Entity: "limited", Resource: gpt},
 }
 
 func configOperations() []operation {
@@ -323,10 +339,13 @@ func (w *world) useLeanTable() {
 	view := w.connect(w.config(w.Next), "")
 	w.ok(view.SetConfig(w.Context(), limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 100)}}, w.event()))
 	w.consume(view, "lean", noon)
-	_, err := w.client().PutItem(w.Context(), &dynamodb.PutItemInput{TableName: &w.table, Item: map[string]types.AttributeValue{
-		"PK": textValue(view.NamespaceID() + "/ENTITY#lean"), "SK": textValue("#USAGE#" + gpt + "#2026-05-04T12:00:00Z"),
-		"GSI2PK": textValue(view.NamespaceID() + "/RESOURCE#" + gpt), "GSI2SK": textValue("USAGE#2026-05-04T12:00:00Z#lean"),
-	}})
+	_, err := w.client().PutItem(w.Context(), &dynamodb.PutItemInput{TableName: &w.table,
+		Item: map[string]types.AttributeValue{
+			"PK":     textValue(view.NamespaceID() + "/ENTITY#lean"),
+			"SK":     textValue("#USAGE#" + gpt + "#2026-05-04T12:00:00Z"),
+			"GSI2PK": textValue(view.NamespaceID() + "/RESOURCE#" + gpt),
+			"GSI2SK": textValue("USAGE#2026-05-04T12:00:00Z#lean"),
+		}})
 	w.ok(err)
 	w.NamespaceID = view.NamespaceID()
 	w.repo = w.connect(w.config(&w.Recorder), "")
@@ -353,32 +372,38 @@ func historyOperations() []operation {
 func tableOperations() []operation {
 	return slices.Concat([]operation{
 		{"Connect", reading + applying, func(w *world) { w.connect(w.config(&w.Recorder), "") }},
-		{"Connect: to the table itself", reading + applying + " aggr", func(w *world) { w.connect(w.config(&w.Recorder), "_") }},
+		{"Connect: to the table itself", reading + applying + " aggr", func(w *world) {
+			w.connect(w.config(&w.Recorder), "_")
+		}},
 		{"Ping", reading + applying, func(w *world) { w.ok(w.repo.Ping(w.Context())) }},
 		{"Version", reading + applying, func(w *world) {
 			_, err := w.repo.Version(w.Context())
 			w.ok(err)
 		}},
 		{"Follow", administering, func(w *world) {
-			w.ok(w.repo.Follow(w.Context(), &dynamo.FollowOptions{UntilEmpty: true}, func(_ context.Context, records []dynamo.StreamRecord) (int, error) {
-				return len(records), nil
-			}))
+			w.ok(w.repo.Follow(w.Context(), &dynamo.FollowOptions{UntilEmpty: true},
+				func(_ context.Context, records []dynamo.StreamRecord) (int, error) {
+					return len(records), nil
+				}))
 		}},
 		{"PendingMigrations", "acq full read", func(w *world) {
 			_, err := dynamo.PendingMigrations(w.Context(), w.table, w.migration())
 			w.ok(err)
 		}},
 		{"Migrate", administering, func(w *world) {
-			_, err := w.client().PutItem(w.Context(), &dynamodb.PutItemInput{TableName: &w.table, Item: map[string]types.AttributeValue{
-				"PK": &types.AttributeValueMemberS{Value: "ENTITY#old"}, "SK": &types.AttributeValueMemberS{Value: "#META"},
-				"entity_id": &types.AttributeValueMemberS{Value: "old"},
-			}})
+			_, err := w.client().PutItem(w.Context(), &dynamodb.PutItemInput{TableName: &w.table,
+				Item: map[string]types.AttributeValue{
+					"PK":        &types.AttributeValueMemberS{Value: "ENTITY#old"},
+					"SK":        &types.AttributeValueMemberS{Value: "#META"},
+					"entity_id": &types.AttributeValueMemberS{Value: "old"},
+				}})
 			w.ok(err)
 			_, err = dynamo.Migrate(w.Context(), w.table, w.migration())
 			w.ok(err)
 		}},
 		{"DescribeTable", "full read", func(w *world) { // by status
-			_, err := dynamodb.NewFromConfig(*w.config(&w.Recorder)).DescribeTable(w.Context(), &dynamodb.DescribeTableInput{TableName: &w.table})
+			_, err := dynamodb.NewFromConfig(*w.config(&w.Recorder)).DescribeTable(w.Context(),
+				&dynamodb.DescribeTableInput{TableName: &w.table})
 			w.ok(err)
 		}},
 	}, provisionOperations(), streamOperations())

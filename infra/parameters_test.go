@@ -18,7 +18,8 @@ func TestDefaultsFollowTheirOwnRules(t *testing.T) {
 		if allowed := fakeaws.Texts(p, "AllowedValues"); len(allowed) > 0 && !slices.Contains(allowed, def) {
 			t.Errorf("%s: %q is not allowed", name, def)
 		}
-		if pattern := fakeaws.Text(p, "AllowedPattern"); pattern != "" && !regexp.MustCompile(pattern).MatchString(def) {
+		if pattern := fakeaws.Text(p, "AllowedPattern"); pattern != "" &&
+			!regexp.MustCompile(pattern).MatchString(def) {
 			t.Errorf("%s: %q does not match", name, def)
 		}
 		if fakeaws.Text(p, "Description") == "" {
@@ -33,11 +34,29 @@ func TestPatternsOfParameters(t *testing.T) {
 		name      string
 		good, bad []string
 	}{
-		{"SnapshotWindows", []string{"hourly", "daily,monthly", "hourly, daily, monthly"}, []string{"", "weekly", "hourly,", "hourly daily"}},
+		{"SnapshotWindows", []string{"hourly", "daily,monthly", "hourly, daily, monthly"}, []string{
+			"", "weekly", "hourly,", "hourly daily",
+		}},
 		{"PITRRecoveryPeriodDays", []string{"1", "9", "10", "35"}, []string{"0", "36", "07", "x"}},
-		{"AggregatorRoleArn", []string{"arn:aws:iam::123456789012:role/a/b", "arn:aws-cn:iam::123456789012:role/a", "arn:aws-iso-b:iam::123456789012:role/a"}, []string{"a", "arn:awsome:iam::123456789012:role/a", "arn:aws-:iam::123456789012:role/a", "arn:aws:iam::1:role/a", "arn:aws:iam::123456789012:user/a"}},
-		{"ProvisionerRoleArn", []string{"arn:aws-us-gov:iam::123456789012:role/a", "arn:aws-eusc:iam::123456789012:role/a"}, []string{"role/a"}},
-		{"AlarmSNSTopicArn", []string{"arn:aws:sns:eu-west-1:123456789012:t"}, []string{"t", "arn:aws:sqs:eu-west-1:123456789012:t"}},
+		{
+			"AggregatorRoleArn",
+			[]string{
+				"arn:aws:iam::123456789012:role/a/b", "arn:aws-cn:iam::123456789012:role/a",
+				"arn:aws-iso-b:iam::123456789012:role/a",
+			},
+			[]string{
+				"a", "arn:awsome:iam::123456789012:role/a", "arn:aws-:iam::123456789012:role/a",
+				"arn:aws:iam::1:role/a", "arn:aws:iam::123456789012:user/a",
+			},
+		},
+		{
+			"ProvisionerRoleArn",
+			[]string{"arn:aws-us-gov:iam::123456789012:role/a", "arn:aws-eusc:iam::123456789012:role/a"},
+			[]string{"role/a"},
+		},
+		{"AlarmSNSTopicArn", []string{"arn:aws:sns:eu-west-1:123456789012:t"}, []string{
+			"t", "arn:aws:sqs:eu-west-1:123456789012:t",
+		}},
 		{"AppRoleName", []string{"a-b_c+=,.@-"}, []string{"a b", "a/b", strings.Repeat("a", 65)}},
 		{"AcquireOnlyPolicyName", []string{strings.Repeat("a", 128)}, []string{"a*", strings.Repeat("a", 129)}},
 	} {
@@ -150,9 +169,11 @@ func TestNamesFit(t *testing.T) {
 func TestNamesCanBeChosen(t *testing.T) {
 	s := everything(t, "app")
 	for id, suffix := range map[string]string{
-		"AggregatorRole": "aggr", "AppRole": "app", "AdminRole": "admin", "ReadOnlyRole": "read", "ProvisionerRole": "prov",
+		"AggregatorRole": "aggr", "AppRole": "app", "AdminRole": "admin", "ReadOnlyRole": "read",
+		"ProvisionerRole":   "prov",
 		"AcquireOnlyPolicy": "acq", "FullAccessPolicy": "full", "ReadOnlyPolicy": "read",
-		"NamespaceAcquirePolicy": "ns-acq", "NamespaceFullAccessPolicy": "ns-full", "NamespaceReadOnlyPolicy": "ns-read",
+		"NamespaceAcquirePolicy": "ns-acq", "NamespaceFullAccessPolicy": "ns-full",
+		"NamespaceReadOnlyPolicy": "ns-read",
 	} {
 		property := nameProperties[fakeaws.Text(fakeaws.Section(s.Doc, "Resources")[id], "Type")].property
 		if got, want := s.Resources()[id][property], "app-"+suffix; got != want {
@@ -225,7 +246,10 @@ func TestOutputs(t *testing.T) {
 		if !s.Includes(o) {
 			t.Errorf("%s is missing with everything on", name)
 		}
-		got[name] = [2]string{fakeaws.Text(s.Value(fakeaws.At(o, "Export", "Name"))), fakeaws.Text(s.Value(fakeaws.At(o, "Value")))}
+		got[name] = [2]string{
+			fakeaws.Text(s.Value(fakeaws.At(o, "Export", "Name"))),
+			fakeaws.Text(s.Value(fakeaws.At(o, "Value"))),
+		}
 	}
 	for name, o := range want {
 		want[name] = [2]string{"app-" + o[0], o[1]}
@@ -254,8 +278,10 @@ func TestOutputsOfAnEmptyStack(t *testing.T) {
 // CloudFormation rolls a stack back if an export is blank.
 func TestNoExportIsBlank(t *testing.T) {
 	doc := template(t)
-	for _, values := range combinations("EnableAggregator", "EnableProvisioner", "EnableAlarms", "EnableIAM", "EnableIAMRoles",
-		"EnableAuditArchival", "AggregatorRoleArn", "ProvisionerRoleArn", "PermissionBoundary", "RoleNameFormat", "AlarmSNSTopicArn") {
+	for _, values := range combinations("EnableAggregator", "EnableProvisioner", "EnableAlarms", "EnableIAM",
+		"EnableIAMRoles",
+		"EnableAuditArchival", "AggregatorRoleArn", "ProvisionerRoleArn", "PermissionBoundary", "RoleNameFormat",
+		"AlarmSNSTopicArn") {
 		s := fakeaws.NewTemplate(doc, "app", values)
 		for name, o := range fakeaws.Section(doc, "Outputs") {
 			if !s.Includes(o) || fakeaws.At(o, "Export") == nil {

@@ -37,7 +37,9 @@ func TestNamespaceTiersNeedTheirTag(t *testing.T) {
 			continue
 		}
 		for name, sent := range recorded {
-			about := slices.ContainsFunc(sent, func(c fakeaws.Call) bool { return c.String() != c.InOtherNamespace().String() })
+			about := slices.ContainsFunc(sent, func(c fakeaws.Call) bool {
+				return c.String() != c.InOtherNamespace().String()
+			})
 			if about && tier.canSend(sent, "") {
 				t.Errorf("%s without a tag can do %s", tier.name, name)
 			}
@@ -56,19 +58,27 @@ var universe = []struct {
 		CreateBackup CreateTable DeleteBackup DeleteResourcePolicy DeleteTable DescribeContinuousBackups DescribeTable DescribeTimeToLive
 		ExportTableToPointInTime ListTagsOfResource PutResourcePolicy RestoreTableToPointInTime TagResource UpdateContinuousBackups
 		UpdateTable UpdateTimeToLive
-		DescribeStream GetRecords GetShardIterator ListStreams`, []string{fakeaws.TableARN, fakeaws.StreamARN, "OtherTable.Arn", "OtherTable.StreamArn"}},
-	{"dynamodb", "Query Scan PartiQLSelect", []string{
-		fakeaws.TableARN + "/index/GSI1", fakeaws.TableARN + "/index/GSI2", fakeaws.TableARN + "/index/GSI3", fakeaws.TableARN + "/index/GSI4", fakeaws.TableARN + "/index/GSI5", "OtherTable.Arn/index/GSI1",
+		DescribeStream GetRecords GetShardIterator ListStreams`, []string{
+		fakeaws.TableARN, fakeaws.StreamARN, "OtherTable.Arn", "OtherTable.StreamArn",
 	}},
-	{"s3", "DeleteObject GetObject PutObject PutObjectAcl", []string{archived, "AuditArchiveBucket.Arn/other", "OtherBucket.Arn/audit/x"}},
+	{"dynamodb", "Query Scan PartiQLSelect", []string{
+		fakeaws.TableARN + "/index/GSI1", fakeaws.TableARN + "/index/GSI2", fakeaws.TableARN + "/index/GSI3",
+		fakeaws.TableARN + "/index/GSI4", fakeaws.TableARN + "/index/GSI5", "OtherTable.Arn/index/GSI1",
+	}},
+	{"s3", "DeleteObject GetObject PutObject PutObjectAcl", []string{
+		archived, "AuditArchiveBucket.Arn/other", "OtherBucket.Arn/audit/x",
+	}},
 	{"s3", "DeleteBucket ListBucket PutBucketPolicy", []string{"AuditArchiveBucket.Arn", "OtherBucket.Arn"}},
 	{"sqs", "DeleteQueue PurgeQueue ReceiveMessage SendMessage", []string{"AggregatorDLQ.Arn", "OtherQueue.Arn"}},
 	{"logs", "CreateLogGroup CreateLogStream DeleteLogGroup PutLogEvents", []string{
-		"AggregatorLogGroup.Arn", "ProvisionerLogGroup.Arn", "MasterLogGroup.Arn", "WorkerLogGroup.Arn", "OtherLogGroup.Arn",
+		"AggregatorLogGroup.Arn", "ProvisionerLogGroup.Arn", "MasterLogGroup.Arn", "WorkerLogGroup.Arn",
+		"OtherLogGroup.Arn",
 	}},
 	{"xray", "GetTraceSummaries PutTelemetryRecords PutTraceSegments", []string{"*"}},
 	{"iam", "PassRole", []string{"*"}},
-	{"lambda", "DeleteFunction InvokeFunction PutFunctionConcurrency UpdateFunctionCode", []string{"WorkerFunction.Arn", "OtherFunction.Arn", "*"}},
+	{"lambda", "DeleteFunction InvokeFunction PutFunctionConcurrency UpdateFunctionCode", []string{
+		"WorkerFunction.Arn", "OtherFunction.Arn", "*",
+	}},
 	{"ecr", `BatchCheckLayerAvailability BatchDeleteImage BatchGetImage DeleteRepository GetDownloadUrlForLayer
 		InitiateLayerUpload PutImage`, []string{"LocustRepository.Arn", "OtherRepository.Arn"}},
 	{"ecr", "CreateRepository GetAuthorizationToken", []string{"*"}},
@@ -82,7 +92,8 @@ var universe = []struct {
 
 // probes lists keys of all kinds, because a permission may depend on the key.
 var probes = []string{
-	"", "NS/ENTITY#user", "NS/RESOURCE#gpt-4", "NS/SYSTEM#", "NS/AUDIT#user", "NS/PARENT#user", "NS/ENTITY_CONFIG#gpt-4", "NS",
+	"", "NS/ENTITY#user", "NS/RESOURCE#gpt-4", "NS/SYSTEM#", "NS/AUDIT#user", "NS/PARENT#user",
+	"NS/ENTITY_CONFIG#gpt-4", "NS",
 	"_/SYSTEM#", "_", "OTHER/ENTITY#user", "OTHER", "SYSTEM#",
 }
 
@@ -125,7 +136,9 @@ var nameless = strings.Fields(`xray:PutTelemetryRecords xray:PutTraceSegments ec
 func (t tier) wildcards() (all []string) {
 	for _, s := range t.policy {
 		for _, name := range slices.Concat(s.Actions, s.Resources) {
-			onAll := name == "*" && !slices.ContainsFunc(s.Actions, func(a string) bool { return !slices.Contains(nameless, a) })
+			onAll := name == "*" && !slices.ContainsFunc(s.Actions, func(a string) bool {
+				return !slices.Contains(nameless, a)
+			})
 			if strings.ContainsAny(name, "*?") && name != "AuditArchiveBucket.Arn/audit/*" && !onAll {
 				all = append(all, "has too much: "+name)
 			}
@@ -200,9 +213,18 @@ func tiers(tb testing.TB) []tier {
 		{name: "acq", policy: managed("AcquireOnlyPolicy"), closed: true, never: onlyBuckets},
 		{name: "full", policy: managed("FullAccessPolicy"), closed: true},
 		{name: "read", policy: managed("ReadOnlyPolicy"), closed: true},
-		{name: "ns-acq", policy: managed("NamespaceAcquirePolicy"), tag: fakeaws.Namespace, closed: true, never: onlyBuckets + onlyOwnReads + onlyOwnWrites},
-		{name: "ns-full", policy: managed("NamespaceFullAccessPolicy"), tag: fakeaws.Namespace, closed: true, never: onlyOwnReads + onlyOwnWrites, tagged: onlyOwnWrites},
-		{name: "ns-read", policy: managed("NamespaceReadOnlyPolicy"), tag: fakeaws.Namespace, closed: true, never: onlyOwnReads},
+		{
+			name: "ns-acq", policy: managed("NamespaceAcquirePolicy"), tag: fakeaws.Namespace, closed: true,
+			never: onlyBuckets + onlyOwnReads + onlyOwnWrites,
+		},
+		{
+			name: "ns-full", policy: managed("NamespaceFullAccessPolicy"), tag: fakeaws.Namespace, closed: true,
+			never: onlyOwnReads + onlyOwnWrites, tagged: onlyOwnWrites,
+		},
+		{
+			name: "ns-read", policy: managed("NamespaceReadOnlyPolicy"), tag: fakeaws.Namespace, closed: true,
+			never: onlyOwnReads,
+		},
 		{name: "aggr", policy: inline(tb, made["AggregatorRole"]), works: aggregatorWorks, never: `
 			BatchGetItem NS/ENTITY#user
 			BatchGetItem NS/SYSTEM# _/SYSTEM#

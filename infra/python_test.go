@@ -17,7 +17,8 @@ import (
 var immutable = map[string][]string{
 	"AWS::DynamoDB::Table": {
 		"TableName", "KeySchema", "LocalSecondaryIndexes", "ImportSourceSpecification",
-		"AttributeDefinitions", "GlobalSecondaryIndexes", "StreamSpecification", "BillingMode", "TimeToLiveSpecification",
+		"AttributeDefinitions", "GlobalSecondaryIndexes", "StreamSpecification", "BillingMode",
+		"TimeToLiveSpecification",
 	},
 	"AWS::IAM::ManagedPolicy":         {"ManagedPolicyName", "Description", "Path"},
 	"AWS::IAM::Role":                  {"RoleName", "Path"},
@@ -36,7 +37,8 @@ func TestPythonStackCanBeUpdated(t *testing.T) {
 	if python == "" {
 		t.Skip("make interop runs this")
 	}
-	printed, err := exec.CommandContext(t.Context(), filepath.Join(filepath.Dir(python), "zae-limiter"), "cfn-template").Output()
+	printed, err := exec.CommandContext(t.Context(), filepath.Join(filepath.Dir(python), "zae-limiter"),
+		"cfn-template").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +66,9 @@ func TestPythonStackCanBeUpdated(t *testing.T) {
 	for name, o := range fakeaws.Section(theirs.Doc, "Outputs") {
 		mine := fakeaws.Section(updated.Doc, "Outputs")[name]
 		for _, part := range [][]string{{"Export", "Name"}, {"Value"}} {
-			if diff := cmp.Diff(theirs.Value(fakeaws.At(o, part...)), updated.Value(fakeaws.At(mine, part...))); diff != "" {
+			if diff := cmp.Diff(
+				theirs.Value(fakeaws.At(o, part...)), updated.Value(fakeaws.At(mine, part...)),
+			); diff != "" {
 				t.Errorf("output %s.%v (-theirs +ours):\n%s", name, part, diff)
 			}
 		}

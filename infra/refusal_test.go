@@ -53,13 +53,22 @@ func TestDeployTakesOverAStackWithoutTags(t *testing.T) {
 
 func TestDeployNeverReplacesTheTable(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []fakeaws.Change{{Action: "Modify", Resource: fakeaws.TableID, Type: fakeaws.ResourceType(fakeaws.TableID), Replacement: "True"}, {Action: "Remove", Resource: fakeaws.TableID, Type: fakeaws.ResourceType(fakeaws.TableID)}} {
+	for _, bad := range []fakeaws.Change{
+		{Action: "Modify", Resource: fakeaws.TableID, Type: fakeaws.ResourceType(fakeaws.TableID), Replacement: "True"},
+		{Action: "Remove", Resource: fakeaws.TableID, Type: fakeaws.ResourceType(fakeaws.TableID)},
+	} {
 		c, name := newCloud(t), stackName()
 		opts := c.options()
 		deploy(t, name, opts)
 		opts.Stack.LambdaMemory = 512
 		opts.Confirm = func([]infra.Change) error { t.Error("Confirm was called"); return nil }
-		c.Changes = []fakeaws.Change{{Action: "Modify", Resource: fakeaws.FunctionID, Type: fakeaws.ResourceType(fakeaws.FunctionID), Replacement: "True"}, bad}
+		c.Changes = []fakeaws.Change{
+			{
+				Action: "Modify", Resource: fakeaws.FunctionID, Type: fakeaws.ResourceType(fakeaws.FunctionID),
+				Replacement: "True",
+			},
+			bad,
+		}
 		_, err := infra.Deploy(t.Context(), name, &opts)
 		checkError[*infra.RefusedError](t, err, "table", "nothing was changed")
 		if s := c.Find(name); len(s.ChangeSets) > 0 || s.Status != "CREATE_COMPLETE" {
@@ -90,7 +99,8 @@ func TestDeployThatFailsSaysWhy(t *testing.T) {
 	opts := c.options()
 	c.Failing[fakeaws.FunctionID] = "The runtime is not supported"
 	_, err := infra.Deploy(t.Context(), name, &opts)
-	checkError[*infra.FailedError](t, err, name, "created", "ROLLBACK_COMPLETE", "AggregatorFunction CREATE_FAILED: The runtime is not supported")
+	checkError[*infra.FailedError](t, err, name, "created", "ROLLBACK_COMPLETE",
+		"AggregatorFunction CREATE_FAILED: The runtime is not supported")
 	if strings.Contains(err.Error(), "cancelled") {
 		t.Error(err)
 	}

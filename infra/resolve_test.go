@@ -55,7 +55,9 @@ func TestConcurrentChangesAreKept(t *testing.T) {
 	deploy(t, name, c.options())
 	s := c.Find(name)
 	s.Status = "UPDATE_IN_PROGRESS"
-	s.Steps = []fakeaws.Step{{Status: "UPDATE_IN_PROGRESS"}, {Status: "UPDATE_COMPLETE", Do: func() { s.Parameters["PermissionBoundary"] = "Bound" }}}
+	s.Steps = []fakeaws.Step{{Status: "UPDATE_IN_PROGRESS"}, {Status: "UPDATE_COMPLETE", Do: func() {
+		s.Parameters["PermissionBoundary"] = "Bound"
+	}}}
 	redeploy(t, name, c.options(), func(s *infra.Stack) { s.LogLevel = "DEBUG" })
 	if s.Parameters["PermissionBoundary"] != "Bound" || s.Parameters["LogLevel"] != "DEBUG" {
 		t.Error(s.Parameters)
@@ -67,7 +69,8 @@ func TestConcurrentChangesAreKept(t *testing.T) {
 			return nil
 		}
 		raced, s.Parameters["EnableDeletionProtection"] = true, "true"
-		return fakeaws.ErrorReply(r, 400, "InvalidChangeSetStatus", "ChangeSet cannot be executed in its current status")
+		return fakeaws.ErrorReply(r, 400, "InvalidChangeSetStatus",
+			"ChangeSet cannot be executed in its current status")
 	}
 	redeploy(t, name, c.options(), func(s *infra.Stack) { s.LogLevel = "ERROR" })
 	if s.Parameters["EnableDeletionProtection"] != "true" || s.Parameters["LogLevel"] != "ERROR" {
@@ -103,7 +106,8 @@ func TestRedeployKeepsPythonSettings(t *testing.T) {
 	s := pythonStack(t, c, name)
 	before := maps.Clone(s.Parameters)
 	d := redeploy(t, name, c.options(), noChange)
-	if d.Action != "updated" || !d.Complete || s.Tags["owner"] != "ops" || s.Parameters["StreamStartingPosition"] != "LATEST" {
+	if d.Action != "updated" || !d.Complete || s.Tags["owner"] != "ops" ||
+		s.Parameters["StreamStartingPosition"] != "LATEST" {
 		t.Errorf("%+v, %v, %v", d, s.Tags, s.Parameters)
 	}
 	for key, value := range before {

@@ -17,7 +17,8 @@ func everything(tb testing.TB, name string) fakeaws.Template {
 	tb.Helper()
 	return fakeaws.NewTemplate(template(tb), name, map[string]string{
 		"EnableIAMRoles": "true", "EnableTracing": "true", "CodeBucket": "code", "CodeKey": "key",
-		"AlarmSNSTopicArn": "topic", "PermissionBoundary": "edge", "RoleNameFormat": "our-{}", "PITRRecoveryPeriodDays": "7", "EnableDeletionProtection": "true",
+		"AlarmSNSTopicArn": "topic", "PermissionBoundary": "edge", "RoleNameFormat": "our-{}",
+		"PITRRecoveryPeriodDays": "7", "EnableDeletionProtection": "true",
 	})
 }
 
@@ -44,7 +45,9 @@ func TestTable(t *testing.T) {
 			fakeaws.Tree{"AttributeName": "PK", "KeyType": "HASH"},
 			fakeaws.Tree{"AttributeName": "SK", "KeyType": "RANGE"},
 		},
-		"GlobalSecondaryIndexes":  []any{index("GSI1", "ALL"), index("GSI2", "ALL"), index("GSI3", "KEYS_ONLY"), index("GSI4", "KEYS_ONLY")},
+		"GlobalSecondaryIndexes": []any{
+			index("GSI1", "ALL"), index("GSI2", "ALL"), index("GSI3", "KEYS_ONLY"), index("GSI4", "KEYS_ONLY"),
+		},
 		"StreamSpecification":     fakeaws.Tree{"StreamViewType": "NEW_AND_OLD_IMAGES"},
 		"TimeToLiveSpecification": fakeaws.Tree{"AttributeName": "ttl", "Enabled": "true"},
 		"PointInTimeRecoverySpecification": fakeaws.Tree{
@@ -56,12 +59,17 @@ func TestTable(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	plain := fakeaws.NewTemplate(template(t), "app", nil).Resources()["RateLimitsTable"]
-	if fakeaws.At(plain, "PointInTimeRecoverySpecification", "RecoveryPeriodInDays") != nil || plain["DeletionProtectionEnabled"] != "false" {
+	if fakeaws.At(
+		plain, "PointInTimeRecoverySpecification", "RecoveryPeriodInDays",
+	) != nil || plain["DeletionProtectionEnabled"] != "false" {
 		t.Errorf("with the defaults: %v", plain)
 	}
 	lean := everything(t, "app")
 	lean.Values["EnableLeanIndex"] = "true"
-	want["GlobalSecondaryIndexes"] = []any{index("GSI1", "ALL"), index("GSI2", "KEYS_ONLY"), index("GSI3", "KEYS_ONLY"), index("GSI4", "KEYS_ONLY")}
+	want["GlobalSecondaryIndexes"] = []any{
+		index("GSI1", "ALL"), index("GSI2", "KEYS_ONLY"), index("GSI3", "KEYS_ONLY"),
+		index("GSI4", "KEYS_ONLY"),
+	}
 	if diff := cmp.Diff(want, lean.Resources()["RateLimitsTable"]); diff != "" {
 		t.Errorf("with a lean index (-want +got):\n%s", diff)
 	}
@@ -75,12 +83,14 @@ func TestFunctions(t *testing.T) {
 			"TracingConfig": fakeaws.Tree{"Mode": "Active"},
 			"Environment": fakeaws.Tree{"Variables": fakeaws.Tree{
 				"ZAE_LIMITER_HANDLER": "aggregator", "TABLE_NAME": "RateLimitsTable", "LOG_LEVEL": "INFO",
-				"SNAPSHOT_WINDOWS": "hourly,daily,monthly", "SNAPSHOT_TTL_DAYS": "90", "ZAE_LIMITER_SCHEMA_VERSION": "0.8.0",
-				"ENABLE_ARCHIVAL": "true", "ARCHIVE_BUCKET_NAME": "AuditArchiveBucket",
+				"SNAPSHOT_WINDOWS": "hourly,daily,monthly", "SNAPSHOT_TTL_DAYS": "90",
+				"ZAE_LIMITER_SCHEMA_VERSION": "0.8.0",
+				"ENABLE_ARCHIVAL":            "true", "ARCHIVE_BUCKET_NAME": "AuditArchiveBucket",
 			}},
 		},
 		"ProvisionerFunction": {
-			"FunctionName": "app-limits-provisioner", "MemorySize": "256", "Timeout": "300", "Role": "ProvisionerRole.Arn",
+			"FunctionName": "app-limits-provisioner", "MemorySize": "256", "Timeout": "300",
+			"Role": "ProvisionerRole.Arn",
 			"Environment": fakeaws.Tree{"Variables": fakeaws.Tree{
 				"ZAE_LIMITER_HANDLER": "provisioner", "TABLE_NAME": "RateLimitsTable", "LOG_LEVEL": "INFO",
 			}},
@@ -97,7 +107,8 @@ func TestFunctions(t *testing.T) {
 		}
 	}
 	bare := fakeaws.NewTemplate(template(t), "app", map[string]string{
-		"EnableAuditArchival": "false", "AggregatorRoleArn": "theirs", "ProvisionerRoleArn": "theirs too", "Architecture": "x86_64",
+		"EnableAuditArchival": "false", "AggregatorRoleArn": "theirs", "ProvisionerRoleArn": "theirs too",
+		"Architecture": "x86_64",
 	}).Resources()
 	for path, want := range map[string]string{
 		"AggregatorFunction Environment Variables ENABLE_ARCHIVAL":     "false",
@@ -139,15 +150,19 @@ func TestStreamIsReadWithoutLoss(t *testing.T) {
 	}
 	delete(got, "FilterCriteria")
 	if diff := cmp.Diff(fakeaws.Tree{
-		"EventSourceArn": "RateLimitsTable.StreamArn", "FunctionName": "AggregatorFunction", "StartingPosition": "TRIM_HORIZON",
-		"BatchSize": "100", "MaximumBatchingWindowInSeconds": "1", "MaximumRetryAttempts": "-1", "MaximumRecordAgeInSeconds": "3600",
+		"EventSourceArn": "RateLimitsTable.StreamArn", "FunctionName": "AggregatorFunction",
+		"StartingPosition": "TRIM_HORIZON",
+		"BatchSize":        "100", "MaximumBatchingWindowInSeconds": "1", "MaximumRetryAttempts": "-1",
+		"MaximumRecordAgeInSeconds":  "3600",
 		"BisectBatchOnFunctionError": "true", "FunctionResponseTypes": []any{"ReportBatchItemFailures"},
 		"DestinationConfig": fakeaws.Tree{"OnFailure": fakeaws.Tree{"Destination": "AggregatorDLQ.Arn"}},
 	}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	// The aggregator skips records older than 3600 seconds, wherever it starts.
-	if says := fakeaws.Text(fakeaws.Section(s.Doc, "Parameters")["StreamStartingPosition"], "Description"); !strings.Contains(says, "up to an hour") {
+	if says := fakeaws.Text(
+		fakeaws.Section(s.Doc, "Parameters")["StreamStartingPosition"], "Description",
+	); !strings.Contains(says, "up to an hour") {
 		t.Errorf("the description promises more: %s", says)
 	}
 }
@@ -162,7 +177,9 @@ func TestDeletionPolicies(t *testing.T) {
 		"AggregatorLogGroup":  {"Delete", "Delete"},
 		"ProvisionerLogGroup": {"Delete", "Delete"},
 	} {
-		if got := [2]string{fakeaws.Text(resources[id], "DeletionPolicy"), fakeaws.Text(resources[id], "UpdateReplacePolicy")}; got != want {
+		if got := [2]string{
+			fakeaws.Text(resources[id], "DeletionPolicy"), fakeaws.Text(resources[id], "UpdateReplacePolicy"),
+		}; got != want {
 			t.Errorf("%s: %v, want %v", id, got, want)
 		}
 	}
@@ -173,14 +190,17 @@ func TestDeletionPolicies(t *testing.T) {
 				fakeaws.Tree{"ServerSideEncryptionByDefault": fakeaws.Tree{"SSEAlgorithm": "AES256"}},
 			}},
 			"PublicAccessBlockConfiguration": fakeaws.Tree{
-				"BlockPublicAcls": "true", "BlockPublicPolicy": "true", "IgnorePublicAcls": "true", "RestrictPublicBuckets": "true",
+				"BlockPublicAcls": "true", "BlockPublicPolicy": "true", "IgnorePublicAcls": "true",
+				"RestrictPublicBuckets": "true",
 			},
 			"LifecycleConfiguration": fakeaws.Tree{"Rules": []any{fakeaws.Tree{
 				"Id": "cheaper-storage", "Status": "Enabled",
 				"Transitions": []any{fakeaws.Tree{"StorageClass": "GLACIER_IR", "TransitionInDays": "90"}},
 			}}},
 		},
-		"AggregatorDLQ":       {"QueueName": "app-aggregator-dlq", "MessageRetentionPeriod": "1209600", "VisibilityTimeout": "300"},
+		"AggregatorDLQ": {
+			"QueueName": "app-aggregator-dlq", "MessageRetentionPeriod": "1209600", "VisibilityTimeout": "300",
+		},
 		"AggregatorLogGroup":  {"LogGroupName": "/aws/lambda/app-aggregator", "RetentionInDays": "30"},
 		"ProvisionerLogGroup": {"LogGroupName": "/aws/lambda/app-limits-provisioner", "RetentionInDays": "30"},
 	} {
@@ -198,13 +218,27 @@ type alarm struct {
 func TestAlarms(t *testing.T) {
 	const above, atLeast = "GreaterThanThreshold", "GreaterThanOrEqualToThreshold"
 	want := map[string]alarm{
-		"AggregatorDLQAlarm":         {"app-aggregator-dlq-alarm", "AWS/SQS ApproximateNumberOfMessagesVisible AggregatorDLQ.QueueName", "Maximum", atLeast, "1", "1"},
-		"LambdaErrorRateAlarm":       {"app-aggregator-error-rate", "100 * errors / invocations", "", above, "1", "2"},
-		"LambdaDurationAlarm":        {"app-aggregator-duration", "AWS/Lambda Duration AggregatorFunction", "Average", above, "48000", "2"},
-		"StreamIteratorAgeAlarm":     {"app-stream-iterator-age", "AWS/Lambda IteratorAge AggregatorFunction", "Maximum", above, "30000", "2"},
-		"ProvisionerErrorAlarm":      {"app-limits-provisioner-errors", "AWS/Lambda Errors ProvisionerFunction", "Sum", atLeast, "1", "1"},
-		"DynamoDBReadThrottleAlarm":  {"app-read-throttle", "AWS/DynamoDB ReadThrottleEvents RateLimitsTable", "Sum", above, "1", "2"},
-		"DynamoDBWriteThrottleAlarm": {"app-write-throttle", "AWS/DynamoDB WriteThrottleEvents RateLimitsTable", "Sum", above, "1", "2"},
+		"AggregatorDLQAlarm": {
+			"app-aggregator-dlq-alarm", "AWS/SQS ApproximateNumberOfMessagesVisible AggregatorDLQ.QueueName",
+			"Maximum", atLeast, "1", "1",
+		},
+		"LambdaErrorRateAlarm": {"app-aggregator-error-rate", "100 * errors / invocations", "", above, "1", "2"},
+		"LambdaDurationAlarm": {
+			"app-aggregator-duration", "AWS/Lambda Duration AggregatorFunction", "Average", above, "48000", "2",
+		},
+		"StreamIteratorAgeAlarm": {
+			"app-stream-iterator-age", "AWS/Lambda IteratorAge AggregatorFunction", "Maximum", above, "30000",
+			"2",
+		},
+		"ProvisionerErrorAlarm": {
+			"app-limits-provisioner-errors", "AWS/Lambda Errors ProvisionerFunction", "Sum", atLeast, "1", "1",
+		},
+		"DynamoDBReadThrottleAlarm": {
+			"app-read-throttle", "AWS/DynamoDB ReadThrottleEvents RateLimitsTable", "Sum", above, "1", "2",
+		},
+		"DynamoDBWriteThrottleAlarm": {
+			"app-write-throttle", "AWS/DynamoDB WriteThrottleEvents RateLimitsTable", "Sum", above, "1", "2",
+		},
 	}
 	got := map[string]alarm{}
 	doc := template(t)
@@ -214,7 +248,8 @@ func TestAlarms(t *testing.T) {
 			continue
 		}
 		got[id] = alarm{
-			fakeaws.Text(p["AlarmName"]), metricOf(p), fakeaws.Text(p["Statistic"]), fakeaws.Text(p["ComparisonOperator"]), fakeaws.Text(p["Threshold"]), fakeaws.Text(p["EvaluationPeriods"]),
+			fakeaws.Text(p["AlarmName"]), metricOf(p), fakeaws.Text(p["Statistic"]),
+			fakeaws.Text(p["ComparisonOperator"]), fakeaws.Text(p["Threshold"]), fakeaws.Text(p["EvaluationPeriods"]),
 		}
 		if p["TreatMissingData"] != "notBreaching" || fakeaws.Text(p["AlarmDescription"]) == "" {
 			t.Errorf("%s: %v, %v", id, p["TreatMissingData"], p["AlarmDescription"])
@@ -236,10 +271,15 @@ func TestAlarms(t *testing.T) {
 func TestAlarmDescriptions(t *testing.T) {
 	made := everything(t, "app").Resources()
 	says := func(id string) string { return fakeaws.Text(made[id]["AlarmDescription"]) }
-	if late := fakeaws.Text(made["StreamIteratorAgeAlarm"]["AlarmName"]); !strings.Contains(says("LambdaErrorRateAlarm"), "as a whole") || !strings.Contains(says("LambdaErrorRateAlarm"), late) {
+	if late := fakeaws.Text(
+		made["StreamIteratorAgeAlarm"]["AlarmName"],
+	); !strings.Contains(
+		says("LambdaErrorRateAlarm"), "as a whole",
+	) || !strings.Contains(says("LambdaErrorRateAlarm"), late) {
 		t.Errorf("%s is about records that are retried, not this alarm: %s", late, says("LambdaErrorRateAlarm"))
 	}
-	if text := says("ProvisionerErrorAlarm"); !strings.Contains(text, "crashed, ran out of time, could not answer") || !strings.Contains(text, "events of that stack") {
+	if text := says("ProvisionerErrorAlarm"); !strings.Contains(text, "crashed, ran out of time, could not answer") ||
+		!strings.Contains(text, "events of that stack") {
 		t.Errorf("a failure for CloudFormation is no error: %s", text)
 	}
 }
@@ -282,7 +322,9 @@ func TestErrorRate(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{"errors": sum("Errors"), "invocations": sum("Invocations")}, stats); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if want := map[string]string{"rate": "true", "errors": "false", "invocations": "false"}; !maps.Equal(returned, want) {
+	if want := map[string]string{
+		"rate": "true", "errors": "false", "invocations": "false",
+	}; !maps.Equal(returned, want) {
 		t.Errorf("returned: %v, want %v", returned, want)
 	}
 }

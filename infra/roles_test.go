@@ -74,7 +74,8 @@ func extraGrants(doc fakeaws.Tree) (problems []string) {
 		kind := fakeaws.Text(r, "Type")
 		_, isRole := roles(true, true)[id]
 		switch {
-		case kind == "AWS::IAM::Role" && isRole, kind == "AWS::IAM::ManagedPolicy" && slices.Contains(managedPolicies, id):
+		case kind == "AWS::IAM::Role" && isRole,
+			kind == "AWS::IAM::ManagedPolicy" && slices.Contains(managedPolicies, id):
 			problems = append(problems, dependencies(doc, id)...)
 		case !slices.Contains(harmless, kind):
 			problems = append(problems, fmt.Sprintf("%s is an %s: its permissions are not checked", id, kind))
@@ -84,7 +85,8 @@ func extraGrants(doc fakeaws.Tree) (problems []string) {
 	for _, archive := range []bool{true, false} {
 		for _, traces := range []bool{true, false} {
 			s := fakeaws.NewTemplate(doc, "app", map[string]string{
-				"EnableIAMRoles": "true", "EnableTracing": fmt.Sprint(traces), "EnableAuditArchival": fmt.Sprint(archive),
+				"EnableIAMRoles": "true", "EnableTracing": fmt.Sprint(traces),
+				"EnableAuditArchival": fmt.Sprint(archive),
 			})
 			problems = append(problems, rolesDiffer(s, all, roles(archive, traces))...)
 			problems = append(problems, policiesDiffer(s, all)...)
@@ -193,19 +195,33 @@ func TestRoleMutantsAreDetected(t *testing.T) {
 		{app, "ManagedPolicyArns: [!If [Trace, !Ref FullAccessPolicy, !Ref AcquireOnlyPolicy]]"},
 		{app, app + "\n      Policies: [{PolicyName: all, PolicyDocument: " + anything + "}]"},
 		{aggr, "ManagedPolicyArns: [arn:aws:iam::aws:policy/AdministratorAccess]\n      " + aggr},
-		{"- PolicyName: DynamoDBAccess", "- PolicyName: DynamoDBAccess\n          PolicyDocument: " + anything + "\n        - PolicyName: DynamoDBAccess"},
-		{"- PolicyName: LogAccess", "- PolicyName: More\n          PolicyDocument: " + anything + "\n        - PolicyName: LogAccess"},
+		{
+			"- PolicyName: DynamoDBAccess",
+			"- PolicyName: DynamoDBAccess\n          PolicyDocument: " + anything +
+				"\n        - PolicyName: DynamoDBAccess",
+		},
+		{
+			"- PolicyName: LogAccess",
+			"- PolicyName: More\n          PolicyDocument: " + anything + "\n        - PolicyName: LogAccess",
+		},
 		{traces + "!Ref AWS::NoValue", traces + "{PolicyName: XRayAccess, PolicyDocument: " + anything + "}"},
 		{"Action: sqs:SendMessage", "Action: !If [HasSNSTopic, '*', sqs:SendMessage]"},
 		{"Action: sqs:SendMessage", "Action: !Sub '${LogLevel}'"},
 		{root, "Principal: {AWS: '*'}"},
-		{root, "Principal: {AWS: !Sub 'arn:${AWS::Partition}:iam::${AWS::AccountId}:root', Service: ec2.amazonaws.com}"},
+		{
+			root,
+			"Principal: {AWS: !Sub 'arn:${AWS::Partition}:iam::${AWS::AccountId}:root', Service: ec2.amazonaws.com}",
+		},
 		{lambda, "Principal: {Service: [lambda.amazonaws.com, ec2.amazonaws.com]}"},
 		{lambda + "\n            Action: sts:AssumeRole", lambda + "\n            Action: sts:*"},
 		{"Description: Rate limiter full access (all operations)", "Description: x\n      Roles: [!Ref AppRole]"},
 		{"Description: Rate limiter full access (all operations)", "Description: x\n      Users: [me]"},
 		{"Description: Rate limiter full access (all operations)", "Description: x\n      Groups: [us]"},
-		{account, "\n  More: {Type: AWS::IAM::Policy, Properties: {PolicyDocument: " + anything + ", Roles: [!Ref AppRole]}}\n" + account},
+		{
+			account,
+			"\n  More: {Type: AWS::IAM::Policy, Properties: {PolicyDocument: " + anything +
+				", Roles: [!Ref AppRole]}}\n" + account,
+		},
 		{account, "\n  More: {Type: AWS::IAM::Role, Properties: {}}\n" + account},
 		{account, "\n  More: {Type: AWS::S3::BucketPolicy, Properties: {}}\n" + account},
 	} {

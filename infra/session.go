@@ -86,7 +86,9 @@ func newSession(ctx context.Context, op string, opts *Options) (*session, error)
 		return nil, translateError(ctx, op, err)
 	}
 	s.region = cfg.Region
-	s.stacks = cloudformation.NewFromConfig(cfg, s.requireCloudFormation, func(o *cloudformation.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
+	s.stacks = cloudformation.NewFromConfig(cfg, s.requireCloudFormation, func(o *cloudformation.Options) {
+		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
+	})
 	s.place = hint.Place{Region: cfg.Region, Endpoint: aws.ToString(s.stacks.Options().BaseEndpoint)}
 	s.connect(cfg)
 	return s, nil
@@ -98,17 +100,31 @@ func (s *session) connect(cfg aws.Config) {
 		o.DisableValidateResponseChecksum = true
 		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
 	})
-	s.functions = lambda.NewFromConfig(cfg, func(o *lambda.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
-	s.queues = sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
-	s.metrics = cloudwatch.NewFromConfig(cfg, func(o *cloudwatch.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
+	s.functions = lambda.NewFromConfig(cfg, func(o *lambda.Options) {
+		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
+	})
+	s.queues = sqs.NewFromConfig(cfg, func(o *sqs.Options) {
+		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
+	})
+	s.metrics = cloudwatch.NewFromConfig(cfg, func(o *cloudwatch.Options) {
+		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
+	})
 	s.buckets = s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.UsePathStyle = o.BaseEndpoint != nil // a custom endpoint has no host name for each bucket
 		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
 	})
-	s.identity = sts.NewFromConfig(cfg, func(o *sts.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
-	s.tunnels = ssm.NewFromConfig(cfg, func(o *ssm.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
-	s.containers = ecs.NewFromConfig(cfg, func(o *ecs.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
-	s.registry = ecr.NewFromConfig(cfg, func(o *ecr.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
+	s.identity = sts.NewFromConfig(cfg, func(o *sts.Options) {
+		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
+	})
+	s.tunnels = ssm.NewFromConfig(cfg, func(o *ssm.Options) {
+		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
+	})
+	s.containers = ecs.NewFromConfig(cfg, func(o *ecs.Options) {
+		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
+	})
+	s.registry = ecr.NewFromConfig(cfg, func(o *ecr.Options) {
+		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
+	})
 	s.networks = &networkClient{cfg}
 }
 
@@ -138,7 +154,9 @@ func (s *session) config(ctx context.Context) (aws.Config, error) {
 			return cfg, err
 		}
 		if loaded, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok { // keeps the certificates of AWS_CA_BUNDLE
-			cfg.HTTPClient = loaded.WithTransportOptions(func(t *http.Transport) { t.ResponseHeaderTimeout = responseTimeout })
+			cfg.HTTPClient = loaded.WithTransportOptions(func(t *http.Transport) {
+				t.ResponseHeaderTimeout = responseTimeout
+			})
 		}
 	}
 	cfg.Region = cmp.Or(s.opts.Dynamo.Region, cfg.Region)

@@ -40,9 +40,10 @@ type Stack struct {
 	// Python clients are empty. Default: as deployed, for a new stack FullIndex.
 	ResourceIndex string
 
-	NoAggregator  bool          // no function that counts usage
-	NoProvisioner bool          // no function that applies declared limits
-	Architecture  string        // of both functions, ARM64 or X8664; default: as deployed, for a new stack [DefaultArchitecture]
+	NoAggregator  bool // no function that counts usage
+	NoProvisioner bool // no function that applies declared limits
+	// of both functions, ARM64 or X8664; default: as deployed, for a new stack [DefaultArchitecture]
+	Architecture  string
 	LambdaTimeout time.Duration // of the aggregator, whole seconds up to 15 minutes; default 60 s
 	LambdaMemory  int           // of the aggregator in MB, 128 to 3008; default 256
 	Tracing       bool          // enables X-Ray for the aggregator

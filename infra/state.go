@@ -42,7 +42,8 @@ func stateOf(stack *cfn.Stack) state {
 		return deleting
 	case cfn.StackStatusReviewInProgress:
 		return unexecuted
-	case cfn.StackStatusRollbackComplete, cfn.StackStatusCreateFailed, cfn.StackStatusRollbackFailed, cfn.StackStatusDeleteFailed:
+	case cfn.StackStatusRollbackComplete, cfn.StackStatusCreateFailed, cfn.StackStatusRollbackFailed,
+		cfn.StackStatusDeleteFailed:
 		return broken
 	case cfn.StackStatusUpdateRollbackFailed, cfn.StackStatusImportRollbackFailed:
 		return stuck
@@ -91,7 +92,8 @@ func (s *session) checkOwner(ctx context.Context, stack *cfn.Stack) error {
 	tags := tagsOf(*stack)
 	if tags[tagManagedBy] == manager {
 		if kind := tags[tagType]; kind != "" && kind != typeLimiter {
-			return s.refuse(stack, fmt.Sprintf("it belongs to zae-limiter, but its type is %s; choose another name", kind))
+			return s.refuse(stack,
+				fmt.Sprintf("it belongs to zae-limiter, but its type is %s; choose another name", kind))
 		}
 		return nil
 	}
@@ -113,12 +115,15 @@ func (s *session) refuseState(stack *cfn.Stack) error {
 	remove := s.command("delete")
 	switch stateOf(stack) {
 	case broken:
-		return s.refuse(stack, "its creation or deletion failed, so it cannot be updated; delete it with "+remove+", and deploy it again")
+		return s.refuse(stack,
+			"its creation or deletion failed, so it cannot be updated; delete it with "+remove+", and deploy it again")
 	case stuck:
 		return s.refuse(stack, "an update and its rollback failed; finish the rollback with "+
 			s.place.AWS("cloudformation", "continue-update-rollback", "--stack-name", s.name)+", and try again")
 	case unexecuted:
-		return s.refuse(stack, "it has only a change set that was not executed; execute that, or delete the stack with "+remove+", and try again")
+		return s.refuse(stack,
+			"it has only a change set that was not executed; execute that, or delete the stack with "+remove+
+				", and try again")
 	}
 	return s.contended()
 }
@@ -146,9 +151,13 @@ func (s *session) keepResourceIndex(stack *cfn.Stack) error {
 		return nil
 	}
 	if wanted == LeanIndex {
-		return s.refuse(stack, "its index by resource holds whole items and would have to be created anew to hold keys only; deploy it without --lean-index, or deploy another stack")
+		return s.refuse(stack,
+			"its index by resource holds whole items and would have to be created anew to hold keys only; "+
+				"deploy it without --lean-index, or deploy another stack")
 	}
-	return s.refuse(stack, "its index by resource holds keys only and would have to be created anew to hold whole items; deploy it without --no-lean-index, or deploy another stack")
+	return s.refuse(stack,
+		"its index by resource holds keys only and would have to be created anew to hold whole items; deploy "+
+			"it without --no-lean-index, or deploy another stack")
 }
 
 // architecture returns the architecture for the functions: the one in
@@ -184,7 +193,8 @@ func (s *session) callResolve(ctx context.Context, stack *cfn.Stack) error {
 	s.opts.Stack = s.opts.Resolve(&deployed)
 	err := s.validate()
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
-		return invalid(bad.Field, bad.Value, bad.Reason+"; settings without a flag keep their deployed value, unless --reset is given")
+		return invalid(bad.Field, bad.Value,
+			bad.Reason+"; settings without a flag keep their deployed value, unless --reset is given")
 	}
 	return err
 }
@@ -226,7 +236,8 @@ func stackFromParameters(text func(key string) string) Stack {
 		NoAlarms:           text("EnableAlarms") == "false",
 		AlarmTopicARN:      text("AlarmSNSTopicArn"),
 		NoIAM:              text(paramIAM) == "false",
-		IAMRoles:           text("EnableIAMRoles") == "true" && text(paramIAM) != "false", // without IAM it has no effect
+		// without IAM it has no effect
+		IAMRoles:           text("EnableIAMRoles") == "true" && text(paramIAM) != "false",
 		AggregatorRoleARN:  text(paramAggregatorRole),
 		ProvisionerRoleARN: text(paramProvisionerRole),
 		PermissionBoundary: text("PermissionBoundary"),
@@ -235,7 +246,9 @@ func stackFromParameters(text func(key string) string) Stack {
 	if text(paramLeanIndex) == "true" {
 		s.ResourceIndex = LeanIndex
 	}
-	s.deployed = deployedValues{names: map[string]string{}, threshold: number("LambdaDurationThreshold"), timeout: s.LambdaTimeout}
+	s.deployed = deployedValues{
+		names: map[string]string{}, threshold: number("LambdaDurationThreshold"), timeout: s.LambdaTimeout,
+	}
 	if ms := int(s.LambdaTimeout.Milliseconds()); ms > 0 && s.deployed.threshold > 0 {
 		s.DurationThresholdPct = max(1, min(100, (s.deployed.threshold*100+ms/2)/ms))
 		s.deployed.percentage = s.DurationThresholdPct

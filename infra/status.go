@@ -168,7 +168,8 @@ func Inspect(ctx context.Context, name string, opts *Options) (Status, error) {
 	if st.lacksCloudFormation() { // no functions either; other services may respond for Lambda
 		cancel()
 	}
-	for _, probe := range []func(context.Context, *Status){s.probeDeadLetters, s.probeAlarms} { // their names are outputs of the stack
+	// their names are outputs of the stack
+	for _, probe := range []func(context.Context, *Status){s.probeDeadLetters, s.probeAlarms} {
 		second.Go(func() { probe(ctx, &st) })
 	}
 	second.Wait()
@@ -183,8 +184,10 @@ func Inspect(ctx context.Context, name string, opts *Options) (Status, error) {
 func (s *session) newStatus() Status {
 	none := func() map[string]string { return map[string]string{} }
 	return Status{
-		Name: s.name, Region: s.region, CheckedAt: s.opts.Now().UTC(), Problems: []string{}, IAM: none(), CostHints: []string{},
-		Stack: StackStatus{Parameters: none(), Tags: none(), Outputs: none()}, Table: TableStatus{Indexes: []IndexStatus{}},
-		Versions: VersionStatus{Pending: []string{}}, Alarms: AlarmsStatus{List: []AlarmStatus{}},
+		Name: s.name, Region: s.region, CheckedAt: s.opts.Now().UTC(), Problems: []string{}, IAM: none(),
+		CostHints: []string{},
+		Stack:     StackStatus{Parameters: none(), Tags: none(), Outputs: none()},
+		Table:     TableStatus{Indexes: []IndexStatus{}},
+		Versions:  VersionStatus{Pending: []string{}}, Alarms: AlarmsStatus{List: []AlarmStatus{}},
 	}
 }

@@ -51,7 +51,8 @@ func (s *session) probeStack(ctx context.Context, st *Status) {
 	st.Stack = StackStatus{
 		Exists: stateOf(stack) != missing, ID: aws.ToString(stack.StackId),
 		Status: string(stack.StackStatus), Reason: aws.ToString(stack.StackStatusReason),
-		Created: aws.ToTime(stack.CreationTime), Updated: aws.ToTime(stack.LastUpdatedTime), Protected: aws.ToBool(stack.EnableTerminationProtection),
+		Created: aws.ToTime(stack.CreationTime), Updated: aws.ToTime(stack.LastUpdatedTime),
+		Protected:  aws.ToBool(stack.EnableTerminationProtection),
 		Parameters: parameters, Tags: tagsOf(*stack), Outputs: outputsOf(stack),
 	}
 	for output, value := range st.Stack.Outputs {
@@ -72,9 +73,11 @@ func (s *session) probeTable(ctx context.Context, st *Status) {
 	}
 	st.LatencyMillis = s.opts.Now().Sub(asked).Milliseconds()
 	t := out.Table
-	st.Available = t.TableStatus == dynamodbtypes.TableStatusActive || t.TableStatus == dynamodbtypes.TableStatusUpdating
+	st.Available = t.TableStatus == dynamodbtypes.TableStatusActive ||
+		t.TableStatus == dynamodbtypes.TableStatusUpdating
 	st.Table = TableStatus{
-		Exists: true, Status: string(t.TableStatus), Items: aws.ToInt64(t.ItemCount), Bytes: aws.ToInt64(t.TableSizeBytes),
+		Exists: true, Status: string(t.TableStatus), Items: aws.ToInt64(t.ItemCount),
+		Bytes:   aws.ToInt64(t.TableSizeBytes),
 		Indexes: []IndexStatus{}, DeletionProtection: aws.ToBool(t.DeletionProtectionEnabled),
 	}
 	for _, index := range t.GlobalSecondaryIndexes {
@@ -88,7 +91,10 @@ func (s *session) probeTable(ctx context.Context, st *Status) {
 }
 
 func newIndexStatus(index dynamodbtypes.GlobalSecondaryIndexDescription) IndexStatus {
-	st := IndexStatus{Name: aws.ToString(index.IndexName), Status: string(index.IndexStatus), Bytes: aws.ToInt64(index.IndexSizeBytes)}
+	st := IndexStatus{
+		Name: aws.ToString(index.IndexName), Status: string(index.IndexStatus),
+		Bytes: aws.ToInt64(index.IndexSizeBytes),
+	}
 	if index.Projection != nil {
 		st.Projection = string(index.Projection.ProjectionType)
 	}
@@ -109,7 +115,8 @@ func (s *session) probeBackups(ctx context.Context, t *TableStatus) error {
 	if errorCode(err) == "UnknownOperationException" { // from DynamoDB Local
 		return nil
 	}
-	if err != nil || out.ContinuousBackupsDescription == nil || out.ContinuousBackupsDescription.PointInTimeRecoveryDescription == nil {
+	if err != nil || out.ContinuousBackupsDescription == nil ||
+		out.ContinuousBackupsDescription.PointInTimeRecoveryDescription == nil {
 		return err
 	}
 	if d := out.ContinuousBackupsDescription.PointInTimeRecoveryDescription; d.PointInTimeRecoveryStatus == dynamodbtypes.PointInTimeRecoveryStatusEnabled {
@@ -191,7 +198,9 @@ func hexHash(hash string) string {
 }
 
 func (s *session) probeEventSource(ctx context.Context, st *Status) {
-	out, err := s.functions.ListEventSourceMappings(ctx, &lambda.ListEventSourceMappingsInput{FunctionName: aws.String(s.name + aggregatorSuffix)})
+	out, err := s.functions.ListEventSourceMappings(ctx, &lambda.ListEventSourceMappingsInput{
+		FunctionName: aws.String(s.name + aggregatorSuffix),
+	})
 	if is[*lambdatypes.ResourceNotFoundException](err) {
 		return
 	}
@@ -213,10 +222,14 @@ func (s *session) probeDeadLetters(ctx context.Context, st *Status) {
 	}
 	st.DeadLetters = QueueStatus{Exists: true, URL: url}
 	out, err := s.queues.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
-		QueueUrl: &url, AttributeNames: []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNameApproximateNumberOfMessages},
+		QueueUrl: &url, AttributeNames: []sqstypes.QueueAttributeName{
+			sqstypes.QueueAttributeNameApproximateNumberOfMessages,
+		},
 	})
 	if err == nil {
-		st.DeadLetters.Messages, err = strconv.ParseInt(out.Attributes[string(sqstypes.QueueAttributeNameApproximateNumberOfMessages)], 10, 64)
+		st.DeadLetters.Messages, err = strconv.ParseInt(
+			out.Attributes[string(sqstypes.QueueAttributeNameApproximateNumberOfMessages)], 10, 64,
+		)
 	}
 	st.DeadLetters.Error = probeError(err)
 }
@@ -238,7 +251,8 @@ func (s *session) probeAlarms(ctx context.Context, st *Status) {
 	}
 	for _, a := range out.MetricAlarms {
 		st.Alarms.List = append(st.Alarms.List, AlarmStatus{
-			aws.ToString(a.AlarmName), string(a.StateValue), aws.ToString(a.StateReason), aws.ToTime(a.StateUpdatedTimestamp),
+			aws.ToString(a.AlarmName), string(a.StateValue), aws.ToString(a.StateReason),
+			aws.ToTime(a.StateUpdatedTimestamp),
 		})
 	}
 	slices.SortFunc(st.Alarms.List, func(a, b AlarmStatus) int { return cmp.Compare(a.Name, b.Name) })

@@ -25,10 +25,16 @@ func completeStack(t *testing.T) (*cloud, string, infra.Deployment) {
 	d := deploy(t, name, c.options())
 	s := c.Find(name)
 	maps.Copy(s.Outputs, map[string]string{
-		"AggregatorDLQAlarmName": name + "-aggregator-dlq-alarm", "DynamoDBReadThrottleAlarmName": name + "-read-throttle",
-		"AcquireOnlyPolicyArn": "arn:acq", "AppRoleArn": "arn:app", "AuditArchiveBucketName": name + "-archive",
+		"AggregatorDLQAlarmName":        name + "-aggregator-dlq-alarm",
+		"DynamoDBReadThrottleAlarmName": name + "-read-throttle",
+		"AcquireOnlyPolicyArn":          "arn:acq", "AppRoleArn": "arn:app",
+		"AuditArchiveBucketName": name + "-archive",
 	})
-	c.Alarms = []fakeaws.Alarm{{Name: name + "-read-throttle", State: "OK", Reason: "fine"}, {Name: name + "-aggregator-dlq-alarm", State: "INSUFFICIENT_DATA", Reason: "new"}, {Name: "of-another-stack", State: "ALARM", Reason: "no"}}
+	c.Alarms = []fakeaws.Alarm{
+		{Name: name + "-read-throttle", State: "OK", Reason: "fine"},
+		{Name: name + "-aggregator-dlq-alarm", State: "INSUFFICIENT_DATA", Reason: "new"},
+		{Name: "of-another-stack", State: "ALARM", Reason: "no"},
+	}
 	for _, suffix := range []string{"-aggregator", "-limits-provisioner"} {
 		c.Functions[name+suffix] = functionJSON(t, d.Code.SHA256, "Active")
 	}
@@ -52,7 +58,10 @@ func inspect(t *testing.T, c *cloud, name string) infra.Status {
 	c.TakeCalls()
 	st, err := infra.Inspect(t.Context(), name, &opts)
 	must(t, err)
-	writes := []string{"CreateStack", "CreateChangeSet", "DeleteStack", "PutObject", "PutItem", "UpdateItem", "TransactWriteItems", "BatchWriteItem", "CreateBucket"}
+	writes := []string{
+		"CreateStack", "CreateChangeSet", "DeleteStack", "PutObject", "PutItem", "UpdateItem",
+		"TransactWriteItems", "BatchWriteItem", "CreateBucket",
+	}
 	if got := c.TakeCalls(writes...); len(got) > 0 {
 		t.Errorf("Inspect wrote: %v", got)
 	}
@@ -66,7 +75,8 @@ func TestStatusOfAStackThatIsReady(t *testing.T) {
 	s := c.Find(name)
 	function := func(name string) infra.FunctionStatus {
 		return infra.FunctionStatus{
-			Exists: true, Name: name, State: "Active", LastUpdate: "Successful", Reason: "because", Runtime: "provided.al2023", Architecture: "arm64", Version: "1.2.3",
+			Exists: true, Name: name, State: "Active", LastUpdate: "Successful", Reason: "because",
+			Runtime: "provided.al2023", Architecture: "arm64", Version: "1.2.3",
 			SHA256: d.Code.SHA256, Modified: "2026-01-02T03:04:05.000+0000", MemoryMB: 256, Timeout: 60,
 		}
 	}
@@ -75,26 +85,42 @@ func TestStatusOfAStackThatIsReady(t *testing.T) {
 	}
 	want := infra.Status{
 		Name: name, Region: fakeaws.Region, Verdict: infra.Ready, Problems: []string{}, Available: true,
-		Stack: infra.StackStatus{Exists: true, ID: s.ID, Status: "CREATE_COMPLETE", Created: s.Created, Parameters: s.Parameters, Tags: s.Tags, Outputs: s.Outputs},
+		Stack: infra.StackStatus{
+			Exists: true, ID: s.ID, Status: "CREATE_COMPLETE", Created: s.Created, Parameters: s.Parameters,
+			Tags: s.Tags, Outputs: s.Outputs,
+		},
 		Table: infra.TableStatus{
-			Exists: true, Status: "ACTIVE", Items: got.Table.Items, Indexes: []infra.IndexStatus{index("GSI1", "ALL"), index("GSI2", "ALL"), index("GSI3", "KEYS_ONLY"), index("GSI4", "KEYS_ONLY")},
+			Exists: true, Status: "ACTIVE", Items: got.Table.Items,
+			Indexes: []infra.IndexStatus{
+				index("GSI1", "ALL"), index("GSI2", "ALL"), index("GSI3", "KEYS_ONLY"),
+				index("GSI4", "KEYS_ONLY"),
+			},
 			Stream: "NEW_AND_OLD_IMAGES", TTL: "ENABLED", TTLAttribute: "ttl", RecoveryDays: 7,
 		},
 		Aggregator: function(name + "-aggregator"), Provisioner: function(name + "-limits-provisioner"),
 		EventSource: infra.EventSourceStatus{Exists: true, State: "Enabled", LastResult: "OK"},
 		DeadLetters: infra.QueueStatus{Exists: true, URL: s.Outputs["AggregatorDLQUrl"]},
-		Versions:    infra.VersionStatus{Program: "1.2.3", ProgramSchema: "0.8.0", Stack: "1.2.3", Lambda: "1.2.3", Schema: "0.8.0", ClientMin: "0.0.0", UpdatedBy: "cli:1.2.3", Pending: []string{}},
-		Alarms:      infra.AlarmsStatus{List: []infra.AlarmStatus{{Name: name + "-aggregator-dlq-alarm", State: "INSUFFICIENT_DATA", Reason: "new"}, {Name: name + "-read-throttle", State: "OK", Reason: "fine"}}},
-		IAM:         map[string]string{"AcquireOnlyPolicyArn": "arn:acq", "AppRoleArn": "arn:app"},
+		Versions: infra.VersionStatus{
+			Program: "1.2.3", ProgramSchema: "0.8.0", Stack: "1.2.3", Lambda: "1.2.3", Schema: "0.8.0",
+			ClientMin: "0.0.0", UpdatedBy: "cli:1.2.3", Pending: []string{},
+		},
+		Alarms: infra.AlarmsStatus{List: []infra.AlarmStatus{
+			{Name: name + "-aggregator-dlq-alarm", State: "INSUFFICIENT_DATA", Reason: "new"},
+			{Name: name + "-read-throttle", State: "OK", Reason: "fine"},
+		}},
+		IAM: map[string]string{"AcquireOnlyPolicyArn": "arn:acq", "AppRoleArn": "arn:app"},
 	}
 	ignored := cmp.Options{
-		cmpopts.IgnoreFields(infra.Status{}, "CheckedAt", "LatencyMillis", "CostHints"), cmpopts.IgnoreFields(infra.EventSourceStatus{}, "Modified"),
-		cmpopts.IgnoreFields(infra.VersionStatus{}, "UpdatedAt"), cmpopts.IgnoreFields(infra.TableStatus{}, "Bytes"), cmpopts.IgnoreFields(infra.IndexStatus{}, "Bytes"),
+		cmpopts.IgnoreFields(infra.Status{}, "CheckedAt", "LatencyMillis", "CostHints"),
+		cmpopts.IgnoreFields(infra.EventSourceStatus{}, "Modified"),
+		cmpopts.IgnoreFields(infra.VersionStatus{}, "UpdatedAt"),
+		cmpopts.IgnoreFields(infra.TableStatus{}, "Bytes"), cmpopts.IgnoreFields(infra.IndexStatus{}, "Bytes"),
 	}
 	if diff := cmp.Diff(want, got, ignored); diff != "" {
 		t.Error(diff)
 	}
-	if got.Table.Items < 3 || got.Table.Bytes == 0 || len(got.CostHints) != 5 || got.EventSource.Modified.IsZero() || got.Versions.UpdatedAt.IsZero() {
+	if got.Table.Items < 3 || got.Table.Bytes == 0 || len(got.CostHints) != 5 || got.EventSource.Modified.IsZero() ||
+		got.Versions.UpdatedAt.IsZero() {
 		t.Errorf("%+v", got)
 	}
 	if _, err := json.Marshal(got); err != nil {
@@ -109,17 +135,39 @@ func TestVerdicts(t *testing.T) {
 		want    infra.Verdict
 		says    string
 	}{
-		"updated":       {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "UPDATE_COMPLETE" }, infra.Ready, ""},
-		"update undone": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "UPDATE_ROLLBACK_COMPLETE" }, infra.Degraded, "rolled back"},
-		"updating":      {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "UPDATE_IN_PROGRESS" }, infra.Changing, "UPDATE_IN_PROGRESS"},
-		"never made":    {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status, s.Reason = "ROLLBACK_COMPLETE", "why" }, infra.Broken, "why"},
-		"stuck":         {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "UPDATE_ROLLBACK_FAILED" }, infra.Broken, "UPDATE_ROLLBACK_FAILED"},
-		"no table":      {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) { c.DropTable(s.Name) }, infra.Unreachable, "no table"},
-		"no stack":      {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "DELETE_COMPLETE" }, infra.Degraded, "no stack"},
-		"messages":      {func(c *cloud, _ *fakeaws.Stack, _ infra.Deployment) { c.Messages = "7" }, infra.Degraded, "7 changes"},
-		"alarm":         {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) { c.Alarms[0].State = "ALARM" }, infra.Degraded, "fine"},
-		"disabled":      {func(c *cloud, _ *fakeaws.Stack, _ infra.Deployment) { c.Mappings = `{"State":"Disabled"}` }, infra.Degraded, "Disabled"},
-		"not mapped":    {func(c *cloud, _ *fakeaws.Stack, _ infra.Deployment) { c.Mappings = "" }, infra.Degraded, "no event source"},
+		"updated": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			s.Status = "UPDATE_COMPLETE"
+		}, infra.Ready, ""},
+		"update undone": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			s.Status = "UPDATE_ROLLBACK_COMPLETE"
+		}, infra.Degraded, "rolled back"},
+		"updating": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			s.Status = "UPDATE_IN_PROGRESS"
+		}, infra.Changing, "UPDATE_IN_PROGRESS"},
+		"never made": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			s.Status, s.Reason = "ROLLBACK_COMPLETE", "why"
+		}, infra.Broken, "why"},
+		"stuck": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			s.Status = "UPDATE_ROLLBACK_FAILED"
+		}, infra.Broken, "UPDATE_ROLLBACK_FAILED"},
+		"no table": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			c.DropTable(s.Name)
+		}, infra.Unreachable, "no table"},
+		"no stack": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			s.Status = "DELETE_COMPLETE"
+		}, infra.Degraded, "no stack"},
+		"messages": {func(c *cloud, _ *fakeaws.Stack, _ infra.Deployment) {
+			c.Messages = "7"
+		}, infra.Degraded, "7 changes"},
+		"alarm": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			c.Alarms[0].State = "ALARM"
+		}, infra.Degraded, "fine"},
+		"disabled": {func(c *cloud, _ *fakeaws.Stack, _ infra.Deployment) {
+			c.Mappings = `{"State":"Disabled"}`
+		}, infra.Degraded, "Disabled"},
+		"not mapped": {func(c *cloud, _ *fakeaws.Stack, _ infra.Deployment) {
+			c.Mappings = ""
+		}, infra.Degraded, "no event source"},
 		"failing": {func(c *cloud, _ *fakeaws.Stack, _ infra.Deployment) {
 			c.Mappings = `{"State":"Enabled","LastProcessingResult":"PROBLEM: Function call failed"}`
 		}, infra.Degraded, "Function call failed"},
@@ -129,8 +177,12 @@ func TestVerdicts(t *testing.T) {
 		"code of another": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
 			c.Functions[s.Name+"-aggregator"] = functionJSON(t, strings.Repeat("ab", 32), "Active")
 		}, infra.Degraded, "restores it"},
-		"creation undone": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "ROLLBACK_IN_PROGRESS" }, infra.Broken, "ROLLBACK_IN_PROGRESS"},
-		"never executed":  {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "REVIEW_IN_PROGRESS" }, infra.Broken, "REVIEW_IN_PROGRESS"},
+		"creation undone": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			s.Status = "ROLLBACK_IN_PROGRESS"
+		}, infra.Broken, "ROLLBACK_IN_PROGRESS"},
+		"never executed": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			s.Status = "REVIEW_IN_PROGRESS"
+		}, infra.Broken, "REVIEW_IN_PROGRESS"},
 		"no functions": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
 			clear(c.Functions)
 			c.Mappings = ""
@@ -143,9 +195,15 @@ func TestVerdicts(t *testing.T) {
 		"provisioner gone": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
 			delete(c.Functions, s.Name+"-limits-provisioner")
 		}, infra.Degraded, "-limits-provisioner does not exist"},
-		"code deployed by hand": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Parameters["CodeKey"] = "lambda.zip" }, infra.Ready, ""},
-		"newer table":           {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) { c.SetSchema(s.Name, "9.0.0") }, infra.Broken, "schema 9.0.0"},
-		"no record":             {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) { c.SetSchema(s.Name, "") }, infra.Degraded, "no version record"},
+		"code deployed by hand": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			s.Parameters["CodeKey"] = "lambda.zip"
+		}, infra.Ready, ""},
+		"newer table": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			c.SetSchema(s.Name, "9.0.0")
+		}, infra.Broken, "schema 9.0.0"},
+		"no record": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			c.SetSchema(s.Name, "")
+		}, infra.Degraded, "no version record"},
 		"updating, no table": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
 			s.Status = "CREATE_IN_PROGRESS"
 			c.DropTable(s.Name)
@@ -157,7 +215,8 @@ func TestVerdicts(t *testing.T) {
 			test.arrange(c, c.Find(name), d)
 			st := inspect(t, c, name)
 			all := strings.Join(st.Problems, "\n")
-			if st.Verdict != test.want || !strings.Contains(all, test.says) || (test.want == infra.Ready) != (all == "") || len(st.Problems) > 1 && st.Problems[0] == st.Problems[1] {
+			if st.Verdict != test.want || !strings.Contains(all, test.says) ||
+				(test.want == infra.Ready) != (all == "") || len(st.Problems) > 1 && st.Problems[0] == st.Problems[1] {
 				t.Errorf("%s: %s", st.Verdict, all)
 			}
 		})
@@ -185,7 +244,9 @@ func TestStatusReportsDeniedCalls(t *testing.T) {
 			c, name, _ := completeStack(t)
 			c.Deny(op)
 			st := inspect(t, c, name)
-			if got := part(st); !strings.Contains(got, op) || !slices.ContainsFunc(st.Problems, func(p string) bool { return strings.Contains(p, got) }) {
+			if got := part(st); !strings.Contains(got, op) || !slices.ContainsFunc(st.Problems, func(p string) bool {
+				return strings.Contains(p, got)
+			}) {
 				t.Errorf("%q: %v", got, st.Problems)
 			}
 			want := infra.Uncertain

@@ -78,7 +78,9 @@ func (s *session) checkDeletable(ctx context.Context, table *ddb.TableDescriptio
 		return err
 	}
 	if aws.ToBool(table.DeletionProtectionEnabled) {
-		return s.refuseTable("it is protected; disable the protection with " + s.unprotectCommand(s.name) + ", and delete it again")
+		return s.refuseTable(
+			"it is protected; disable the protection with " + s.unprotectCommand(s.name) + ", and delete it again",
+		)
 	}
 	return s.checkPrepared(ctx)
 }
@@ -103,10 +105,12 @@ func (s *session) checkUnowned(ctx context.Context) error {
 			return err
 		}
 		if owned == s.name || tagsOf(*stack)[tagManagedBy] == manager {
-			return s.refuseTable(fmt.Sprintf("it belongs to stack %s (%s); %s deletes both", s.name, stack.StackStatus, s.place.Command("delete", "--name", s.name)))
+			return s.refuseTable(fmt.Sprintf("it belongs to stack %s (%s); %s deletes both", s.name,
+				stack.StackStatus, s.place.Command("delete", "--name", s.name)))
 		}
 	}
-	out, err := s.stacks.DescribeStackResources(ctx, &cloudformation.DescribeStackResourcesInput{PhysicalResourceId: &s.name})
+	out, err := s.stacks.DescribeStackResources(ctx,
+		&cloudformation.DescribeStackResourcesInput{PhysicalResourceId: &s.name})
 	if isMissing(err) {
 		return nil
 	}
@@ -136,7 +140,8 @@ func (s *session) checkPrepared(ctx context.Context) error {
 	if err != nil || len(out.Items) == 0 {
 		return err
 	}
-	return s.refuseTable("it has items but no version record, so it may belong to another program; if its data predate version records, " +
+	return s.refuseTable("it has items but no version record, so it may belong to another program; if its " +
+		"data predate version records, " +
 		s.place.Command("table", "migrate", s.name) + " creates one")
 }
 

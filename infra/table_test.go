@@ -21,7 +21,11 @@ func TestDeleteTable(t *testing.T) {
 	must(t, dynamo.CreateTable(t.Context(), name, &opts.Dynamo))
 	no := errors.New("no")
 	var shown infra.TableRemoval
-	_, err := infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{Options: opts, Confirm: func(r infra.TableRemoval) error { shown = r; return no }})
+	_, err := infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{Options: opts,
+		Confirm: func(r infra.TableRemoval) error {
+			shown = r
+			return no
+		}})
 	if err != no { //nolint:errorlint // not wrapped
 		t.Errorf("%T %v", err, err)
 	}
@@ -36,7 +40,10 @@ func TestDeleteTable(t *testing.T) {
 	if _, err := connect(t.Context(), c, name); !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
-	r, err = infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{Options: opts, Confirm: func(infra.TableRemoval) error { return no }})
+	r, err = infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{Options: opts,
+		Confirm: func(infra.TableRemoval) error {
+			return no
+		}})
 	must(t, err)
 	if r.Existed {
 		t.Errorf("%+v", r)
@@ -79,27 +86,32 @@ func TestDeleteTableRefuses(t *testing.T) {
 		"a table with items of others": {func(c *cloud, name string) {
 			c.CreateTable(name)
 			_, err := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &name, Item: map[string]types.AttributeValue{
-				"PK": &types.AttributeValueMemberS{Value: "USER#1"}, "SK": &types.AttributeValueMemberS{Value: "PROFILE"},
+				"PK": &types.AttributeValueMemberS{Value: "USER#1"},
+				"SK": &types.AttributeValueMemberS{Value: "PROFILE"},
 			}})
 			must(t, err)
 		}, func(c *cloud, name string) string {
-			return "it may belong to another program; if its data predate version records, `zae-limiter table migrate " + name + at(c)
+			return "it may belong to another program; if its data predate version records, `zae-limiter " +
+				"table migrate " + name + at(c)
 		}},
 		"a protected table": {func(c *cloud, name string) {
 			c.CreateTable(name)
-			_, err := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(true)})
+			_, err := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).UpdateTable(t.Context(),
+				&dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(true)})
 			must(t, err)
 		}, func(c *cloud, name string) string {
-			return "it is protected; disable the protection with `aws dynamodb update-table --no-deletion-protection-enabled --table-name " + name + at(c)
+			return "it is protected; disable the protection with `aws dynamodb update-table " +
+				"--no-deletion-protection-enabled --table-name " + name + at(c)
 		}},
 	} {
 		c, name := newCloud(t), stackName()
 		test.prepare(c, name)
 		c.TakeCalls()
-		_, err := infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{Options: c.options(), Confirm: func(infra.TableRemoval) error {
-			t.Errorf("%s: Confirm was called", what)
-			return nil
-		}})
+		_, err := infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{Options: c.options(),
+			Confirm: func(infra.TableRemoval) error {
+				t.Errorf("%s: Confirm was called", what)
+				return nil
+			}})
 		checkError[*infra.RefusedError](t, err, test.says(c, name))
 		if got := c.TakeCalls("DeleteTable"); len(got) > 0 {
 			t.Errorf("%s: %v", what, got)

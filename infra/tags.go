@@ -64,7 +64,9 @@ func (s *session) startTagUpdate(ctx context.Context, stack *cfn.Stack, tags []c
 	}
 	for _, p := range stack.Parameters {
 		if aws.ToString(p.ParameterValue) != "" || !isGoStack(stack) {
-			in.Parameters = append(in.Parameters, cfn.Parameter{ParameterKey: p.ParameterKey, UsePreviousValue: aws.Bool(true)})
+			in.Parameters = append(in.Parameters, cfn.Parameter{
+				ParameterKey: p.ParameterKey, UsePreviousValue: aws.Bool(true),
+			})
 		}
 	}
 	if _, err := s.stacks.UpdateStack(ctx, in); isNoUpdate(errorText(err)) {
@@ -104,7 +106,9 @@ const maxTags = 44
 
 // discoveryTags returns the tags by which List and ListLoads find a stack.
 func (s *session) discoveryTags() map[string]string {
-	return map[string]string{tagManagedBy: manager, tagName: strings.TrimPrefix(s.target, legacyPrefix), tagType: s.kind}
+	return map[string]string{
+		tagManagedBy: manager, tagName: strings.TrimPrefix(s.target, legacyPrefix), tagType: s.kind,
+	}
 }
 
 // versionTags returns the tags for the deployed versions.
@@ -162,7 +166,8 @@ func checkTags(tags map[string]string) error {
 			own++
 		}
 		if twin, ok := folded[strings.ToLower(key)]; ok && twin != key {
-			return invalid("tag", key, fmt.Sprintf("must differ from %s in more than case, because a role cannot have both", twin))
+			return invalid("tag", key,
+				fmt.Sprintf("must differ from %s in more than case, because a role cannot have both", twin))
 		}
 		folded[strings.ToLower(key)] = key
 		if err := checkTag(key, tags[key]); err != nil {
@@ -170,7 +175,8 @@ func checkTags(tags map[string]string) error {
 		}
 	}
 	if own > maxTags {
-		return invalid("tags", strconv.Itoa(own), fmt.Sprintf("must be at most %d, because a stack may have 50 and zae-limiter adds its own", maxTags))
+		return invalid("tags", strconv.Itoa(own),
+			fmt.Sprintf("must be at most %d, because a stack may have 50 and zae-limiter adds its own", maxTags))
 	}
 	return nil
 }

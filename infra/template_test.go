@@ -128,7 +128,9 @@ func TestConditionsAreFlat(t *testing.T) {
 	all := maps.Clone(fakeaws.Section(template(t), "Conditions"))
 	maps.Copy(all, fakeaws.Section(templates(t)["load.yaml"], "Conditions"))
 	for name, condition := range all {
-		for f, inside := range map[string]string{"Fn::And": "Condition", "Fn::Or": "Condition", "Fn::Not": "Fn::Equals"} {
+		for f, inside := range map[string]string{
+			"Fn::And": "Condition", "Fn::Or": "Condition", "Fn::Not": "Fn::Equals",
+		} {
 			list, _ := fakeaws.At(condition, f).([]any)
 			for _, a := range list {
 				if fakeaws.At(a, inside) == nil {
@@ -143,7 +145,8 @@ func TestConditionsAreFlat(t *testing.T) {
 func TestReferencesExist(t *testing.T) {
 	checkExist(t, template(t), "EnableAggregator", "EnableProvisioner", "EnableAlarms", "EnableIAM", "EnableIAMRoles",
 		"EnableAuditArchival", "EnableTracing", "AggregatorRoleArn", "ProvisionerRoleArn")
-	checkExist(t, templates(t)["load.yaml"], "CreateSsmEndpoint", "CreateDynamoDBEndpoint", "PrivateRouteTableIds", "AlarmSNSTopicArn", "PermissionBoundary")
+	checkExist(t, templates(t)["load.yaml"], "CreateSsmEndpoint", "CreateDynamoDBEndpoint", "PrivateRouteTableIds",
+		"AlarmSNSTopicArn", "PermissionBoundary")
 }
 
 // checkExist checks a template with all combinations of values of parameters.
@@ -215,7 +218,8 @@ func leaves(v any) (all []string) {
 func TestTemplatePassesLint(t *testing.T) {
 	t.Parallel()
 	const missingProgram = 3
-	out, err := exec.CommandContext(t.Context(), "../scripts/moto-local", "lint", "template.yaml", "load.yaml").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "../scripts/moto-local", "lint", "template.yaml",
+		"load.yaml").CombinedOutput()
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	switch {
 	case failed && exit.ExitCode() == missingProgram && os.Getenv("CI") != "true":
@@ -228,13 +232,17 @@ func TestTemplatePassesLint(t *testing.T) {
 // A rule rejects functions without code.
 func TestFunctionsWithoutCodeAreRefused(t *testing.T) {
 	doc := template(t)
-	for _, values := range combinations("EnableAggregator", "EnableProvisioner", "EnableIAM", "AggregatorRoleArn", "ProvisionerRoleArn", "CodeBucket", "CodeKey") {
+	for _, values := range combinations(
+		"EnableAggregator", "EnableProvisioner", "EnableIAM", "AggregatorRoleArn", "ProvisionerRoleArn",
+		"CodeBucket", "CodeKey",
+	) {
 		s := fakeaws.NewTemplate(doc, "app", values)
 		var want []string
 		if values["CodeBucket"] == "" || values["CodeKey"] == "" {
 			for id, text := range map[string]string{
-				"AggregatorFunction":  "The aggregator needs CodeBucket and CodeKey; or set EnableAggregator to false.",
-				"ProvisionerFunction": "The provisioner needs CodeBucket and CodeKey; or set EnableProvisioner to false.",
+				"AggregatorFunction": "The aggregator needs CodeBucket and CodeKey; or set EnableAggregator to false.",
+				"ProvisionerFunction": "The provisioner needs CodeBucket and CodeKey; or set " +
+					"EnableProvisioner to false.",
 			} {
 				if s.Includes(fakeaws.Section(doc, "Resources")[id]) {
 					want = append(want, text)
@@ -255,9 +263,14 @@ func TestSwitches(t *testing.T) {
 		"AcquireOnlyPolicy", "FullAccessPolicy", "ReadOnlyPolicy",
 		"NamespaceAcquirePolicy", "NamespaceFullAccessPolicy", "NamespaceReadOnlyPolicy",
 	}
-	aggregator := []string{"AggregatorFunction", "AggregatorEventSourceMapping", "AggregatorDLQ", "AggregatorLogGroup", "AuditArchiveBucket"}
+	aggregator := []string{
+		"AggregatorFunction", "AggregatorEventSourceMapping", "AggregatorDLQ", "AggregatorLogGroup",
+		"AuditArchiveBucket",
+	}
 	provisioner := []string{"ProvisionerFunction", "ProvisionerLogGroup"}
-	aggregatorAlarms := []string{"AggregatorDLQAlarm", "LambdaErrorRateAlarm", "LambdaDurationAlarm", "StreamIteratorAgeAlarm"}
+	aggregatorAlarms := []string{
+		"AggregatorDLQAlarm", "LambdaErrorRateAlarm", "LambdaDurationAlarm", "StreamIteratorAgeAlarm",
+	}
 	tableAlarms := []string{"DynamoDBReadThrottleAlarm", "DynamoDBWriteThrottleAlarm"}
 	all := slices.Concat(policies, aggregator, provisioner, aggregatorAlarms, tableAlarms,
 		[]string{"ProvisionerErrorAlarm", "AggregatorRole", "ProvisionerRole"})
@@ -270,7 +283,10 @@ func TestSwitches(t *testing.T) {
 		want   []string // besides the table
 	}{
 		{"defaults", nil, all},
-		{"roles", map[string]string{"EnableIAMRoles": "true"}, append(slices.Clone(all), "AppRole", "AdminRole", "ReadOnlyRole")},
+		{
+			"roles", map[string]string{"EnableIAMRoles": "true"},
+			append(slices.Clone(all), "AppRole", "AdminRole", "ReadOnlyRole"),
+		},
 		{"no IAM", map[string]string{"EnableIAM": "false"}, tableAlarms},
 		{"no IAM, but roles", map[string]string{"EnableIAM": "false", "EnableIAMRoles": "true"}, tableAlarms},
 		{
@@ -283,7 +299,10 @@ func TestSwitches(t *testing.T) {
 			map[string]string{"EnableIAM": "false", "ProvisionerRoleArn": role},
 			slices.Concat(provisioner, []string{"ProvisionerErrorAlarm"}, tableAlarms),
 		},
-		{"roles from elsewhere", map[string]string{"AggregatorRoleArn": role, "ProvisionerRoleArn": role}, without("AggregatorRole", "ProvisionerRole")},
+		{
+			"roles from elsewhere", map[string]string{"AggregatorRoleArn": role, "ProvisionerRoleArn": role},
+			without("AggregatorRole", "ProvisionerRole"),
+		},
 		{"no archive", map[string]string{"EnableAuditArchival": "false"}, without("AuditArchiveBucket")},
 		{
 			"no aggregator",
@@ -312,7 +331,9 @@ func TestSwitches(t *testing.T) {
 // templates returns both parsed templates of package infra.
 func templates(tb testing.TB) map[string]fakeaws.Tree {
 	tb.Helper()
-	return map[string]fakeaws.Tree{"template.yaml": template(tb), "load.yaml": fakeaws.ParseTemplate(tb, infra.LoadTemplate())}
+	return map[string]fakeaws.Tree{
+		"template.yaml": template(tb), "load.yaml": fakeaws.ParseTemplate(tb, infra.LoadTemplate()),
+	}
 }
 
 // template returns the parsed template of package infra.

@@ -50,7 +50,9 @@ func (s *session) upgrade(ctx context.Context, opts *UpgradeOptions) (Deployment
 		d.Complete = err == nil && !isBusyStatus(d.Status)
 		return d, err
 	}
-	migrated, err := dynamo.Migrate(ctx, s.name, &dynamo.MigrateOptions{Options: s.opts.Dynamo, Progress: opts.Migrating})
+	migrated, err := dynamo.Migrate(ctx, s.name, &dynamo.MigrateOptions{
+		Options: s.opts.Dynamo, Progress: opts.Migrating,
+	})
 	d.Migrated = append(d.Migrated, migrated...)
 	if err == nil {
 		err = s.finish(ctx, &d, false)
@@ -60,13 +62,15 @@ func (s *session) upgrade(ctx context.Context, opts *UpgradeOptions) (Deployment
 
 // notFound returns the error for a missing stack.
 func (s *session) notFound(context.Context) (Deployment, error) {
-	return Deployment{}, fmt.Errorf("stack %q: %w in region %s; %s creates it", s.name, limiter.ErrNotFound, s.region, s.command("deploy"))
+	return Deployment{}, fmt.Errorf("stack %q: %w in region %s; %s creates it", s.name, limiter.ErrNotFound,
+		s.region, s.command("deploy"))
 }
 
 // upgradeStack updates a stack to this version and keeps its settings.
 func (s *session) upgradeStack(ctx context.Context, stack *cfn.Stack, lambdaOnly bool) (Deployment, error) {
 	if lambdaOnly && !isGoStack(stack) {
-		return Deployment{}, s.refuse(stack, "its template is from the Python tool and does not support this code; upgrade all of it")
+		return Deployment{}, s.refuse(stack,
+			"its template is from the Python tool and does not support this code; upgrade all of it")
 	}
 	if err := s.checkVersions(ctx, stack); err != nil {
 		return Deployment{}, err
@@ -83,13 +87,15 @@ func (s *session) upgradeStack(ctx context.Context, stack *cfn.Stack, lambdaOnly
 	if lambdaOnly {
 		tags[tagLambdaVersion] = s.opts.Version
 		return s.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
-			UsePreviousTemplate: aws.Bool(true), Parameters: previousParameters(*stack, nil, changed...), Tags: cfnTags(tags),
+			UsePreviousTemplate: aws.Bool(true), Parameters: previousParameters(*stack, nil, changed...),
+			Tags: cfnTags(tags),
 		})
 	}
 	d, err := s.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
 		TemplateBody: aws.String(string(Template())),
-		Parameters:   previousParameters(*stack, parameterNames(), append(changed, parameter{paramSchema, dynamo.SchemaVersion})...),
-		Tags:         cfnTags(mergeTags(tags, versionTags(s.opts.Version))),
+		Parameters: previousParameters(*stack, parameterNames(),
+			append(changed, parameter{paramSchema, dynamo.SchemaVersion})...),
+		Tags: cfnTags(mergeTags(tags, versionTags(s.opts.Version))),
 	})
 	return d, withPythonAdvice(stack, err)
 }

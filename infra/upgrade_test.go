@@ -23,16 +23,22 @@ import (
 // pythonStack adds a stack of the Python tool and its table.
 func pythonStack(t *testing.T, c *cloud, name string) *fakeaws.Stack {
 	t.Helper()
-	s := c.AddStack(name, "UPDATE_COMPLETE", merge(managedTags(name), map[string]string{"zae-limiter:version": "9.9.9", "zae-limiter:lambda-version": "9.9.9", "owner": "ops"}))
+	s := c.AddStack(name, "UPDATE_COMPLETE",
+		merge(managedTags(name), map[string]string{
+			"zae-limiter:version": "9.9.9", "zae-limiter:lambda-version": "9.9.9", "owner": "ops",
+		}))
 	s.Template, s.Parameters = "python", map[string]string{
-		"SchemaVersion": "0.8.0", "EnableAggregator": "true", "EnableIAM": "true", "EnableIAMRoles": "true", "RoleNameFormat": "x-{}", "LambdaMemorySize": "512", "Forgotten": "x",
+		"SchemaVersion": "0.8.0", "EnableAggregator": "true", "EnableIAM": "true", "EnableIAMRoles": "true",
+		"RoleNameFormat": "x-{}", "LambdaMemorySize": "512", "Forgotten": "x",
 	}
 	s.Resources[fakeaws.TableID] = name
 	c.AddEvent(s, "", "UPDATE_COMPLETE", "")
 	c.CreateTable(name)
 	store(t, c, name, map[string]types.AttributeValue{
-		"PK": textValue("_/SYSTEM#"), "SK": textValue("#VERSION"), "schema_version": textValue("0.8.0"), "client_min_version": textValue("0.0.0"),
-		"lambda_version": textValue("0.9.0"), "updated_by": textValue("cli:0.9.0"), "updated_at": textValue("2025-01-02T03:04:05Z"),
+		"PK": textValue("_/SYSTEM#"), "SK": textValue("#VERSION"), "schema_version": textValue("0.8.0"),
+		"client_min_version": textValue("0.0.0"),
+		"lambda_version":     textValue("0.9.0"), "updated_by": textValue("cli:0.9.0"),
+		"updated_at": textValue("2025-01-02T03:04:05Z"),
 	})
 	return s
 }
@@ -42,7 +48,8 @@ func textValue(s string) types.AttributeValue { return &types.AttributeValueMemb
 // store writes an item to a table.
 func store(t *testing.T, c *cloud, table string, item map[string]types.AttributeValue) {
 	t.Helper()
-	_, err := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).PutItem(context.Background(), &dynamodb.PutItemInput{TableName: &table, Item: item})
+	_, err := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).PutItem(context.Background(),
+		&dynamodb.PutItemInput{TableName: &table, Item: item})
 	must(t, err)
 }
 
@@ -64,7 +71,12 @@ func TestUpgradeKeepsParametersAndTags(t *testing.T) {
 	if diff := cmp.Diff(merge(before, map[string]string{"CodeKey": d.Code.Key}), s.Parameters); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(merge(managedTags(name), map[string]string{"owner": "ops", "zae-limiter:version": "1.3.0", "zae-limiter:lambda-version": "1.3.0"}), s.Tags); diff != "" {
+	if diff := cmp.Diff(
+		merge(managedTags(name), map[string]string{
+			"owner": "ops", "zae-limiter:version": "1.3.0", "zae-limiter:lambda-version": "1.3.0",
+		}),
+		s.Tags,
+	); diff != "" {
 		t.Error(diff)
 	}
 	checkUsable(t, c, name, "cli:1.3.0")
@@ -86,8 +98,10 @@ func TestUpgradeTakesOverAStackOfPython(t *testing.T) {
 	d, err := infra.Upgrade(t.Context(), name, &opts) // although its version is higher
 	must(t, err)
 	want := map[string]string{
-		"SchemaVersion": "0.8.0", "EnableAggregator": "true", "EnableIAM": "true", "EnableIAMRoles": "true", "RoleNameFormat": "x-{}", "LambdaMemorySize": "512",
-		"CodeBucket": artifactBucketOf(name), "CodeKey": d.Code.Key, "Architecture": "arm64", "StreamStartingPosition": "LATEST",
+		"SchemaVersion": "0.8.0", "EnableAggregator": "true", "EnableIAM": "true", "EnableIAMRoles": "true",
+		"RoleNameFormat": "x-{}", "LambdaMemorySize": "512",
+		"CodeBucket": artifactBucketOf(name), "CodeKey": d.Code.Key, "Architecture": "arm64",
+		"StreamStartingPosition": "LATEST",
 	}
 	if diff := cmp.Diff(merge(fakeaws.Defaults(string(infra.Template())), want), s.Parameters); diff != "" {
 		t.Error(diff)
@@ -145,7 +159,8 @@ func TestTagsOfTheBucketFollow(t *testing.T) {
 	opts.Stack.Tags = nil
 	_, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: opts})
 	must(t, err)
-	if got := c.Buckets[artifactBucketOf(name)].Tags; got["team"] != "b" || got["env"] != "prod" || got["ManagedBy"] != "zae-limiter" || got["governance"] != "of others" {
+	if got := c.Buckets[artifactBucketOf(name)].Tags; got["team"] != "b" || got["env"] != "prod" ||
+		got["ManagedBy"] != "zae-limiter" || got["governance"] != "of others" {
 		t.Error(got)
 	}
 }
@@ -163,7 +178,9 @@ func TestUpgradeOfTheFunctionsAlone(t *testing.T) {
 	if diff := cmp.Diff(merge(before, map[string]string{"CodeKey": d.Code.Key}), s.Parameters); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(merge(managedTags(name), map[string]string{"zae-limiter:lambda-version": "1.3.0"}), s.Tags); diff != "" || s.Template != "older" {
+	if diff := cmp.Diff(
+		merge(managedTags(name), map[string]string{"zae-limiter:lambda-version": "1.3.0"}), s.Tags,
+	); diff != "" || s.Template != "older" {
 		t.Error(diff, s.Template)
 	}
 	checkUsable(t, c, name, "cli:1.2.3")
@@ -189,11 +206,15 @@ func TestUpgradeMigratesData(t *testing.T) {
 	c, name := newCloud(t), stackName()
 	pythonStack(t, c, name)
 	store(t, c, name, map[string]types.AttributeValue{
-		"PK": textValue("_/SYSTEM#"), "SK": textValue("#VERSION"), "schema_version": textValue("0.7.0"), "client_min_version": textValue("0.0.0"),
+		"PK": textValue("_/SYSTEM#"), "SK": textValue("#VERSION"), "schema_version": textValue("0.7.0"),
+		"client_min_version": textValue("0.0.0"),
 	})
 	store(t, c, name, map[string]types.AttributeValue{
-		"PK": textValue("default/SYSTEM#"), "SK": textValue("#LIMIT#rpm"), "limit_name": textValue("rpm"), "burst": &types.AttributeValueMemberN{Value: "5"},
-		"capacity": &types.AttributeValueMemberN{Value: "5"}, "refill_amount": &types.AttributeValueMemberN{Value: "5"}, "refill_period_seconds": &types.AttributeValueMemberN{Value: "60"},
+		"PK": textValue("default/SYSTEM#"), "SK": textValue("#LIMIT#rpm"), "limit_name": textValue("rpm"),
+		"burst":                 &types.AttributeValueMemberN{Value: "5"},
+		"capacity":              &types.AttributeValueMemberN{Value: "5"},
+		"refill_amount":         &types.AttributeValueMemberN{Value: "5"},
+		"refill_period_seconds": &types.AttributeValueMemberN{Value: "60"},
 	})
 	st, err := infra.Inspect(t.Context(), name, &infra.Options{Dynamo: c.options().Dynamo})
 	must(t, err)
@@ -201,7 +222,10 @@ func TestUpgradeMigratesData(t *testing.T) {
 		t.Error("no migration is pending")
 	}
 	var progress []dynamo.Progress
-	d, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: c.options(), Migrating: func(p dynamo.Progress) { progress = append(progress, p) }})
+	d, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: c.options(),
+		Migrating: func(p dynamo.Progress) {
+			progress = append(progress, p)
+		}})
 	must(t, err)
 	if diff := cmp.Diff([]string{"0.8.0"}, d.Migrated); diff != "" || len(progress) == 0 {
 		t.Error(diff, progress)
@@ -212,7 +236,9 @@ func TestUpgradeMigratesData(t *testing.T) {
 func TestUpgradeRefusesANewerTable(t *testing.T) {
 	t.Parallel()
 	c, name := newStack(t, true)
-	store(t, c, name, map[string]types.AttributeValue{"PK": textValue("_/SYSTEM#"), "SK": textValue("#VERSION"), "schema_version": textValue("0.9.0")})
+	store(t, c, name, map[string]types.AttributeValue{
+		"PK": textValue("_/SYSTEM#"), "SK": textValue("#VERSION"), "schema_version": textValue("0.9.0"),
+	})
 	opts := c.options()
 	opts.Stack.LambdaMemory = 512
 	_, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: opts})
@@ -239,7 +265,9 @@ func TestUpgradeOfMissingStack(t *testing.T) {
 	s := c.AddStack(name, "DELETE_IN_PROGRESS", managedTags(name)) // and is not created again
 	s.Steps = []fakeaws.Step{{Status: "DELETE_IN_PROGRESS"}, {Status: "DELETE_COMPLETE"}}
 	c.AddEvent(s, "", s.Status, "")
-	if _, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: opts}); !errors.Is(err, limiter.ErrNotFound) {
+	if _, err := infra.Upgrade(
+		t.Context(), name, &infra.UpgradeOptions{Options: opts},
+	); !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
 	if got := c.TakeCalls("CreateStack"); len(got) > 0 {
@@ -269,7 +297,8 @@ func TestTagKeepsEverythingElse(t *testing.T) {
 		t.Error(diff)
 	}
 	c.TakeCalls()
-	if d, err := infra.Tag(t.Context(), name, &opts); err != nil || d.Action != "unchanged" || len(c.TakeCalls("CreateChangeSet")) > 0 {
+	if d, err := infra.Tag(t.Context(), name, &opts); err != nil || d.Action != "unchanged" ||
+		len(c.TakeCalls("CreateChangeSet")) > 0 {
 		t.Errorf("%+v %v", d, err)
 	}
 }
@@ -277,7 +306,8 @@ func TestTagKeepsEverythingElse(t *testing.T) {
 // items returns all items of a table.
 func items(t *testing.T, c *cloud, table string) iter.Seq[map[string]types.AttributeValue] {
 	t.Helper()
-	out, err := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).Scan(context.Background(), &dynamodb.ScanInput{TableName: &table})
+	out, err := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).Scan(context.Background(),
+		&dynamodb.ScanInput{TableName: &table})
 	must(t, err)
 	return slices.Values(out.Items)
 }

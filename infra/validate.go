@@ -21,7 +21,9 @@ const (
 	provisionerSuffix = "-limits-provisioner"
 )
 
-var logRetentions = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
+var logRetentions = []int{
+	1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
+}
 
 // Validate checks the settings for a stack of that name, without any call. It returns
 // the first problem as a *limiter.InvalidError.
@@ -89,8 +91,9 @@ func (s Stack) checkLength(name string) error {
 		{s.HasAggregator(), "aggregator", aggregatorSuffix},
 	} {
 		if maxLen := maxFunctionName - len(function.suffix); function.made && len(name) > maxLen {
-			return invalid("name", name, fmt.Sprintf("must be at most %d characters with the %s, whose function has the suffix %s",
-				maxLen, function.which, function.suffix))
+			return invalid("name", name,
+				fmt.Sprintf("must be at most %d characters with the %s, whose function has the suffix %s",
+					maxLen, function.which, function.suffix))
 		}
 	}
 	return nil
@@ -99,9 +102,11 @@ func (s Stack) checkLength(name string) error {
 func (s Stack) checkWindows() error {
 	var seen []string
 	for window := range strings.SplitSeq(s.SnapshotWindows, ",") {
-		known := slices.Contains([]limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly}, limiter.Window(window))
+		known := slices.Contains([]limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly},
+			limiter.Window(window))
 		if !known || slices.Contains(seen, window) {
-			return invalid("snapshot windows", s.SnapshotWindows, "must be one or more of hourly, daily and monthly, each at most once, such as hourly,daily")
+			return invalid("snapshot windows", s.SnapshotWindows,
+				"must be one or more of hourly, daily and monthly, each at most once, such as hourly,daily")
 		}
 		seen = append(seen, window)
 	}
@@ -143,7 +148,8 @@ func (s Stack) checkFunctions() error {
 		return invalid("function timeout", t.String(), "must be whole seconds, from 1 to 900")
 	}
 	if !slices.Contains(logRetentions, s.LogRetentionDays) {
-		return invalid("log retention days", strconv.Itoa(s.LogRetentionDays), "must be one of "+strings.Trim(fmt.Sprint(logRetentions), "[]"))
+		return invalid("log retention days", strconv.Itoa(s.LogRetentionDays),
+			"must be one of "+strings.Trim(fmt.Sprint(logRetentions), "[]"))
 	}
 	if !slices.Contains([]string{"DEBUG", "INFO", "WARN", "ERROR"}, s.LogLevel) {
 		return invalid("log level", s.LogLevel, "must be DEBUG, INFO, WARN or ERROR")

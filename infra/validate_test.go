@@ -66,7 +66,8 @@ func TestNamesOfStacks(t *testing.T) {
 		}
 	}
 	for name, says := range map[string]string{
-		"": "empty", "my_app": "underscore", "my.app": "dot", "my app": "space", "1st": "letter", "-a": "letter", "ab": "3", "äöü": "letter", "a\nb": "letter",
+		"": "empty", "my_app": "underscore", "my.app": "dot", "my app": "space", "1st": "letter", "-a": "letter",
+		"ab": "3", "äöü": "letter", "a\nb": "letter",
 	} {
 		bad := validate(t, name, infra.Stack{})
 		if bad == nil || bad.Field != "name" || !strings.Contains(bad.Reason, says) {
@@ -113,8 +114,10 @@ func TestNumbersOfStacks(t *testing.T) {
 		"function memory":      {func(s *infra.Stack, n int) { s.LambdaMemory = n }, 128, 3008, true},
 		"days until Glacier":   {func(s *infra.Stack, n int) { s.ArchiveGlacierDays = n }, 1, 3650, true},
 		"duration threshold":   {func(s *infra.Stack, n int) { s.DurationThresholdPct = n }, 1, 100, true},
-		"function timeout":     {func(s *infra.Stack, n int) { s.LambdaTimeout = time.Duration(n) * time.Second }, 1, 900, true},
-		"log retention days":   {func(s *infra.Stack, n int) { s.LogRetentionDays = n }, 1, 3653, true},
+		"function timeout": {func(s *infra.Stack, n int) {
+			s.LambdaTimeout = time.Duration(n) * time.Second
+		}, 1, 900, true},
+		"log retention days": {func(s *infra.Stack, n int) { s.LogRetentionDays = n }, 1, 3653, true},
 	} {
 		stack := func(n int) (s infra.Stack) { set.with(&s, n); return s }
 		accepts(t, stack(set.least), stack(set.most), stack(0))
@@ -151,25 +154,39 @@ func TestRolesNeedIAM(t *testing.T) {
 
 func TestARNsOfStacks(t *testing.T) {
 	t.Parallel()
-	for _, arn := range []string{"arn:aws:iam::123456789012:role/r", "arn:aws-cn:iam::123456789012:role/a/b/c", "arn:aws-us-gov:iam::123456789012:role/r+=,.@_-9"} {
+	for _, arn := range []string{
+		"arn:aws:iam::123456789012:role/r", "arn:aws-cn:iam::123456789012:role/a/b/c",
+		"arn:aws-us-gov:iam::123456789012:role/r+=,.@_-9",
+	} {
 		accepts(t, infra.Stack{AggregatorRoleARN: arn}, infra.Stack{ProvisionerRoleARN: arn})
 	}
 	for _, arn := range []string{
-		"r", "arn:aws:iam::12345678901:role/r", "arn:aws:iam::12345678901x:role/r", "arn:aws:iam::123456789012:role/", "arn:aws:iam::123456789012:user/r",
-		"arn:azure:iam::123456789012:role/r", "arn:aws:sts::123456789012:role/r", "arn:aws:iam:us-east-1:123456789012:role/r", "arn:aws:iam::123456789012:role/r ",
+		"r", "arn:aws:iam::12345678901:role/r", "arn:aws:iam::12345678901x:role/r",
+		"arn:aws:iam::123456789012:role/", "arn:aws:iam::123456789012:user/r",
+		"arn:azure:iam::123456789012:role/r", "arn:aws:sts::123456789012:role/r",
+		"arn:aws:iam:us-east-1:123456789012:role/r", "arn:aws:iam::123456789012:role/r ",
 		"arn:aws:iam::123456789012:role/a//b", "arn:aws:iam::123456789012:role/" + strings.Repeat("r", 65),
 	} {
 		refuses(t, infra.Stack{AggregatorRoleARN: arn}, "aggregator role ARN", "arn:aws:iam::123456789012:role/")
 		refuses(t, infra.Stack{ProvisionerRoleARN: arn}, "provisioner role ARN")
 	}
 	accepts(t, infra.Stack{AlarmTopicARN: "arn:aws:sns:eu-west-1:123456789012:my_topic-1"})
-	for _, arn := range []string{"my-topic", "arn:aws:sns:eu-west-1:123456789012:", "arn:aws:sns::123456789012:t", "arn:aws:sqs:eu-west-1:123456789012:t", "arn:aws:sns:eu-west-1:1:t", "arn:aws:sns:eu-west-1:123456789012:a:b"} {
+	for _, arn := range []string{
+		"my-topic", "arn:aws:sns:eu-west-1:123456789012:", "arn:aws:sns::123456789012:t",
+		"arn:aws:sqs:eu-west-1:123456789012:t", "arn:aws:sns:eu-west-1:1:t",
+		"arn:aws:sns:eu-west-1:123456789012:a:b",
+	} {
 		refuses(t, infra.Stack{AlarmTopicARN: arn}, "alarm topic ARN", "arn:aws:sns:")
 	}
-	for _, boundary := range []string{"my-boundary", "team/boundary", "arn:aws:iam::123456789012:policy/p", "arn:aws:iam::aws:policy/PowerUserAccess"} {
+	for _, boundary := range []string{
+		"my-boundary", "team/boundary", "arn:aws:iam::123456789012:policy/p",
+		"arn:aws:iam::aws:policy/PowerUserAccess",
+	} {
 		accepts(t, infra.Stack{PermissionBoundary: boundary})
 	}
-	for _, boundary := range []string{"my boundary", "/p", "p/", "a//b", strings.Repeat("p", 129), "arn:aws:iam::123456789012:role/p", "arn:"} {
+	for _, boundary := range []string{
+		"my boundary", "/p", "p/", "a//b", strings.Repeat("p", 129), "arn:aws:iam::123456789012:role/p", "arn:",
+	} {
 		refuses(t, infra.Stack{PermissionBoundary: boundary}, "permission boundary", "policy")
 	}
 }
@@ -196,14 +213,21 @@ func TestNamesThatFormatsGiveMayBeTooLong(t *testing.T) {
 	roles.IAMRoles = true // "my-app-admin"
 	accepts(t, roles)
 	roles.RoleNameFormat += "bbb"
-	refuses(t, roles, "role name format", "the maximum of 64 characters by 1", "at most 5 characters would fit", "admin")
+	refuses(t, roles, "role name format", "the maximum of 64 characters by 1", "at most 5 characters would fit",
+		"admin")
 	roles.NoIAM, roles.IAMRoles = true, false
 	accepts(t, roles)
-	refuses(t, infra.Stack{RoleNameFormat: strings.Repeat("a", 53) + "{}", IAMRoles: true, NoAggregator: true, NoProvisioner: true}, "role name format", "at most 5 characters would fit")
+	refuses(t,
+		infra.Stack{
+			RoleNameFormat: strings.Repeat("a", 53) + "{}", IAMRoles: true, NoAggregator: true,
+			NoProvisioner: true,
+		},
+		"role name format", "at most 5 characters would fit")
 	policies := infra.Stack{PolicyNameFormat: strings.Repeat("a", 114) + "{}"}
 	accepts(t, policies)
 	policies.PolicyNameFormat += "b"
-	refuses(t, policies, "policy name format", "the maximum of 128 characters by 1", "ns-full", "at most 5 characters would fit")
+	refuses(t, policies, "policy name format", "the maximum of 128 characters by 1", "ns-full",
+		"at most 5 characters would fit")
 	policies.PolicyNameFormat += "bbb"
 	refuses(t, policies, "policy name format", "no stack name would fit")
 }
@@ -211,7 +235,9 @@ func TestNamesThatFormatsGiveMayBeTooLong(t *testing.T) {
 func TestBucketNamesOfStacks(t *testing.T) {
 	t.Parallel()
 	accepts(t, infra.Stack{ArtifactBucket: "a.b-3"}, infra.Stack{ArtifactBucket: strings.Repeat("a", 63)})
-	for _, name := range []string{"ab", "-abc", "abc-", ".abc", "Abc", "a_b", "a..b", "a.-b", "192.168.1.1", strings.Repeat("a", 64)} {
+	for _, name := range []string{
+		"ab", "-abc", "abc-", ".abc", "Abc", "a_b", "a..b", "a.-b", "192.168.1.1", strings.Repeat("a", 64),
+	} {
 		refuses(t, infra.Stack{ArtifactBucket: name}, "artifact bucket", "63")
 	}
 }
@@ -219,7 +245,8 @@ func TestBucketNamesOfStacks(t *testing.T) {
 func TestTagsOfStacks(t *testing.T) {
 	t.Parallel()
 	tags := func(n int) infra.Stack {
-		s := infra.Stack{Tags: map[string]string{"ManagedBy": "me", "zae-limiter:name": "mine"}} // tags of zae-limiter do not count
+		// tags of zae-limiter do not count
+		s := infra.Stack{Tags: map[string]string{"ManagedBy": "me", "zae-limiter:name": "mine"}}
 		for i := range n {
 			s.Tags[fmt.Sprintf("key-%d", i)] = "value"
 		}
@@ -229,7 +256,8 @@ func TestTagsOfStacks(t *testing.T) {
 	accepts(t, tags(44), one(strings.Repeat("k", 128), strings.Repeat("ö", 256)), one("a b_.:/=+-@", "a b_.:/=+-@"))
 	refuses(t, tags(45), "tags", "44", "45")
 	for says, s := range map[string]infra.Stack{
-		"a key": one("", "v"), "128": one(strings.Repeat("k", 129), "v"), "aws:": one("AWS:x", "v"), "a value": one("k", ""), "256": one("k", strings.Repeat("v", 257)), "digits": one("k", "a\tb"),
+		"a key": one("", "v"), "128": one(strings.Repeat("k", 129), "v"), "aws:": one("AWS:x", "v"),
+		"a value": one("k", ""), "256": one("k", strings.Repeat("v", 257)), "digits": one("k", "a\tb"),
 		"ManagedBy in more": one("managedby", "v"), "Team in more": {Tags: map[string]string{"Team": "a", "team": "b"}},
 	} {
 		refuses(t, s, "tag", says)

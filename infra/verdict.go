@@ -27,7 +27,8 @@ func (st *Status) setVerdict(at hint.Place) {
 		verdict Verdict
 		in      func(hint.Place) []string
 	}{
-		{Uncertain, st.unknowns}, {Degraded, st.defects}, {Changing, st.changes}, {Broken, st.failures}, {Unreachable, st.outages},
+		{Uncertain, st.unknowns}, {Degraded, st.defects}, {Changing, st.changes}, {Broken, st.failures},
+		{Unreachable, st.outages},
 	} {
 		if !st.Available && (find.verdict == Uncertain || find.verdict == Degraded) { // probably with the same cause
 			continue
@@ -62,9 +63,11 @@ func (st *Status) outages(at hint.Place) []string {
 	case t.Error != "":
 		p.add(true, "the table could not be checked: %s", t.Error)
 	case st.lacksCloudFormation():
-		p.add(true, "there is no table %s in region %s; %s creates it", st.Name, st.Region, at.Command("table", "create", st.Name))
+		p.add(true, "there is no table %s in region %s; %s creates it", st.Name, st.Region,
+			at.Command("table", "create", st.Name))
 	default:
-		p.add(true, "there is no table %s in region %s; %s creates it", st.Name, st.Region, at.Command("deploy", "--name", st.Name))
+		p.add(true, "there is no table %s in region %s; %s creates it", st.Name, st.Region,
+			at.Command("deploy", "--name", st.Name))
 	}
 	return p
 }
@@ -99,7 +102,8 @@ func (st *Status) changes(at hint.Place) []string {
 func (st *Status) defects(at hint.Place) []string {
 	var p problems
 	alone := !st.Stack.Exists && st.Stack.Error == ""
-	p.add(st.Available && alone, "the table belongs to no stack, so it has no functions, policies and alarms%s", reasonSuffix(st.Stack.Reason))
+	p.add(st.Available && alone, "the table belongs to no stack, so it has no functions, policies and alarms%s",
+		reasonSuffix(st.Stack.Reason))
 	p.add(st.Stack.Status == "UPDATE_ROLLBACK_COMPLETE", "the last update of the stack failed and was rolled back")
 	for _, index := range st.Table.Indexes {
 		p.add(index.Status != "ACTIVE", "index %s is %s", index.Name, index.Status)
@@ -112,24 +116,35 @@ func (st *Status) defects(at hint.Place) []string {
 	p.add(st.Table.TTL != "" && !strings.HasPrefix(st.Table.TTL, "ENABL"), "expiry (TTL) is disabled in the table")
 	deployed := stackFromParameters(func(key string) string { return st.Stack.Parameters[key] })
 	complete := st.Stack.Exists && !isBusyStatus(st.Stack.Status) && st.Stack.Parameters[paramCodeKey] != ""
-	p.add(complete && deployed.HasAggregator() && st.Aggregator.isGone(), "%s", st.goneText(at, st.Aggregator, "aggregator"))
-	p.add(complete && deployed.HasProvisioner() && st.Provisioner.isGone(), "%s", st.goneText(at, st.Provisioner, "provisioner"))
+	p.add(complete && deployed.HasAggregator() && st.Aggregator.isGone(), "%s",
+		st.goneText(at, st.Aggregator, "aggregator"))
+	p.add(complete && deployed.HasProvisioner() && st.Provisioner.isGone(), "%s",
+		st.goneText(at, st.Provisioner, "provisioner"))
 	for _, f := range []FunctionStatus{st.Aggregator, st.Provisioner} {
-		p.add(f.Exists && f.State != "Active" && f.State != "Inactive" && f.State != "", "function %s is %s%s", f.Name, f.State, reasonSuffix(f.Reason))
+		p.add(f.Exists && f.State != "Active" && f.State != "Inactive" && f.State != "", "function %s is %s%s",
+			f.Name, f.State, reasonSuffix(f.Reason))
 		p.add(f.LastUpdate == "Failed", "the last update of function %s failed%s", f.Name, reasonSuffix(f.Reason))
-		p.add(f.Exists && st.foreignCode(f), "function %s does not have the deployed code; %s restores it", f.Name, at.AWS("lambda", "update-function-code",
-			"--function-name", f.Name, "--s3-bucket", st.Stack.Parameters[paramCodeBucket], "--s3-key", st.Stack.Parameters[paramCodeKey]))
+		p.add(f.Exists &&
+			st.foreignCode(f), "function %s does not have the deployed code; %s restores it", f.Name, at.AWS("lambda", "update-function-code",
+			"--function-name", f.Name, "--s3-bucket", st.Stack.Parameters[paramCodeBucket], "--s3-key",
+			st.Stack.Parameters[paramCodeKey]))
 	}
-	p.add(st.Aggregator.Exists && !st.EventSource.Exists && st.EventSource.Error == "", "the aggregator has no event source, so usage is not counted")
-	p.add(st.EventSource.Exists && st.EventSource.State != "Enabled", "the event source of the aggregator is %s%s", st.EventSource.State, reasonSuffix(st.EventSource.Reason))
-	p.add(strings.HasPrefix(st.EventSource.LastResult, "PROBLEM"), "the aggregator's last run failed: %s", st.EventSource.LastResult)
-	p.add(st.DeadLetters.Messages > 0, "%d changes could not be counted and are in queue %s", st.DeadLetters.Messages, st.DeadLetters.URL)
+	p.add(st.Aggregator.Exists && !st.EventSource.Exists && st.EventSource.Error == "",
+		"the aggregator has no event source, so usage is not counted")
+	p.add(st.EventSource.Exists && st.EventSource.State != "Enabled", "the event source of the aggregator is %s%s",
+		st.EventSource.State, reasonSuffix(st.EventSource.Reason))
+	p.add(strings.HasPrefix(st.EventSource.LastResult, "PROBLEM"), "the aggregator's last run failed: %s",
+		st.EventSource.LastResult)
+	p.add(st.DeadLetters.Messages > 0, "%d changes could not be counted and are in queue %s",
+		st.DeadLetters.Messages, st.DeadLetters.URL)
 	unprepared := st.Available && st.Versions.Schema == "" && st.Versions.Error == ""
 	finish, migrate := at.Command("deploy", "--name", st.Name), at.Command("upgrade", "--name", st.Name)
 	if alone {
 		finish, migrate = at.Command("table", "create", st.Name), at.Command("table", "migrate", st.Name)
 	}
-	p.add(unprepared, "the table has no version record; %s finishes its creation, and %s migrates data that predate version records", finish, migrate)
+	p.add(unprepared,
+		"the table has no version record; %s finishes its creation, and %s migrates data that predate version records",
+		finish, migrate)
 	p.add(!unprepared && len(st.Versions.Pending) > 0, "data of an older version need %s", migrate)
 	for _, a := range st.Alarms.List {
 		p.add(a.State == "ALARM", "alarm %s: %s", a.Name, a.Reason)
@@ -177,10 +192,17 @@ func (st *Status) unknowns(hint.Place) []string {
 func (st *Status) addCostHints() {
 	var p problems
 	size := float64(st.Table.Bytes) / (1 << 30)
-	p.add(st.Table.Exists, "the table is billed by requests and by its size, %.2f GB; every write is billed again for each index that holds an attribute it changes", size)
-	p.add(st.Table.RecoveryDays > 0, "its point-in-time recovery of %d days is billed by its size", st.Table.RecoveryDays)
-	p.add(st.Aggregator.Exists, "the aggregator is billed by its runs, at %d MB; fewer snapshot windows make it cheaper", st.Aggregator.MemoryMB)
+	p.add(st.Table.Exists,
+		"the table is billed by requests and by its size, %.2f GB; every write is billed again for each "+
+			"index that holds an attribute it changes",
+		size)
+	p.add(st.Table.RecoveryDays > 0, "its point-in-time recovery of %d days is billed by its size",
+		st.Table.RecoveryDays)
+	p.add(st.Aggregator.Exists,
+		"the aggregator is billed by its runs, at %d MB; fewer snapshot windows make it cheaper",
+		st.Aggregator.MemoryMB)
 	p.add(len(st.Alarms.List) > 0, "%d alarms are billed by the month each", len(st.Alarms.List))
-	p.add(st.Stack.Outputs["AuditArchiveBucketName"] != "", "archived audit events are billed by the size of bucket %s", st.Stack.Outputs["AuditArchiveBucketName"])
+	p.add(st.Stack.Outputs["AuditArchiveBucketName"] != "",
+		"archived audit events are billed by the size of bucket %s", st.Stack.Outputs["AuditArchiveBucketName"])
 	st.CostHints = append(st.CostHints, p...)
 }

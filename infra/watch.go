@@ -109,7 +109,8 @@ func (w *watcher) readEvents(ctx context.Context) error {
 	w.last, w.begun = aws.ToString(events[0].EventId), true
 	for _, e := range slices.Backward(events) {
 		event := Event{
-			Time: aws.ToTime(e.Timestamp), Resource: aws.ToString(e.LogicalResourceId), Type: aws.ToString(e.ResourceType),
+			Time: aws.ToTime(e.Timestamp), Resource: aws.ToString(e.LogicalResourceId),
+			Type:   aws.ToString(e.ResourceType),
 			Status: string(e.ResourceStatus), Reason: aws.ToString(e.ResourceStatusReason),
 		}
 		if isRootFailure(event) {
@@ -124,7 +125,8 @@ func (w *watcher) readEvents(ctx context.Context) error {
 // the first call it returns those of the current operation.
 func (w *watcher) newEvents(ctx context.Context) ([]cfn.StackEvent, error) {
 	var events []cfn.StackEvent
-	pages := cloudformation.NewDescribeStackEventsPaginator(w.stacks, &cloudformation.DescribeStackEventsInput{StackName: &w.stack})
+	pages := cloudformation.NewDescribeStackEventsPaginator(w.stacks,
+		&cloudformation.DescribeStackEventsInput{StackName: &w.stack})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -149,7 +151,8 @@ func startsOperation(e cfn.StackEvent) bool {
 		return false
 	}
 	switch e.ResourceStatus {
-	case cfn.ResourceStatusCreateInProgress, cfn.ResourceStatusUpdateInProgress, cfn.ResourceStatusDeleteInProgress, cfn.ResourceStatusImportInProgress:
+	case cfn.ResourceStatusCreateInProgress, cfn.ResourceStatusUpdateInProgress, cfn.ResourceStatusDeleteInProgress,
+		cfn.ResourceStatusImportInProgress:
 		return true
 	}
 	return false

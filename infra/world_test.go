@@ -39,7 +39,10 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	wires := &http.Transport{}
 	t.Cleanup(wires.CloseIdleConnections)
-	w := &world{T: t, engine: engine(t), table: "recorded-" + fmt.Sprint(time.Now().UnixNano()), Recorder: fakeaws.Recorder{Next: wires}, archive: s3local.Start()}
+	w := &world{
+		T: t, engine: engine(t), table: "recorded-" + fmt.Sprint(time.Now().UnixNano()),
+		Recorder: fakeaws.Recorder{Next: wires}, archive: s3local.Start(),
+	}
 	t.Cleanup(w.archive.Stop)
 	w.ok(dynamo.CreateTable(t.Context(), w.table, &dynamo.Options{AWS: w.config(wires)}))
 	w.others = w.connect(w.config(wires), "")
@@ -59,7 +62,9 @@ func (w *world) client() *dynamodb.Client { return dynamodb.NewFromConfig(*w.con
 
 func (w *world) connect(cfg *aws.Config, namespace string) *dynamo.Repository {
 	w.Helper()
-	repo, err := dynamo.Connect(w.Context(), w.table, &dynamo.Options{AWS: cfg, Namespace: namespace, Timeout: time.Minute, PurgeWait: -1, SwitchWait: -1})
+	repo, err := dynamo.Connect(w.Context(), w.table, &dynamo.Options{
+		AWS: cfg, Namespace: namespace, Timeout: time.Minute, PurgeWait: -1, SwitchWait: -1,
+	})
 	w.ok(err)
 	return repo
 }
@@ -101,7 +106,9 @@ func (w *world) create(e limiter.Entity) {
 // consume consumes 60 requests and returns the outcome.
 func (w *world) consume(repo *dynamo.Repository, entity string, at time.Time) limiter.Outcome {
 	w.Helper()
-	out, err := repo.Consume(w.Context(), at, limiter.Charge{Entity: entity, Resource: gpt, Amounts: limiter.Tokens("rpm", 60)})
+	out, err := repo.Consume(w.Context(), at, limiter.Charge{
+		Entity: entity, Resource: gpt, Amounts: limiter.Tokens("rpm", 60),
+	})
 	w.ok(err)
 	return out
 }

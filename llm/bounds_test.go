@@ -40,9 +40,10 @@ func shapes(size int) map[string]string {
 		"spaces":             fill(`{"model":"m"`, " ", "}"),
 		"tools":              fill(`{"model":"m","tools":[{}`, `,{"type":"function"}`, "]}"),
 		"deep":               fill(`{"model":"m","x":`, "[", ""),
-		"deep and whole":     `{"model":"m","x":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + strings.Repeat(" ", size) + "}",
-		"no JSON":            strings.Repeat("x", size),
-		"no UTF-8":           strings.Repeat("\xff", size),
+		"deep and whole": `{"model":"m","x":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) +
+			strings.Repeat(" ", size) + "}",
+		"no JSON":  strings.Repeat("x", size),
+		"no UTF-8": strings.Repeat("\xff", size),
 	}
 }
 
@@ -90,11 +91,21 @@ func TestRequestsAreBounded(t *testing.T) {
 		fields.WriteString(`,"f` + strings.Repeat("x", i%200) + string(rune('a'+i/200)) + `":1`)
 	}
 	for name, tc := range map[string]struct{ body, want string }{
-		"fields":   {`{"model":"m"` + fields.String() + "}", "more than 1024 fields"},
-		"elements": {`{"model":"m","messages":[1` + strings.Repeat(",1", maxElements) + "]}", "more than 2097152 elements"},
-		"lists":    {`{"model":"m","messages":[[]` + strings.Repeat(",[]", maxElements/2) + "]}", "more than 2097152 elements"},
-		"name":     {`{"model":"m","` + strings.Repeat("x", maxName+1) + `":1}`, "longer than 256 bytes"},
-		"in parts": {`{"model":"m","a":[1` + strings.Repeat(",1", maxElements/2) + `],"b":[1` + strings.Repeat(",1", maxElements/2) + "]}", "more than 2097152 elements"},
+		"fields": {`{"model":"m"` + fields.String() + "}", "more than 1024 fields"},
+		"elements": {
+			`{"model":"m","messages":[1` + strings.Repeat(",1", maxElements) + "]}",
+			"more than 2097152 elements",
+		},
+		"lists": {
+			`{"model":"m","messages":[[]` + strings.Repeat(",[]", maxElements/2) + "]}",
+			"more than 2097152 elements",
+		},
+		"name": {`{"model":"m","` + strings.Repeat("x", maxName+1) + `":1}`, "longer than 256 bytes"},
+		"in parts": {
+			`{"model":"m","a":[1` + strings.Repeat(",1", maxElements/2) + `],"b":[1` +
+				strings.Repeat(",1", maxElements/2) + "]}",
+			"more than 2097152 elements",
+		},
 	} {
 		_, err := ParseRequest(Chat, []byte(tc.body), nil)
 		if bad, ok := errors.AsType[*limiter.InvalidError](err); !ok || !strings.Contains(bad.Reason, tc.want) {

@@ -55,10 +55,13 @@ func TestCostIsCharged(t *testing.T) {
 		answer string
 		want   int64
 	}{
-		"less":   {`{"usage":{"prompt_tokens":30,"completion_tokens":12}}`, 5 + 90 + 180},
-		"more":   {`{"usage":{"prompt_tokens":30,"completion_tokens":1000}}`, 5 + 90 + 15_000},
-		"cached": {`{"usage":{"prompt_tokens":30,"completion_tokens":12,"prompt_tokens_details":{"cached_tokens":10,"cache_write_tokens":5}}}`, 5 + 45 + 3 + 20 + 180},
-		"cut":    {`{"usage":`, 5 + 27*4 + 1500},
+		"less": {`{"usage":{"prompt_tokens":30,"completion_tokens":12}}`, 5 + 90 + 180},
+		"more": {`{"usage":{"prompt_tokens":30,"completion_tokens":1000}}`, 5 + 90 + 15_000},
+		"cached": {
+			`{"usage":{"prompt_tokens":30,"completion_tokens":12,"prompt_tokens_details":{"cached_tokens":10,"cache_write_tokens":5}}}`,
+			5 + 45 + 3 + 20 + 180,
+		},
+		"cut": {`{"usage":`, 5 + 27*4 + 1500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lim, costs := newSpender(t, llm.Options{})
@@ -127,7 +130,8 @@ func TestUnpricedModels(t *testing.T) {
 	req := &llm.Request{Format: llm.Chat, Model: "new-model", Choices: 1}
 	_, err := costs.Acquire(ctx, "key", "m", req)
 	bad, ok := errors.AsType[*limiter.InvalidError](err)
-	if !ok || !errors.Is(err, llm.ErrNoPrice) || bad.Value != "new-model" || !strings.Contains(bad.Reason, "prices.yaml") {
+	if !ok || !errors.Is(err, llm.ErrNoPrice) || bad.Value != "new-model" ||
+		!strings.Contains(bad.Reason, "prices.yaml") {
 		t.Errorf("without a price: %v", err)
 	}
 	wantSpent(t, lim, 0)
@@ -177,11 +181,13 @@ func TestUnpricedInAnOutage(t *testing.T) {
 // A shadow limit of cost is charged what it would be if it were enforced, and changes
 // nothing else: it writes no maximum, and refuses no model without a price.
 func TestShadowCost(t *testing.T) {
-	lim := newLimiter(t, memory.New(nil), limiter.PerDay("tpm", 1_000_000), limiter.Quota("spend", 2000, limiter.EveryMonth).Shadow())
+	lim := newLimiter(t, memory.New(nil), limiter.PerDay("tpm", 1_000_000),
+		limiter.Quota("spend", 2000, limiter.EveryMonth).Shadow())
 	costs := newCosts(t, lim, &llm.Options{Prices: prices(t).Price})
 	for range 5 {
 		lease := acquire(t, costs, `{"model":"m","max_tokens":100}`)
-		if got := lease.Estimate(); got.Output != 100 || got.Cost != 1505 || lease.MaxOutput() != 0 || lease.HoldsMoney() {
+		if got := lease.Estimate(); got.Output != 100 || got.Cost != 1505 || lease.MaxOutput() != 0 ||
+			lease.HoldsMoney() {
 			t.Errorf("estimate %+v, maximum %d", got, lease.MaxOutput())
 		}
 		if err := lease.Commit(ctx); err != nil {
@@ -189,8 +195,9 @@ func TestShadowCost(t *testing.T) {
 		}
 	}
 	left, err := lim.Available(ctx, "key", "m")
-	const cost = 5 + 15*4 + 1500                                                            // 29 bytes
-	if err != nil || left.Get("spend") != 2000-cost || left.Get("tpm") != 1_000_000-5*100 { // the other calls were spared
+	const cost = 5 + 15*4 + 1500 // 29 bytes
+	// the other calls were spared
+	if err != nil || left.Get("spend") != 2000-cost || left.Get("tpm") != 1_000_000-5*100 {
 		t.Errorf("left %v, %v", left, err)
 	}
 	if _, err := costs.Acquire(ctx, "key", "m", &llm.Request{Format: llm.Chat, Model: "new-model"}); err != nil {
@@ -243,7 +250,8 @@ func TestMaximumIsReservedWhole(t *testing.T) {
 	} {
 		lease, err := costs.Acquire(ctx, "key", "m", request(tc.prompt, tc.most, tc.n))
 		refused, isRefused := errors.AsType[*llm.SpendError](err)
-		if isRefused != (tc.fits > 0 || tc.prompt == 250_000) || isRefused && (refused.MaxOutput != tc.fits || refused.RetryAfter != 0) {
+		if isRefused != (tc.fits > 0 || tc.prompt == 250_000) || isRefused && (refused.MaxOutput != tc.fits ||
+			refused.RetryAfter != 0) {
 			t.Fatalf("%+v: %v", tc, err)
 		}
 		if !isRefused {
@@ -287,7 +295,9 @@ func TestStepsTakeMoney(t *testing.T) {
 	lease := acquire(t, costs, `{"model":"m","stream":true,"max_tokens":1}`)
 	lease.Answer("text/event-stream", "")
 	for range 33 {
-		if _, err := lease.Write([]byte(`data: {"choices":[{"delta":{"content":"123456789012"}}]}` + "\n\n")); err != nil {
+		if _, err := lease.Write([]byte(
+			`data: {"choices":[{"delta":{"content":"123456789012"}}]}` + "\n\n",
+		)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,7 +18,9 @@ func Example() {
 	_ = limits.SetResourceDefaults(ctx, "gpt-4o", limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000))
 	lim, _ := llm.New(limits, nil)
 
-	body := []byte(`{"model":"gpt-4o","max_tokens":300,"messages":[{"role":"user","content":"Say hello to the world."}]}`)
+	body := []byte(
+		`{"model":"gpt-4o","max_tokens":300,"messages":[{"role":"user","content":"Say hello to the world."}]}`,
+	)
 	req, err := llm.ParseRequest(llm.Chat, body, nil)
 	if err != nil {
 		fmt.Println(err)

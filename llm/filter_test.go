@@ -55,10 +55,12 @@ func TestStreamFilterKeepsEverythingElse(t *testing.T) {
 func TestStreamFilterKnowsTheUsageInManyForms(t *testing.T) {
 	const first = "data: {\"choices\":[{\"delta\":{}}]}\n\n"
 	for name, chunk := range map[string]string{
-		"null":          `{"choices":null,"error":null,"usage":{"prompt_tokens":1}}` + "\n\n",
-		"absent":        `{"usage":{"prompt_tokens":1}}` + "\n\n",
-		"long before":   `{"choices":[],"x":"` + strings.Repeat("x", 3*maxHeld) + `","usage":{"prompt_tokens":1}}` + "\n\n",
-		"long after":    `{"usage":{"prompt_tokens":1},"x":"` + strings.Repeat("x", 3*maxHeld) + `","choices":[]}` + "\n\n",
+		"null":   `{"choices":null,"error":null,"usage":{"prompt_tokens":1}}` + "\n\n",
+		"absent": `{"usage":{"prompt_tokens":1}}` + "\n\n",
+		"long before": `{"choices":[],"x":"` + strings.Repeat("x", 3*maxHeld) + `","usage":{"prompt_tokens":1}}` +
+			"\n\n",
+		"long after": `{"usage":{"prompt_tokens":1},"x":"` + strings.Repeat("x", 3*maxHeld) + `","choices":[]}` +
+			"\n\n",
 		"no empty line": `{"choices":[],"usage":{"prompt_tokens":1}}` + "\n",
 		"no line end":   `{"choices":[],"usage":{"prompt_tokens":1}}`,
 	} {

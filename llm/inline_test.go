@@ -24,33 +24,67 @@ func TestInlineFilesAreReservedWhole(t *testing.T) {
 	const png = "iVBORw0KGgo"
 	const pngBlock = `{"type":"image_url","image_url":{"url":"data:image/png;base64,` + png + `"}}`
 	source := func(kind, more string) string {
-		return `{"type":"` + kind + `","source":{"type":"base64","media_type":"image/png","data":"` + png + `"` + more + `}}`
+		return `{"type":"` + kind + `","source":{"type":"base64","media_type":"image/png","data":"` + png + `"` + more +
+			`}}`
 	}
 	for name, tc := range map[string]struct {
 		format llm.Format
 		fields string
 		images int64 // -1 for a file, 0 for text
 	}{
-		"a data URL":                    {llm.Chat, content(pngBlock), 1},
-		"three of them":                 {llm.Chat, content(pngBlock + "," + pngBlock + "," + pngBlock), 3},
-		"in upper case":                 {llm.Chat, content(`{"IMAGE_URL":{"url":"DATA:IMAGE/PNG;BASE64,` + png + `"}}`), 1},
-		"an escaped media type":         {llm.Chat, content(`{"image_url":{"url":"data:im\u0061ge/png;base64,` + png + `"}}`), -1},
-		"a PDF as an image":             {llm.Chat, content(`{"image_url":{"url":"data:application/pdf;base64,` + png + `"}}`), -1},
-		"a file":                        {llm.Chat, content(`{"type":"file","file":{"filename":"x","file_data":"data:image/png;base64,` + png + `"}}`), -1},
-		"sound":                         {llm.Chat, content(`{"type":"input_audio","input_audio":{"data":"` + png + `","format":"mp3"}}`), -1},
-		"a video":                       {llm.Chat, content(`{"video_url":{"url":"data:video/mp4;base64,` + png + `"}}`), -1},
-		"an image and a file":           {llm.Chat, content(pngBlock + `,{"file":{"file_data":"` + png + `"}}`), -1},
-		"text that looks like an image": {llm.Chat, content(`{"type":"text","text":"data:image/png;base64,` + png + `"}`), 0},
-		"an image of Responses":         {llm.Responses, input(`{"type":"input_image","image_url":"data:image/png;base64,` + png + `"}`), 1},
-		"a file of Responses":           {llm.Responses, input(`{"type":"input_file","file_data":"data:application/pdf;base64,` + png + `"}`), -1},
-		"a file by data URL":            {llm.Responses, input(`{"type":"input_file","file_url":"data:application/pdf;base64,` + png + `"}`), -1},
-		"an image of Messages":          {llm.Messages, content(source("image", "")), 1},
-		"a document":                    {llm.Messages, content(source("document", "")), -1},
-		"a document, escaped":           {llm.Messages, content(source(`docum\u0065nt`, "")), -1},
-		"a document, repeated":          {llm.Messages, content(source("image", "") + "," + source("document", "")), -1},
-		"a result of a tool":            {llm.Messages, content(`{"type":"tool_result","content":[` + source("image", "") + `]}`), 1},
-		"an argument of a tool":         {llm.Messages, content(`{"type":"tool_use","input":{"source":{"type":"base64","data":"` + png + `"}}}`), 0},
-		"a plain document":              {llm.Messages, content(`{"type":"document","source":{"type":"text","media_type":"text/plain","data":"two words"}}`), 0},
+		"a data URL":    {llm.Chat, content(pngBlock), 1},
+		"three of them": {llm.Chat, content(pngBlock + "," + pngBlock + "," + pngBlock), 3},
+		"in upper case": {
+			llm.Chat, content(`{"IMAGE_URL":{"url":"DATA:IMAGE/PNG;BASE64,` + png + `"}}`), 1,
+		},
+		"an escaped media type": {
+			llm.Chat, content(`{"image_url":{"url":"data:im\u0061ge/png;base64,` + png + `"}}`), -1,
+		},
+		"a PDF as an image": {
+			llm.Chat, content(`{"image_url":{"url":"data:application/pdf;base64,` + png + `"}}`), -1,
+		},
+		"a file": {
+			llm.Chat,
+			content(`{"type":"file","file":{"filename":"x","file_data":"data:image/png;base64,` + png + `"}}`),
+			-1,
+		},
+		"sound": {
+			llm.Chat, content(`{"type":"input_audio","input_audio":{"data":"` + png + `","format":"mp3"}}`), -1,
+		},
+		"a video": {
+			llm.Chat, content(`{"video_url":{"url":"data:video/mp4;base64,` + png + `"}}`), -1,
+		},
+		"an image and a file": {llm.Chat, content(pngBlock + `,{"file":{"file_data":"` + png + `"}}`), -1},
+		"text that looks like an image": {
+			llm.Chat, content(`{"type":"text","text":"data:image/png;base64,` + png + `"}`), 0,
+		},
+		"an image of Responses": {
+			llm.Responses, input(`{"type":"input_image","image_url":"data:image/png;base64,` + png + `"}`), 1,
+		},
+		"a file of Responses": {
+			llm.Responses, input(`{"type":"input_file","file_data":"data:application/pdf;base64,` + png + `"}`),
+			-1,
+		},
+		"a file by data URL": {
+			llm.Responses, input(`{"type":"input_file","file_url":"data:application/pdf;base64,` + png + `"}`),
+			-1,
+		},
+		"an image of Messages": {llm.Messages, content(source("image", "")), 1},
+		"a document":           {llm.Messages, content(source("document", "")), -1},
+		"a document, escaped":  {llm.Messages, content(source(`docum\u0065nt`, "")), -1},
+		"a document, repeated": {llm.Messages, content(source("image", "") + "," + source("document", "")), -1},
+		"a result of a tool": {
+			llm.Messages, content(`{"type":"tool_result","content":[` + source("image", "") + `]}`), 1,
+		},
+		"an argument of a tool": {
+			llm.Messages,
+			content(`{"type":"tool_use","input":{"source":{"type":"base64","data":"` + png + `"}}}`), 0,
+		},
+		"a plain document": {
+			llm.Messages,
+			content(`{"type":"document","source":{"type":"text","media_type":"text/plain","data":"two words"}}`),
+			0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := parse(t, tc.format, tc.fields)
@@ -75,7 +109,8 @@ func TestInlineFilesAreReservedWhole(t *testing.T) {
 				t.Errorf("with a context: %d, %v", got, err)
 			}
 			got, err = reserved(llm.Price{Context: context, Image: image})
-			if want := tc.images * image; err != nil || tc.images < 0 && got != context || tc.images >= 0 && (got < want || got > want+1000) {
+			if want := tc.images * image; err != nil || tc.images < 0 && got != context || tc.images >= 0 &&
+				(got < want || got > want+1000) {
 				t.Errorf("with the tokens of an image: %d, %v; want %d images", got, err, tc.images)
 			}
 		})
@@ -84,7 +119,9 @@ func TestInlineFilesAreReservedWhole(t *testing.T) {
 
 // A large image reserves its tokens and not its bytes, where they are known.
 func TestLargeImagesReserveTheirTokens(t *testing.T) {
-	req := parse(t, llm.Chat, `,"max_tokens":10,"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,`+strings.Repeat("AAAA", 100_000)+`"}}]}]`)
+	req := parse(t, llm.Chat,
+		`,"max_tokens":10,"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,`+
+			strings.Repeat("AAAA", 100_000)+`"}}]}]`)
 	lim := newLimiter(t, memory.New(nil), limiter.Quota("spend", 1_000_000, limiter.EveryMonth))
 	costs := newCosts(t, lim, &llm.Options{Prices: tokenPrice(llm.Price{Input: 1_000_000, Image: 1600})})
 	lease, err := costs.Acquire(ctx, "key", "m", req)

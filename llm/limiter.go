@@ -94,20 +94,26 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Limiter, error) {
 	}
 	o := *opts
 	if o.MaxOutput < 0 || o.Output < 0 || o.Step < 0 || o.MaxEntries < 0 || o.MaxBytes < 0 {
-		return nil, &limiter.InvalidError{Field: "llm.Options", Reason: "MaxOutput, Output, Step, MaxEntries and MaxBytes must not be negative"}
+		return nil, &limiter.InvalidError{
+			Field:  "llm.Options",
+			Reason: "MaxOutput, Output, Step, MaxEntries and MaxBytes must not be negative",
+		}
 	}
 	if o.Limits == (Limits{}) {
 		o.Limits = Limits{Requests: limiter.RPM, Total: limiter.TPM}
 	}
 	switch {
 	case o.Prices == nil && o.Limits.Cost != "":
-		return nil, &limiter.InvalidError{Field: "llm.Options", Reason: "Limits.Cost needs Prices; read them with ParsePrices"}
+		return nil, &limiter.InvalidError{
+			Field: "llm.Options", Reason: "Limits.Cost needs Prices; read them with ParsePrices",
+		}
 	case o.Prices != nil:
 		o.Limits.Cost = cmp.Or(o.Limits.Cost, Spend)
 	}
 	if o.Limits.mixes() {
 		return nil, &limiter.InvalidError{
-			Field: "limit of cost", Value: o.Limits.Cost, Reason: "is charged with cost and with calls or tokens; give the cost a limit of its own",
+			Field: "limit of cost", Value: o.Limits.Cost,
+			Reason: "is charged with cost and with calls or tokens; give the cost a limit of its own",
 		}
 	}
 	if o.Now == nil {
@@ -173,7 +179,8 @@ func isUnknownLimit(err error) bool {
 func (l *Limiter) lacks(lease *Lease) bool {
 	for i := range lease.outcome.Statuses {
 		limit := &lease.outcome.Statuses[i].Limit
-		if l.limits.has(limit.Name) && !lease.charges(limit.Name) || limit.Name == l.limits.Cost && !limit.IsShadow && !lease.budget.firm {
+		if l.limits.has(limit.Name) && !lease.charges(limit.Name) || limit.Name == l.limits.Cost && !limit.IsShadow &&
+			!lease.budget.firm {
 			return true
 		}
 	}
@@ -193,7 +200,8 @@ func (l *Limiter) acquire(ctx context.Context, id bucketID, set limitSet, req *R
 	if err != nil {
 		return nil, err
 	}
-	if unpriced != nil && capacity(enforced(limitsIn(lease.outcome)), l.limits.Cost) > 0 { // the store is back, or the limit is new
+	// the store is back, or the limit is new
+	if unpriced != nil && capacity(enforced(limitsIn(lease.outcome)), l.limits.Cost) > 0 {
 		return nil, errors.Join(unpriced, lease.Rollback(ctx))
 	}
 	if now := time.Now(); now.Sub(set.read) > limitsLife/2 {
@@ -208,7 +216,9 @@ const tries = 4
 
 // reserveAll takes the amounts of a call. Where the money does not suffice for the
 // maximum that it chose, it asks again with a smaller one.
-func (l *Limiter) reserveAll(ctx context.Context, id bucketID, set limitSet, names Limits, req *Request, price Price) (*Lease, error) {
+func (l *Limiter) reserveAll(
+	ctx context.Context, id bucketID, set limitSet, names Limits, req *Request, price Price,
+) (*Lease, error) {
 	budget := l.budgetOf(set)
 	for try := 1; ; try++ {
 		left := l.moneyLeft(ctx, id, budget, req, price)

@@ -93,7 +93,10 @@ func TestEstimates(t *testing.T) {
 		{`{"model":"m","max_tokens":100}`, llm.Usage{Output: 100}},
 		{`{"model":"m","messages":["12345678"]}`, llm.Usage{Input: 2, Output: 512}},
 		{`{"model":"m","max_tokens":1000000}`, llm.Usage{Output: 2500}},
-		{`{"model":"m","messages":["` + strings.Repeat("x", 4*9000) + `"],"max_tokens":5000}`, llm.Usage{Input: 9000, Output: 1000}},
+		{
+			`{"model":"m","messages":["` + strings.Repeat("x", 4*9000) + `"],"max_tokens":5000}`,
+			llm.Usage{Input: 9000, Output: 1000},
+		},
 	} {
 		lease := acquire(t, costs, tc.body)
 		if got := lease.Estimate(); got != tc.want {
@@ -107,7 +110,8 @@ func TestEstimates(t *testing.T) {
 }
 
 func TestAveragesAreLearned(t *testing.T) {
-	costs := newCosts(t, newLimiter(t, memory.New(nil), limiter.PerMinute("tpm", 100_000)), &llm.Options{Output: 7, MaxEntries: 2})
+	costs := newCosts(t, newLimiter(t, memory.New(nil), limiter.PerMinute("tpm", 100_000)),
+		&llm.Options{Output: 7, MaxEntries: 2})
 	call := func(entity, output string) int64 {
 		req, _ := llm.ParseRequest(llm.Chat, []byte(`{"model":"m"}`), nil)
 		lease, err := costs.Acquire(ctx, entity, "m", req)
@@ -145,9 +149,14 @@ func TestAveragesAreLearned(t *testing.T) {
 }
 
 func TestCommitCharges(t *testing.T) {
-	all := []limiter.Limit{limiter.PerMinute("r", 100), limiter.PerMinute("t", 1000), limiter.PerMinute("i", 1000), limiter.PerMinute("o", 1000), limiter.PerMinute("c", 1000)}
+	all := []limiter.Limit{
+		limiter.PerMinute("r", 100), limiter.PerMinute("t", 1000), limiter.PerMinute("i", 1000),
+		limiter.PerMinute("o", 1000), limiter.PerMinute("c", 1000),
+	}
 	lim := newLimiter(t, memory.New(nil), all...)
-	costs := newCosts(t, lim, &llm.Options{Limits: llm.Limits{Requests: "r", Total: "t", Input: "i", Output: "o", Cached: "c"}})
+	costs := newCosts(t, lim, &llm.Options{Limits: llm.Limits{
+		Requests: "r", Total: "t", Input: "i", Output: "o", Cached: "c",
+	}})
 	lease := acquire(t, costs, `{"model":"m","max_tokens":50}`)
 	_, _ = lease.Answer("application/json", "").Write([]byte(answer))
 	if err := lease.Commit(ctx); err != nil {
@@ -247,15 +256,20 @@ func TestStepsCountTheTextOfCompletions(t *testing.T) {
 // TestFinalReportsDoNotCutAStream checks streams that are complete when their usage
 // turns out to be above the limit.
 func TestFinalReportsDoNotCutAStream(t *testing.T) {
-	const text, usage = `data: {"choices":[{"delta":{"content":"12345678"}}]}` + "\n\n", `"usage":{"prompt_tokens":5,"completion_tokens":5000}`
+	const text, usage = `data: {"choices":[{"delta":{"content":"12345678"}}]}` +
+		"\n\n", `"usage":{"prompt_tokens":5,"completion_tokens":5000}`
 	for name, tc := range map[string]struct {
 		format llm.Format
 		stream string
 	}{
-		"chat":         {llm.Chat, text + `data: {"choices":[],` + usage + "}\n\ndata: [DONE]\n\n"},
-		"finish chunk": {llm.Chat, text + `data: {"choices":[{"delta":{},"finish_reason":"stop"}],` + usage + "}\n\ndata: [DONE]\n\n"},
+		"chat": {llm.Chat, text + `data: {"choices":[],` + usage + "}\n\ndata: [DONE]\n\n"},
+		"finish chunk": {
+			llm.Chat,
+			text + `data: {"choices":[{"delta":{},"finish_reason":"stop"}],` + usage + "}\n\ndata: [DONE]\n\n",
+		},
 		"messages": {llm.Messages, `data: {"type":"message_start","message":{"usage":{"input_tokens":5,"output_tokens":1}}}` + "\n\n" +
-			`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":5000}}` + "\n\n" + `data: {"type":"message_stop"}` + "\n\n"},
+			`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":5000}}` +
+			"\n\n" + `data: {"type":"message_stop"}` + "\n\n"},
 	} {
 		lim := newLimiter(t, memory.New(nil), limiter.PerMinute("tpm", 400))
 		req, err := llm.ParseRequest(tc.format, []byte(`{"model":"m","stream":true,"max_tokens":10}`), nil)
@@ -284,7 +298,8 @@ func TestStepsAreTakenTogether(t *testing.T) {
 		}
 		return repotest.None
 	})
-	lease := acquire(t, newCosts(t, newLimiter(t, repo, limiter.PerMinute("tpm", 4000)), &llm.Options{Step: 10}), `{"model":"m","stream":true,"max_tokens":10}`)
+	lease := acquire(t, newCosts(t, newLimiter(t, repo, limiter.PerMinute("tpm", 4000)), &llm.Options{Step: 10}),
+		`{"model":"m","stream":true,"max_tokens":10}`)
 	charges = 0
 	event := `data: {"choices":[{"delta":{"content":"` + strings.Repeat("x", 4000) + `"}}]}` + "\n\n"
 	if _, err := lease.Answer("text/event-stream", "").Write([]byte(event)); err != nil || charges != 1 {

@@ -13,12 +13,18 @@ func (o object) model(named string) (string, error) {
 	model, err := o.shortText("model", maxModel)
 	switch {
 	case named != "" && o.raw("model") != nil && (err != nil || model != named):
-		return "", &limiter.InvalidError{Field: "model", Value: fmt.Sprintf("%.20s", model), Reason: "must be the model that the path names, or be left out"}
+		return "", &limiter.InvalidError{
+			Field: "model", Value: fmt.Sprintf("%.20s", model),
+			Reason: "must be the model that the path names, or be left out",
+		}
 	case named != "":
 		model = named
 	}
 	if model == "" || len(model) > maxModel || err != nil {
-		return "", &limiter.InvalidError{Field: "model", Value: fmt.Sprintf("%.20s", model), Reason: fmt.Sprintf("must be the name of a model, with at most %d bytes", maxModel)}
+		return "", &limiter.InvalidError{
+			Field: "model", Value: fmt.Sprintf("%.20s", model),
+			Reason: fmt.Sprintf("must be the name of a model, with at most %d bytes", maxModel),
+		}
 	}
 	return model, nil
 }

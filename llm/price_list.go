@@ -24,14 +24,17 @@ type PriceList struct {
 func (l *PriceList) Price(model string, at time.Time) (Price, error) {
 	dated, ok := MatchModel(l.prices, model)
 	if !ok {
-		return Price{}, l.missing(model, fmt.Sprintf("has no price in %s; add the model, or a default named \"*\"", l.file))
+		return Price{}, l.missing(model,
+			fmt.Sprintf("has no price in %s; add the model, or a default named \"*\"", l.file))
 	}
 	for _, p := range slices.Backward(dated) {
 		if !at.Before(p.From) {
 			return p, nil
 		}
 	}
-	return Price{}, l.missing(model, fmt.Sprintf("has no price before %s in %s; add one without a date to its list", dated[0].From.Format(time.DateOnly), l.file))
+	return Price{}, l.missing(model,
+		fmt.Sprintf("has no price before %s in %s; add one without a date to its list",
+			dated[0].From.Format(time.DateOnly), l.file))
 }
 
 // missing returns the error of a model without a price.

@@ -68,33 +68,45 @@ func TestPrices(t *testing.T) {
 		t.Errorf("a price begins by another clock than UTC: %+v", got)
 	}
 	whole, _ := list.Price("small", date("2027-01-01 00:00:00"))
-	if want := (Price{From: date("2027-01-01 00:00:00"), Input: 100, Output: 400, CacheRead: 100, CacheWrite: 100}); !cmp.Equal(whole, want) {
+	if want := (Price{
+		From: date("2027-01-01 00:00:00"), Input: 100, Output: 400, CacheRead: 100, CacheWrite: 100,
+	}); !cmp.Equal(whole, want) {
 		t.Errorf("%+v, want %+v", whole, want)
 	}
 	var names []string
 	for name := range list.All() {
 		names = append(names, name)
 	}
-	if want := []string{"large", "small*", "small*", "small*", "small-old", "small-v2*", "*", "4"}; !cmp.Equal(names, want) {
+	if want := []string{
+		"large", "small*", "small*", "small*", "small-old", "small-v2*", "*", "4",
+	}; !cmp.Equal(names, want) {
 		t.Errorf("names %q, want %q", names, want)
 	}
 }
 
 // Prices may be dollars, and an entry may have the sizes of its model.
 func TestDollarsAndSizes(t *testing.T) {
-	list, err := ParsePrices("f", []byte("models:\n  m: {input: $3, output: \"$15.50\", cache_read: $0.000001, request: $0, max_output: 8192, context: 200000}"))
+	list, err := ParsePrices("f",
+		[]byte(
+			"models:\n  m: {input: $3, output: \"$15.50\", cache_read: $0.000001, request: $0, max_output: "+
+				"8192, context: 200000}",
+		))
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := list.Price("m", date("2026-01-01 00:00:00"))
-	want := Price{Input: 3_000_000, Output: 15_500_000, CacheRead: 1, CacheWrite: 3_000_000, MaxOutput: 8192, Context: 200_000}
+	want := Price{
+		Input: 3_000_000, Output: 15_500_000, CacheRead: 1, CacheWrite: 3_000_000, MaxOutput: 8192,
+		Context: 200_000,
+	}
 	if err != nil || !cmp.Equal(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 }
 
 func TestNoPrice(t *testing.T) {
-	list, err := ParsePrices("prices.yaml", []byte(`{"models": {"m": [{"from": "2026-06-01", "input": 1, "output": 1}]}}`))
+	list, err := ParsePrices("prices.yaml",
+		[]byte(`{"models": {"m": [{"from": "2026-06-01", "input": 1, "output": 1}]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +115,8 @@ func TestNoPrice(t *testing.T) {
 		"m2": `invalid model "m2": has no price in prices.yaml; add the model, or a default named "*"`,
 	} {
 		_, err := list.Price(model, date("2026-05-31 23:59:59"))
-		if _, ok := errors.AsType[*limiter.InvalidError](err); !ok || !errors.Is(err, ErrNoPrice) || err.Error() != want {
+		if _, ok := errors.AsType[*limiter.InvalidError](err); !ok || !errors.Is(err, ErrNoPrice) ||
+			err.Error() != want {
 			t.Errorf("%s: %v, want %s", model, err, want)
 		}
 	}
@@ -127,32 +140,34 @@ func TestWrongPrices(t *testing.T) {
 		m + "{input: 1, input: 2, output: 1}":                   `f:2: "input" is listed twice; the first one is in line 2`,
 		m + "{input: 1, output: 1, outputs: 2}":                 `f:2: there is no key "outputs" here; the keys are from, input, output, cache_read, cache_write, request, max_output, context and image`,
 		m + "{input: 1}":                                        `f:2: the price of "m" has no output; give one, or 0 for tokens that are free`,
-		m + "{}":                                                "f:2: the price of \"m\" has no input; give one, or 0 for tokens that are free\ninvalid f:2: the price of \"m\" has no output; give one, or 0 for tokens that are free",
-		m + "\n    input: 1\n    output: -1":                    `f:4: output of "m" must not be negative, but is -1`,
-		m + "{input: 1.5, output: 1}":                           `f:2: input of "m" must be a whole number of millionths of a dollar in plain digits, such as 3000000 for $3, not 1.5`,
-		m + "{input: 1e3, output: 1}":                           `f:2: input of "m" must be a whole number of millionths of a dollar in plain digits, such as 3000000 for $3, not 1e3`,
-		m + "{input: 1_000, output: 1}":                         `f:2: input of "m" must be a whole number of millionths of a dollar in plain digits, such as 3000000 for $3, not 1_000`,
-		m + "{input: 010, output: 1}":                           `f:2: input of "m" must be a whole number of millionths of a dollar in plain digits, such as 3000000 for $3, not 010`,
-		m + "{input: \"1\", output: 1}":                         `f:2: input of "m" must be a whole number of millionths of a dollar, not the text "1"`,
-		m + "{input: $3.0000001, output: 1}":                    `f:2: input of "m" must have at most six decimals, not $3.0000001`,
-		m + "{input: $-3, output: 1}":                           `f:2: input of "m" must not be negative, but is $-3`,
-		m + "{input: $, output: 1}":                             `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $`,
-		m + "{input: $3., output: 1}":                           `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $3.`,
-		m + "{input: $.5, output: 1}":                           `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $.5`,
-		m + "{input: $03, output: 1}":                           `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $03`,
-		m + "{input: $1e3, output: 1}":                          `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $1e3`,
-		m + "{input: $3.0.0, output: 1}":                        `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $3.0.0`,
-		m + "{input: $1000000001, output: 1}":                   `f:2: input of "m" must be at most $1000000000, not $1000000001`,
-		m + "{input: $9999999999999999999, output: 1}":          `f:2: input of "m" must be at most $1000000000, not $9999999999999999999`,
-		m + "{input: 1, output: 1, max_output: 0}":              `f:2: max_output of "m" must be at least 1; leave it out if it is not known`,
-		m + "{input: 1, output: 1, context: $3}":                `f:2: context of "m" must be a whole number of tokens, not the text "$3"`,
-		m + "{input: 1, output: 1, context: 8k}":                `f:2: context of "m" must be a whole number of tokens, not the text "8k"`,
-		m + "{input: 1, output: 1, max_output: 1.5}":            `f:2: max_output of "m" must be a whole number of tokens in plain digits, such as 8192, not 1.5`,
-		m + "{input: 1, output: 1, context: 1000000001}":        `f:2: context of "m" must be at most 1000000000, not 1000000001`,
-		m + "{input: , output: 1}":                              `f:2: input of "m" must be a whole number of millionths of a dollar, not nothing`,
-		m + "{input: [1], output: 1}":                           `f:2: input of "m" must be a whole number of millionths of a dollar, not a list`,
-		m + "{input: 1000000000000001, output: 1}":              `f:2: input of "m" must be at most 1000000000000000, not 1000000000000001`,
-		m + "{input: 99999999999999999999, output: 1}":          `f:2: input of "m" must be at most 1000000000000000, not 99999999999999999999`,
+		m + "{}": "f:2: the price of \"m\" has no input; give " +
+			"one, or 0 for tokens that are free\ninvalid f:2: the price of \"m\" has no output; give one, or " +
+			"0 for tokens that are free",
+		m + "\n    input: 1\n    output: -1":             `f:4: output of "m" must not be negative, but is -1`,
+		m + "{input: 1.5, output: 1}":                    `f:2: input of "m" must be a whole number of millionths of a dollar in plain digits, such as 3000000 for $3, not 1.5`,
+		m + "{input: 1e3, output: 1}":                    `f:2: input of "m" must be a whole number of millionths of a dollar in plain digits, such as 3000000 for $3, not 1e3`,
+		m + "{input: 1_000, output: 1}":                  `f:2: input of "m" must be a whole number of millionths of a dollar in plain digits, such as 3000000 for $3, not 1_000`,
+		m + "{input: 010, output: 1}":                    `f:2: input of "m" must be a whole number of millionths of a dollar in plain digits, such as 3000000 for $3, not 010`,
+		m + "{input: \"1\", output: 1}":                  `f:2: input of "m" must be a whole number of millionths of a dollar, not the text "1"`,
+		m + "{input: $3.0000001, output: 1}":             `f:2: input of "m" must have at most six decimals, not $3.0000001`,
+		m + "{input: $-3, output: 1}":                    `f:2: input of "m" must not be negative, but is $-3`,
+		m + "{input: $, output: 1}":                      `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $`,
+		m + "{input: $3., output: 1}":                    `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $3.`,
+		m + "{input: $.5, output: 1}":                    `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $.5`,
+		m + "{input: $03, output: 1}":                    `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $03`,
+		m + "{input: $1e3, output: 1}":                   `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $1e3`,
+		m + "{input: $3.0.0, output: 1}":                 `f:2: input of "m" must be dollars in plain digits, such as $3 or $0.25, not $3.0.0`,
+		m + "{input: $1000000001, output: 1}":            `f:2: input of "m" must be at most $1000000000, not $1000000001`,
+		m + "{input: $9999999999999999999, output: 1}":   `f:2: input of "m" must be at most $1000000000, not $9999999999999999999`,
+		m + "{input: 1, output: 1, max_output: 0}":       `f:2: max_output of "m" must be at least 1; leave it out if it is not known`,
+		m + "{input: 1, output: 1, context: $3}":         `f:2: context of "m" must be a whole number of tokens, not the text "$3"`,
+		m + "{input: 1, output: 1, context: 8k}":         `f:2: context of "m" must be a whole number of tokens, not the text "8k"`,
+		m + "{input: 1, output: 1, max_output: 1.5}":     `f:2: max_output of "m" must be a whole number of tokens in plain digits, such as 8192, not 1.5`,
+		m + "{input: 1, output: 1, context: 1000000001}": `f:2: context of "m" must be at most 1000000000, not 1000000001`,
+		m + "{input: , output: 1}":                       `f:2: input of "m" must be a whole number of millionths of a dollar, not nothing`,
+		m + "{input: [1], output: 1}":                    `f:2: input of "m" must be a whole number of millionths of a dollar, not a list`,
+		m + "{input: 1000000000000001, output: 1}":       `f:2: input of "m" must be at most 1000000000000000, not 1000000000000001`,
+		m + "{input: 99999999999999999999, output: 1}":   `f:2: input of "m" must be at most 1000000000000000, not 99999999999999999999`,
 		m + "3":  `f:2: the price of "m" must be a mapping, not 3`,
 		m + "[]": `f:2: the model "m" has an empty list of prices; give one, or remove the model`,
 		m + "{from: 2026-13-01, input: 1, output: 1}":                                                    `f:2: from, in the price of "m", must be a date such as 2027-01-31, not the text "2026-13-01"`,
@@ -198,7 +213,9 @@ func FuzzPrices(f *testing.F) {
 		count := 0
 		for name, p := range list.All() {
 			count++
-			if p.Cost(Usage{Input: 1, Output: 1}) < 0 || min(p.Input, p.Output, p.CacheRead, p.CacheWrite, p.Request) < 0 {
+			if p.Cost(Usage{Input: 1, Output: 1}) < 0 || min(
+				p.Input, p.Output, p.CacheRead, p.CacheWrite, p.Request,
+			) < 0 {
 				t.Fatalf("%q costs %+v", name, p)
 			}
 			if got, err := list.Price(name, p.From); !strings.HasSuffix(name, "*") && (err != nil || got != p) {

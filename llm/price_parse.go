@@ -159,13 +159,16 @@ func (p *priceParser) eachEntry(n *yaml.Node, what string, parse func(key, value
 func (p *priceParser) parseModel(key, value *yaml.Node) {
 	name := key.Value
 	if name == "" || len(name) > maxModel || strings.Contains(strings.TrimSuffix(name, "*"), "*") {
-		p.problem(key.Line, "%q must be the name of a model with at most %d characters, or its beginning and one \"*\" at the end", shorten(name), maxModel)
+		p.problem(key.Line,
+			"%q must be the name of a model with at most %d characters, or its beginning and one \"*\" at the end",
+			shorten(name), maxModel)
 		return
 	}
 	entries := []*yaml.Node{value}
 	if list := resolveAlias(value); list.Kind == yaml.SequenceNode {
 		if entries = list.Content; len(entries) == 0 {
-			p.problem(key.Line, "the model %q has an empty list of prices; give one, or remove the model", shorten(name))
+			p.problem(key.Line, "the model %q has an empty list of prices; give one, or remove the model",
+				shorten(name))
 			return
 		}
 	}
@@ -177,7 +180,9 @@ func (p *priceParser) parseModel(key, value *yaml.Node) {
 	for i, entry := range entries {
 		price, ok := p.parsePrice(entry, name)
 		if ok && i > 0 && len(dated) == i && !price.From.After(dated[i-1].From) {
-			p.problem(entry.Line, "the price of %q needs a date after the one before it; give from, and sort the list by it", shorten(name))
+			p.problem(entry.Line,
+				"the price of %q needs a date after the one before it; give from, and sort the list by it",
+				shorten(name))
 		}
 		dated = append(dated, price)
 	}
@@ -190,7 +195,8 @@ func (p *priceParser) parsePrice(n *yaml.Node, name string) (price Price, ok boo
 	before := len(p.problems)
 	var given []string
 	amounts := map[string]*int64{
-		"input": &price.Input, "output": &price.Output, "cache_read": &price.CacheRead, "cache_write": &price.CacheWrite, "request": &price.Request,
+		"input": &price.Input, "output": &price.Output, "cache_read": &price.CacheRead,
+		"cache_write": &price.CacheWrite, "request": &price.Request,
 	}
 	sizes := map[string]*int64{"max_output": &price.MaxOutput, "context": &price.Context, "image": &price.Image}
 	what := fmt.Sprintf("the price of %q", shorten(name))
@@ -267,7 +273,8 @@ func (p *priceParser) parseDollars(line int, text, what string) int64 {
 	switch {
 	case strings.HasPrefix(text, "-"):
 		p.problem(line, "%s must not be negative, but is $%s", what, shorten(text))
-	case whole == "" || hasPoint && decimals == "" || strings.Trim(digits, "0123456789") != "" || len(whole) > 1 && whole[0] == '0':
+	case whole == "" || hasPoint && decimals == "" || strings.Trim(digits, "0123456789") != "" || len(whole) > 1 &&
+		whole[0] == '0':
 		p.problem(line, "%s must be dollars in plain digits, such as $3 or $0.25, not $%s", what, shorten(text))
 	case len(decimals) > 6:
 		p.problem(line, "%s must have at most six decimals, not $%s", what, shorten(text))

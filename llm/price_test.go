@@ -24,7 +24,10 @@ func TestCost(t *testing.T) {
 		{"all parts", p, Usage{Input: 1000, Output: 100, Cached: 400, Written: 200}, 7 + 400*3 + 120 + 750 + 1500},
 		{"cached beyond the prompt", p, Usage{Input: 10, Cached: 50, Written: 50}, 7 + 3},
 		{"negative tokens", p, Usage{Input: -5, Output: -5, Cached: -5, Written: -5}, 7},
-		{"negative prices", Price{Input: -1, Output: -1, CacheRead: -1, CacheWrite: -1, Request: -1}, Usage{Input: 9, Output: 9, Cached: 3, Written: 3}, 0},
+		{
+			"negative prices", Price{Input: -1, Output: -1, CacheRead: -1, CacheWrite: -1, Request: -1},
+			Usage{Input: 9, Output: 9, Cached: 3, Written: 3}, 0,
+		},
 		{"free", Price{}, Usage{Input: math.MaxInt64, Output: math.MaxInt64}, 0},
 		{"less than a millionth", Price{Input: 1}, Usage{Input: 1}, 1},
 		{"a million tokens", Price{Input: 1}, Usage{Input: 1_000_000}, 1},
@@ -57,7 +60,10 @@ func TestCostIsExact(t *testing.T) {
 // exactCost computes a cost without bounds, and returns at most math.MaxInt64.
 func exactCost(p Price, u Usage) int64 {
 	sum := new(big.Int)
-	for _, part := range [][2]int64{{p.Input, u.Input - u.Cached - u.Written}, {p.CacheRead, u.Cached}, {p.CacheWrite, u.Written}, {p.Output, u.Output}} {
+	for _, part := range [][2]int64{
+		{p.Input, u.Input - u.Cached - u.Written}, {p.CacheRead, u.Cached}, {p.CacheWrite, u.Written},
+		{p.Output, u.Output},
+	} {
 		sum.Add(sum, new(big.Int).Mul(big.NewInt(part[0]), big.NewInt(part[1])))
 	}
 	sum.Add(sum, new(big.Int).Mul(big.NewInt(p.Request), big.NewInt(1_000_000)))
@@ -82,7 +88,8 @@ func TestOutputFor(t *testing.T) {
 		if n == math.MaxInt64 {
 			continue // more tokens than there are
 		}
-		if least, more := p.Cost(Usage{Output: n}), p.Cost(Usage{Output: n + 1}); least > room || more <= room && more < math.MaxInt64 {
+		if least, more := p.Cost(Usage{Output: n}), p.Cost(Usage{Output: n + 1}); least > room || more <= room &&
+			more < math.MaxInt64 {
 			t.Fatalf("%d at %d: %d tokens cost %d, and one more %d", room, p.Output, n, least, more)
 		}
 	}
@@ -96,7 +103,8 @@ func TestOutputFor(t *testing.T) {
 
 func TestDollars(t *testing.T) {
 	for n, want := range map[int64]string{
-		0: "$0.00", 1: "$0.000001", 125: "$0.000125", 10_000: "$0.01", 12_500_000: "$12.50", 1_234_500: "$1.2345", -50_000_000: "-$50.00",
+		0: "$0.00", 1: "$0.000001", 125: "$0.000125", 10_000: "$0.01", 12_500_000: "$12.50", 1_234_500: "$1.2345",
+		-50_000_000:   "-$50.00",
 		math.MaxInt64: "$9223372036854.775807", math.MinInt64: "-$9223372036854.775808",
 	} {
 		if got := Dollars(n); got != want {

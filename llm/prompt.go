@@ -141,7 +141,8 @@ func isBase64(text []byte) bool {
 			i++
 			continue
 		}
-		if letter := c|0x20 >= 'a' && c|0x20 <= 'z'; !letter && (c < '0' || c > '9') && strings.IndexByte("+/=-_", c) < 0 {
+		if letter := c|0x20 >= 'a' && c|0x20 <= 'z'; !letter && (c < '0' || c > '9') &&
+			strings.IndexByte("+/=-_", c) < 0 {
 			return false
 		}
 	}

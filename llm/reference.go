@@ -41,8 +41,10 @@ const (
 )
 
 var promptNames = map[string]field{
-	"data": fieldData, "file_data": fieldFileData, "file_id": fieldFileID, "file_ids": fieldFileID, "file_url": fieldFileURL, "url": fieldURL, "image_url": fieldImageURL,
-	"video_url": fieldMedia, "audio_url": fieldMedia, "source": fieldMedia, "file": fieldMedia, "input_audio": fieldMedia, "audio": fieldAudio, "input": fieldInput,
+	"data": fieldData, "file_data": fieldFileData, "file_id": fieldFileID, "file_ids": fieldFileID,
+	"file_url": fieldFileURL, "url": fieldURL, "image_url": fieldImageURL,
+	"video_url": fieldMedia, "audio_url": fieldMedia, "source": fieldMedia, "file": fieldMedia,
+	"input_audio": fieldMedia, "audio": fieldAudio, "input": fieldInput,
 	"id": fieldID, "type": fieldType, "role": fieldRole,
 }
 

@@ -49,9 +49,11 @@ func TestParseRequest(t *testing.T) {
 			Request{Model: "m", Prompt: 3, MaxOutput: 300, Choices: 3},
 		},
 		"older maximum": {Chat, `{"model":"m","max_tokens":7}`, Request{Model: "m", MaxOutput: 7, Choices: 1}},
-		"other names":   {Chat, `{"X_Model":"cheap","model":"m","MAX_OUTPUT_TOKENS":5}`, Request{Model: "m", Choices: 1}},
-		"escaped name":  {Chat, `{"mod\u0065l":"m"}`, Request{Model: "m", Choices: 1}},
-		"stream":        {Chat, ` { "stream" : true , "model" : "m" } `, Request{Model: "m", Choices: 1, Stream: true}},
+		"other names": {
+			Chat, `{"X_Model":"cheap","model":"m","MAX_OUTPUT_TOKENS":5}`, Request{Model: "m", Choices: 1},
+		},
+		"escaped name": {Chat, `{"mod\u0065l":"m"}`, Request{Model: "m", Choices: 1}},
+		"stream":       {Chat, ` { "stream" : true , "model" : "m" } `, Request{Model: "m", Choices: 1, Stream: true}},
 		"stream usage": {
 			Chat, `{"model":"m","stream":true,"stream_options":{"include_usage":true}}`,
 			Request{Model: "m", Choices: 1, Stream: true, StreamUsage: true},
@@ -61,7 +63,9 @@ func TestParseRequest(t *testing.T) {
 			Chat, `{"model":"m","n":null,"max_tokens":null,"stream":null,"stream_options":null}`,
 			Request{Model: "m", Choices: 1},
 		},
-		"whole numbers": {Chat, `{"model":"m","n":2.0,"max_tokens":1e3}`, Request{Model: "m", MaxOutput: 2000, Choices: 2}},
+		"whole numbers": {Chat, `{"model":"m","n":2.0,"max_tokens":1e3}`, Request{
+			Model: "m", MaxOutput: 2000, Choices: 2,
+		}},
 		"fields of other formats": {
 			Messages, `{"model":"m","n":"x","best_of":"x","max_completion_tokens":"x","stream_options":7}`,
 			Request{Model: "m", Choices: 1},
@@ -70,10 +74,17 @@ func TestParseRequest(t *testing.T) {
 			Chat, `{"model":"m","n":9223372036854775807,"max_tokens":9223372036854775807}`,
 			Request{Model: "m", MaxOutput: maxTokens, Choices: maxTokens},
 		},
-		"many answers":     {Chat, `{"model":"m","n":1e9,"max_tokens":10}`, Request{Model: "m", MaxOutput: 10_000_000_000, Choices: 1_000_000_000}},
+		"many answers": {Chat, `{"model":"m","n":1e9,"max_tokens":10}`, Request{
+			Model: "m", MaxOutput: 10_000_000_000, Choices: 1_000_000_000,
+		}},
 		"negative numbers": {Chat, `{"model":"m","n":-5,"max_tokens":-1}`, Request{Model: "m", Choices: 1}},
-		"prompts":          {Completions, `{"model":"m","prompt":["a","b"],"max_tokens":5,"n":2,"best_of":3}`, Request{Model: "m", Prompt: 1, MaxOutput: 30, Choices: 6}},
-		"prompt of tokens": {Completions, `{"model":"m","prompt":[1,22,333],"max_tokens":5}`, Request{Model: "m", Prompt: 3, MaxOutput: 5, Choices: 1}},
+		"prompts": {
+			Completions, `{"model":"m","prompt":["a","b"],"max_tokens":5,"n":2,"best_of":3}`,
+			Request{Model: "m", Prompt: 1, MaxOutput: 30, Choices: 6},
+		},
+		"prompt of tokens": {Completions, `{"model":"m","prompt":[1,22,333],"max_tokens":5}`, Request{
+			Model: "m", Prompt: 3, MaxOutput: 5, Choices: 1,
+		}},
 		"responses": {
 			Responses, `{"model":"m","input":"1234","instructions":"5678","max_output_tokens":9,"max_tokens":1}`,
 			Request{Model: "m", Prompt: 2, MaxOutput: 9, Choices: 1},
@@ -85,7 +96,8 @@ func TestParseRequest(t *testing.T) {
 		},
 		"tools": {Messages, `{"model":"m","tools":[{"name":"f"}]}`, Request{Model: "m", Prompt: 4, Choices: 1}},
 		"image": {
-			Chat, `{"model":"m","messages":[{"content":[{"type":"x","image_url":{"url":"data:image/png;base64,` + strings.Repeat("A", 1<<20) + `"}}]}]}`,
+			Chat, `{"model":"m","messages":[{"content":[{"type":"x","image_url":{"url":"data:image/png;base64,` +
+				strings.Repeat("A", 1<<20) + `"}}]}]}`,
 			Request{Model: "m", Prompt: 1001, Choices: 1},
 		},
 	} {
@@ -103,7 +115,9 @@ func TestParseRequest(t *testing.T) {
 }
 
 func TestPathNamesTheModel(t *testing.T) {
-	for body, fits := range map[string]bool{`{}`: true, `{"model":null}`: true, `{"model":"m"}`: true, `{"model":"n"}`: false, `{"model":5}`: false} {
+	for body, fits := range map[string]bool{
+		`{}`: true, `{"model":null}`: true, `{"model":"m"}`: true, `{"model":"n"}`: false, `{"model":5}`: false,
+	} {
 		r, err := ParseRequest(Chat, []byte(body), &RequestOptions{Model: "m"})
 		if (err == nil) != fits || fits && r.Model != "m" {
 			t.Errorf("%s: %+v, %v", body, r, err)
@@ -169,12 +183,27 @@ func TestReferences(t *testing.T) {
 		{Responses, `"input":[{"id":"x"}]`, "id"},
 		{Responses, `"input":[{"id":"x","type":null}]`, "id"},
 		{Responses, `"input":[{"id":"x","type":"message","type":null}]`, "id"},
-		{Responses, `"input":[{"id":"x","type":"message","role":"user","content":"y"},{"role":"user","content":"z"}]`, ""},
-		{Responses, `"input":[{"role":"user","content":[{"type":"input_image","image_url":"https://x"}]}]`, "image_url"},
-		{Responses, `"input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}]`, ""},
+		{
+			Responses,
+			`"input":[{"id":"x","type":"message","role":"user","content":"y"},{"role":"user","content":"z"}]`,
+			"",
+		},
+		{
+			Responses, `"input":[{"role":"user","content":[{"type":"input_image","image_url":"https://x"}]}]`,
+			"image_url",
+		},
+		{
+			Responses,
+			`"input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}]`,
+			"",
+		},
 		{Responses, `"input":[{"role":"user","content":[{"type":"input_file","file_id":"f"}]}]`, "file_id"},
 		{Responses, `"input":[{"role":"user","content":[{"type":"input_file","file_url":"https://x"}]}]`, "file_url"},
-		{Responses, `"input":[{"type":"message","role":"assistant","content":[{"text":"x","annotations":[{"type":"url_citation","url":"https://x"}]}]}]`, ""},
+		{
+			Responses,
+			`"input":[{"type":"message","role":"assistant","content":[{"text":"x","annotations":[{"type":"url_citation","url":"https://x"}]}]}]`,
+			"",
+		},
 		{Responses, `"tools":[{"type":"function","name":"type"}]`, ""},
 		{Responses, `"tools":[{"type":"function"},{"type":"web_search"}]`, "tools"},
 		{Responses, `"tools":[{"type":"function","type":"file_search"}]`, "tools"},
@@ -182,7 +211,11 @@ func TestReferences(t *testing.T) {
 		{Chat, `"messages":[{"content":[{"type":"image_url","image_url":{"url":"https://x"}}]}]`, "image_url"},
 		{Chat, `"messages":[{"content":[{"IMAGE_URL":{"u\u0072l":"https://x"}}]}]`, "image_url"},
 		{Chat, `"messages":[{"content":[{"image_url":{"detail":{"x":["y"]},"url":"https://x"}}]}]`, "image_url"},
-		{Chat, `"messages":[{"content":[{"image_url":{"url":"https://x","url":"data:image/png;base64,AAAA"}}]}]`, "image_url"},
+		{
+			Chat,
+			`"messages":[{"content":[{"image_url":{"url":"https://x","url":"data:image/png;base64,AAAA"}}]}]`,
+			"image_url",
+		},
 		{Chat, `"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,AAAA","detail":"low"}}]}]`, ""},
 		{Chat, `"messages":[{"content":[{"type":"file","file":{"file_id":"f"}}]}]`, "file_id"},
 		{Chat, `"messages":[{"audio":{"id":"a"}}]`, "audio"},
@@ -194,7 +227,11 @@ func TestReferences(t *testing.T) {
 		{Messages, `"messages":[{"content":[{"type":"image","source":{"type":"url","url":"https://x"}}]}]`, "url"},
 		{Messages, `"messages":[{"content":[{"type":"image","\u017fource":{"type":"url","url":"https://x"}}]}]`, "url"},
 		{Messages, `"messages":[{"content":[{"type":"document","source":{"type":"file","file_id":"f"}}]}]`, "file_id"},
-		{Messages, `"messages":[{"content":[{"type":"tool_use","input":{"source":{"url":"https://x"},"file_id":"f"}}]}]`, ""},
+		{
+			Messages,
+			`"messages":[{"content":[{"type":"tool_use","input":{"source":{"url":"https://x"},"file_id":"f"}}]}]`,
+			"",
+		},
 		{Messages, `"messages":[{"content":[{"type":"tool_use","input":{}},{"source":{"url":"https://x"}}]}]`, "url"},
 		{Messages, `"tools":[{"name":"f","input_schema":{"type":"object"}},{"type":"bash_20250124"}]`, ""},
 		{Messages, `"tools":[{"type":"web_search_20250305"}]`, "tools"},
@@ -251,7 +288,8 @@ func TestCounterSeesTheText(t *testing.T) {
 		}
 		return 42
 	}
-	req, err := ParseRequest(Responses, []byte(`{"model":"m","instructions":"say \"hi\"","input":"be brief"}`), &RequestOptions{Count: count})
+	req, err := ParseRequest(Responses, []byte(`{"model":"m","instructions":"say \"hi\"","input":"be brief"}`),
+		&RequestOptions{Count: count})
 	if err != nil || req.Prompt != 42 {
 		t.Errorf("ParseRequest = %v, %v; want 42 tokens", req, err)
 	}
@@ -261,9 +299,18 @@ func TestWithStreamUsageKeepsTheRest(t *testing.T) {
 	for _, tc := range []struct{ body, want string }{
 		{`{"model":"m","stream":true}`, `{"stream_options":{"include_usage":true},"model":"m","stream":true}`},
 		{` { "model":"m", "stream":true}`, ` {"stream_options":{"include_usage":true}, "model":"m", "stream":true}`},
-		{`{"model":"m","stream":true,"stream_options":null}`, `{"model":"m","stream":true,"stream_options":{"include_usage":true}}`},
-		{`{"stream_options":{"include_usage":false},"model":"m","stream":true}`, `{"stream_options":{"include_usage":true},"model":"m","stream":true}`},
-		{`{"stream_options":{"x":[1]} ,"model":"m","stream":true}`, `{"stream_options":{"include_usage":true,"x":[1]} ,"model":"m","stream":true}`},
+		{
+			`{"model":"m","stream":true,"stream_options":null}`,
+			`{"model":"m","stream":true,"stream_options":{"include_usage":true}}`,
+		},
+		{
+			`{"stream_options":{"include_usage":false},"model":"m","stream":true}`,
+			`{"stream_options":{"include_usage":true},"model":"m","stream":true}`,
+		},
+		{
+			`{"stream_options":{"x":[1]} ,"model":"m","stream":true}`,
+			`{"stream_options":{"include_usage":true,"x":[1]} ,"model":"m","stream":true}`,
+		},
 		{`{"model":"m","stream":true,"stream_options":{"include_usage":true}}`, ""},
 		{`{"model":"m"}`, ""},
 	} {
@@ -377,7 +424,9 @@ func stringsOf(t *testing.T, raw json.RawMessage, binary *bool) []string {
 func FuzzParseRequest(f *testing.F) {
 	f.Add([]byte(`{"model":"m","messages":[{"content":"hi\n"}],"stream":true,"stream_options":{"a":1}}`))
 	f.Add([]byte(`{"model":"m","n":1e3,"prompt":[-1,2.5e-7,"x"]}`))
-	f.Add([]byte(`{"model":"m","input":[{"id":"x"},{"a":["\ud83d\ude00\u0000\/",{},[]],"b":null}],"background":true,"tools":[{"type":"x"}]}`))
+	f.Add([]byte(
+		`{"model":"m","input":[{"id":"x"},{"a":["\ud83d\ude00\u0000\/",{},[]],"b":null}],"background":true,"tools":[{"type":"x"}]}`,
+	))
 	f.Add([]byte(`{"model":"m","max_output_tokens":12,"conversation":{"id":"c"},"instructions":"\ud800x"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, format := range []Format{Chat, Completions, Responses, Embeddings, Messages} {

@@ -86,13 +86,15 @@ func reservedInput(req *Request, price Price) (int64, error) {
 	if price.Image > 0 {
 		text -= req.inline.imageBytes
 	}
-	input := max(req.Prompt, clampTokens((text+reservedBytes-1)/reservedBytes+multiplyTokens(price.Image, req.inline.images)))
+	input := max(req.Prompt,
+		clampTokens((text+reservedBytes-1)/reservedBytes+multiplyTokens(price.Image, req.inline.images)))
 	field, why := unknownInput(req, price)
 	switch {
 	case field == "" && price.Context == 0, price.Input <= 0:
 		return input, nil
 	case price.Context == 0:
-		return 0, unbounded(field, fmt.Sprintf("%s the model %.60q has no context in the price list; %s", why, req.Model, remedy(field)))
+		return 0, unbounded(field,
+			fmt.Sprintf("%s the model %.60q has no context in the price list; %s", why, req.Model, remedy(field)))
 	case field != "":
 		return price.Context, nil
 	}
@@ -130,7 +132,8 @@ func longestAnswer(req *Request, price Price) (int64, error) {
 	longest := cmp.Or(price.MaxOutput, price.Context)
 	if longest == 0 {
 		return 0, unbounded(req.MaximumField(), fmt.Sprintf(
-			"is missing, and the model %.60q has no max_output in the price list; set a maximum, or add max_output", req.Model))
+			"is missing, and the model %.60q has no max_output in the price list; set a maximum, or add max_output",
+			req.Model))
 	}
 	return multiplyTokens(longest, max(req.Choices, 1)), nil
 }

@@ -74,7 +74,8 @@ func TestChosenMaximum(t *testing.T) {
 				t.Errorf("maximum %d, want %d", got, tc.want)
 			}
 			req := chat(t, tc.fields)
-			if got, want := lease.Estimate().Cost, tc.want*req.Choices+tc.price.Request+min(tc.price.Input, 1); got != want {
+			if got, want := lease.Estimate().Cost, tc.want*req.Choices+tc.price.Request+
+				min(tc.price.Input, 1); got != want {
 				t.Errorf("reserved %d, want %d", got, want)
 			}
 		})
@@ -182,7 +183,8 @@ func TestRefusalWhileMoneyIsHeld(t *testing.T) {
 		return refusal
 	}
 	first := acquire(t, costs, `{"model":"m","max_tokens":900}`)
-	if e := refused("key", "200"); e.RetryAfter < time.Second || e.RetryAfter > 5*time.Second || e.MaxOutput != 100 || e.Field != "max_tokens" {
+	if e := refused("key", "200"); e.RetryAfter < time.Second || e.RetryAfter > 5*time.Second || e.MaxOutput != 100 ||
+		e.Field != "max_tokens" {
 		t.Errorf("held by the same key: %+v", e)
 	}
 	if e := refused("other", "700"); e.RetryAfter < time.Second || e.RetryAfter > 5*time.Second || e.MaxOutput != 600 {
@@ -238,30 +240,38 @@ func TestReferencesReserveTheContext(t *testing.T) {
 		fields string
 	}{
 		{llm.Responses, `,"previous_response_id":"resp_1","max_output_tokens":10`},
-		{llm.Chat, `,"max_tokens":10,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/x.png"}}]}]`},
+		{
+			llm.Chat,
+			`,"max_tokens":10,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/x.png"}}]}]`,
+		},
 	} {
 		lim := newLimiter(t, memory.New(nil), limiter.Quota("spend", 1_000_000, limiter.EveryMonth))
-		_, err := newCosts(t, lim, &llm.Options{Prices: tokenPrice(price)}).Acquire(ctx, "key", "m", parse(t, tc.format, tc.fields))
+		_, err := newCosts(t, lim, &llm.Options{Prices: tokenPrice(price)}).Acquire(ctx, "key", "m",
+			parse(t, tc.format, tc.fields))
 		if _, invalid := errors.AsType[*limiter.InvalidError](err); !invalid || !errors.Is(err, llm.ErrUnbounded) {
 			t.Errorf("%s: %v", tc.fields, err)
 		}
 		known := price
 		known.Context = 100_000
-		lease, err := newCosts(t, lim, &llm.Options{Prices: tokenPrice(known)}).Acquire(ctx, "key", "m", parse(t, tc.format, tc.fields))
+		lease, err := newCosts(t, lim, &llm.Options{Prices: tokenPrice(known)}).Acquire(ctx, "key", "m",
+			parse(t, tc.format, tc.fields))
 		if err != nil || lease.Estimate().Cost != 125_010 {
 			t.Errorf("%s: %+v, %v", tc.fields, lease, err)
 		}
 	}
 	free := llm.Price{}
 	lim := newLimiter(t, memory.New(nil), limiter.Quota("spend", 1_000_000, limiter.EveryMonth))
-	if _, err := newCosts(t, lim, &llm.Options{Prices: tokenPrice(free)}).Acquire(ctx, "key", "m", parse(t, llm.Responses, `,"conversation":"c"`)); err != nil {
+	if _, err := newCosts(t, lim, &llm.Options{Prices: tokenPrice(free)}).Acquire(
+		ctx, "key", "m", parse(t, llm.Responses, `,"conversation":"c"`),
+	); err != nil {
 		t.Errorf("a prompt that costs nothing: %v", err)
 	}
 }
 
 // A shadow limit of cost refuses no call whose cost has no bound.
 func TestShadowLimitsNeedNoBound(t *testing.T) {
-	lim := newLimiter(t, memory.New(nil), limiter.PerMinute("rpm", 10), limiter.Quota("spend", 10, limiter.EveryMonth).Shadow())
+	lim := newLimiter(t, memory.New(nil), limiter.PerMinute("rpm", 10),
+		limiter.Quota("spend", 10, limiter.EveryMonth).Shadow())
 	costs := newCosts(t, lim, &llm.Options{Prices: tokenPrice(llm.Price{Input: 1}), KeepRequests: true})
 	lease, err := costs.Acquire(ctx, "key", "m", parse(t, llm.Responses, `,"previous_response_id":"x"`))
 	if err != nil || lease.MaxOutput() != 0 {
@@ -287,15 +297,20 @@ func TestDisabledBeforeUnbounded(t *testing.T) {
 // answer says. A stream that ends with its usage is charged that.
 func TestBackgroundIsChargedItsReservation(t *testing.T) {
 	const queued = `{"status":"queued","usage":{"input_tokens":0,"output_tokens":0}}`
-	const completed = `data: {"type":"response.completed","response":{"usage":{"input_tokens":3,"output_tokens":4}}}` + "\n\n"
+	const completed = `data: {"type":"response.completed","response":{"usage":{"input_tokens":3,"output_tokens":4}}}` +
+		"\n\n"
 	const early = `data: {"type":"response.created","response":{"usage":{"input_tokens":0,"output_tokens":0}}}` + "\n\n"
 	for _, tc := range []struct {
 		kind, answer string
 		want         int64
-	}{{"application/json", queued, 1000}, {"text/event-stream", completed, 4}, {"text/event-stream", "data: {}\n\n", 1000}, {"text/event-stream", early, 1000}} {
+	}{
+		{"application/json", queued, 1000}, {"text/event-stream", completed, 4},
+		{"text/event-stream", "data: {}\n\n", 1000}, {"text/event-stream", early, 1000},
+	} {
 		lim := newLimiter(t, memory.New(nil), limiter.Quota("spend", 10_000, limiter.EveryMonth))
 		costs := newCosts(t, lim, &llm.Options{Prices: tokenPrice(llm.Price{})})
-		lease, err := costs.Acquire(ctx, "key", "m", parse(t, llm.Responses, `,"background":true,"max_output_tokens":1000`))
+		lease, err := costs.Acquire(ctx, "key", "m",
+			parse(t, llm.Responses, `,"background":true,"max_output_tokens":1000`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -362,7 +377,9 @@ func TestMoneyThatComesBackIsSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := lim.SetResourceDefaults(context.Background(), "m", limiter.Quota("spend", 100_000, limiter.EveryMonth)); err != nil {
+	if err := lim.SetResourceDefaults(
+		context.Background(), "m", limiter.Quota("spend", 100_000, limiter.EveryMonth),
+	); err != nil {
 		t.Fatal(err)
 	}
 	costs := newCosts(t, lim, &llm.Options{Prices: tokenPrice(llm.Price{})})
@@ -390,9 +407,18 @@ func TestMaxOutputEdits(t *testing.T) {
 		{llm.Chat, "", `{"model":"m"}`, `{"max_completion_tokens":7,"model":"m"}`},
 		{llm.Chat, "max_tokens", ` { "model":"m"}`, ` {"max_tokens":7, "model":"m"}`},
 		{llm.Chat, "max_tokens", `{"max_tokens":null,"model":"m"}`, `{"max_tokens":7,"model":"m"}`},
-		{llm.Chat, "max_tokens", `{"max_completion_tokens":null,"model":"m"}`, `{"max_tokens":7,"max_completion_tokens":null,"model":"m"}`},
-		{llm.Chat, "max_completion_tokens", `{"max_tokens":-1,"model":"m","n_predict":-1}`, `{"max_tokens":7,"model":"m","n_predict":7}`},
-		{llm.Chat, "max_tokens", `{"max_completion_tokens":-1,"model":"m"}`, `{"max_tokens":7,"max_completion_tokens":null,"model":"m"}`},
+		{
+			llm.Chat, "max_tokens", `{"max_completion_tokens":null,"model":"m"}`,
+			`{"max_tokens":7,"max_completion_tokens":null,"model":"m"}`,
+		},
+		{
+			llm.Chat, "max_completion_tokens", `{"max_tokens":-1,"model":"m","n_predict":-1}`,
+			`{"max_tokens":7,"model":"m","n_predict":7}`,
+		},
+		{
+			llm.Chat, "max_tokens", `{"max_completion_tokens":-1,"model":"m"}`,
+			`{"max_tokens":7,"max_completion_tokens":null,"model":"m"}`,
+		},
 		{llm.Chat, "", `{"n_predict":-1,"model":"m"}`, `{"max_completion_tokens":7,"n_predict":7,"model":"m"}`},
 		{llm.Completions, "", `{"max_new_tokens":9,"model":"m"}`, `{"max_tokens":7,"max_new_tokens":7,"model":"m"}`},
 		{llm.Chat, "max_tokens", `{"m\u0061x_tokens":0,"model":"m"}`, `{"m\u0061x_tokens":7,"model":"m"}`},
@@ -405,7 +431,8 @@ func TestMaxOutputEdits(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := string(slices.Concat(llm.ApplyEdits([]byte(tc.body), req.MaxOutputEdits(7, tc.field)...)...))
-		if again, err := llm.ParseRequest(tc.format, []byte(got), nil); got != tc.want || err != nil || again.MaxOutput != 7 {
+		if again, err := llm.ParseRequest(tc.format, []byte(got), nil); got != tc.want || err != nil ||
+			again.MaxOutput != 7 {
 			t.Errorf("%s became %s, %v; want %s", tc.body, got, err, tc.want)
 		}
 	}
@@ -428,7 +455,10 @@ func TestSeveralMaxima(t *testing.T) {
 			t.Errorf("%s: maximum %d, want %d", fields, got, want)
 		}
 	}
-	for _, fields := range []string{`,"max_completion_tokens":5,"max_tokens":-1`, `,"max_tokens":5,"num_predict":0`, `,"n":"8"`, `,"best_of":1.5`} {
+	for _, fields := range []string{
+		`,"max_completion_tokens":5,"max_tokens":-1`, `,"max_tokens":5,"num_predict":0`, `,"n":"8"`,
+		`,"best_of":1.5`,
+	} {
 		if _, err := llm.ParseRequest(llm.Chat, []byte(`{"model":"m"`+fields+`}`), nil); err == nil {
 			t.Errorf("%s is accepted", fields)
 		}

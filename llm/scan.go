@@ -49,7 +49,8 @@ const (
 // names lists the fields that the scanner looks at. The value is true for the
 // fields that hold text of the answer.
 var names = map[string]bool{
-	"usage": false, "message": false, "response": false, "choices": false, "type": false, "error": false, "output": false, "input": false,
+	"usage": false, "message": false, "response": false, "choices": false, "type": false, "error": false,
+	"output": false, "input": false,
 	"delta": true, "content": true, "text": true, "refusal": true, "reasoning": true, "reasoning_content": true,
 	"arguments": true, "partial_json": true, "thinking": true,
 }

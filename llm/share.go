@@ -22,7 +22,9 @@ func (s *share) isMoney() bool { return s.names.Cost != "" && s.names == Limits{
 
 // newLease returns a lease that has taken nothing, for a call where left is left of
 // the budget.
-func (l *Limiter) newLease(id bucketID, set limitSet, names Limits, req *Request, price Price, budget budget, left int64) (*Lease, error) {
+func (l *Limiter) newLease(
+	id bucketID, set limitSet, names Limits, req *Request, price Price, budget budget, left int64,
+) (*Lease, error) {
 	lease := &Lease{owner: l, entity: id.entity, request: req, price: price, budget: budget}
 	bound, err := l.reserve(req, price, left)
 	switch {
@@ -51,7 +53,9 @@ func (l *Limiter) newLease(id bucketID, set limitSet, names Limits, req *Request
 		if !shadowed(name) {
 			continue
 		}
-		inForce := slices.DeleteFunc(slices.Clone(set.limits), func(limit limiter.Limit) bool { return limit.IsShadow && limit.Name != name })
+		inForce := slices.DeleteFunc(slices.Clone(set.limits), func(limit limiter.Limit) bool {
+			return limit.IsShadow && limit.Name != name
+		})
 		own := share{
 			names:    names.only(func(other string) bool { return other == name }),
 			estimate: l.estimate(id.entity, req, price, names, inForce),

@@ -30,7 +30,9 @@ func verdicts(t *testing.T, opts llm.Options, limits ...limiter.Limit) (all []bo
 	costs := newCosts(t, lim, &opts)
 	for i := range 60 {
 		now = now.Add(time.Minute)
-		lease, err := costs.Acquire(ctx, "key", "m", &llm.Request{Format: llm.Chat, Model: "m", Prompt: 5, MaxOutput: 4096, Choices: 1})
+		lease, err := costs.Acquire(ctx, "key", "m", &llm.Request{
+			Format: llm.Chat, Model: "m", Prompt: 5, MaxOutput: 4096, Choices: 1,
+		})
 		if _, refused := errors.AsType[*limiter.ExceededError](err); refused {
 			all = append(all, true)
 			continue
@@ -60,15 +62,19 @@ func verdicts(t *testing.T, opts llm.Options, limits ...limiter.Limit) (all []bo
 func TestShadowLimitsTakeWhatEnforcedOnesDo(t *testing.T) {
 	refusals, passes := 0, 0
 	for _, limit := range []limiter.Limit{
-		limiter.PerMinute("tpm", 1000), limiter.PerMinute("tpm", 250), limiter.PerHour("tpm", 6000), limiter.Quota("tpm", 5000, limiter.EveryHour),
-		limiter.Quota("spend", 2000, limiter.EveryMonth), limiter.Quota("spend", 20_000, limiter.EveryMonth), limiter.Quota("spend", 500_000, limiter.EveryMonth),
+		limiter.PerMinute("tpm", 1000), limiter.PerMinute("tpm", 250), limiter.PerHour("tpm", 6000),
+		limiter.Quota("tpm", 5000, limiter.EveryHour),
+		limiter.Quota("spend", 2000, limiter.EveryMonth), limiter.Quota("spend", 20_000, limiter.EveryMonth),
+		limiter.Quota("spend", 500_000, limiter.EveryMonth),
 	} {
 		for name, others := range map[string][]limiter.Limit{
 			"alone":                 nil,
 			"beside a small limit":  {limiter.PerMinute("otpm", 2000)},
 			"beside a larger limit": {limiter.PerMinute("otpm", 100_000)},
 		} {
-			opts := llm.Options{Prices: prices(t).Price, Limits: llm.Limits{Requests: "rpm", Total: "tpm", Output: "otpm"}}
+			opts := llm.Options{
+				Prices: prices(t).Price, Limits: llm.Limits{Requests: "rpm", Total: "tpm", Output: "otpm"},
+			}
 			others = append(others, limiter.PerMinute("rpm", 1000))
 			refused := verdicts(t, opts, append(slices.Clone(others), limit)...)
 			would := verdicts(t, opts, append(slices.Clone(others), limit.Shadow())...)
@@ -87,8 +93,11 @@ func TestShadowLimitsTakeWhatEnforcedOnesDo(t *testing.T) {
 // Shadow limits change no amount but their own.
 func TestShadowLimitsChangeTheirAmountAlone(t *testing.T) {
 	lim := newLimiter(t, memory.New(nil), limiter.PerMinute("tpm", 8000),
-		limiter.PerMinute("otpm", 400).Shadow(), limiter.PerMinute("itpm", 1).Shadow(), limiter.Quota("spend", 30_020, limiter.EveryMonth).Shadow())
-	costs := newCosts(t, lim, &llm.Options{Prices: prices(t).Price, Limits: llm.Limits{Total: "tpm", Input: "itpm", Output: "otpm"}})
+		limiter.PerMinute("otpm", 400).Shadow(), limiter.PerMinute("itpm", 1).Shadow(),
+		limiter.Quota("spend", 30_020, limiter.EveryMonth).Shadow())
+	costs := newCosts(t, lim, &llm.Options{
+		Prices: prices(t).Price, Limits: llm.Limits{Total: "tpm", Input: "itpm", Output: "otpm"},
+	})
 	lease, err := costs.Acquire(ctx, "key", "m", &llm.Request{Format: llm.Chat, Model: "m", Prompt: 5, MaxOutput: 4096})
 	if err != nil {
 		t.Fatal(err)
@@ -126,9 +135,12 @@ func TestStepsOfShadowLimits(t *testing.T) {
 	lease := acquire(t, costs, `{"model":"m","stream":true,"max_tokens":30}`)
 	lease.Answer("text/event-stream", "")
 	for i, want := range []limiter.Amounts{ // after 12 tokens each
-		limiter.Tokens("otpm", 20).And("tpm", 30), limiter.Tokens("otpm", 30).And("tpm", 30), limiter.Tokens("otpm", 40).And("tpm", 40),
+		limiter.Tokens("otpm", 20).And("tpm", 30), limiter.Tokens("otpm", 30).And("tpm", 30),
+		limiter.Tokens("otpm", 40).And("tpm", 40),
 	} {
-		if _, err := lease.Write([]byte(`data: {"choices":[{"delta":{"content":"` + strings.Repeat("x", 48) + `"}}]}` + "\n\n")); err != nil {
+		if _, err := lease.Write([]byte(
+			`data: {"choices":[{"delta":{"content":"` + strings.Repeat("x", 48) + `"}}]}` + "\n\n",
+		)); err != nil {
 			t.Fatal(err)
 		}
 		if got := lease.Consumed(); !got.Equal(want) {
@@ -161,7 +173,9 @@ func TestNewLimitsAreCharged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := lim.SetResourceDefaults(ctx, "m", limiter.PerMinute("rpm", 100), limiter.Quota("spend", spendLimit, limiter.EveryMonth)); err != nil {
+	if err := lim.SetResourceDefaults(
+		ctx, "m", limiter.PerMinute("rpm", 100), limiter.Quota("spend", spendLimit, limiter.EveryMonth),
+	); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := costs.Acquire(ctx, "key", "m", unpriced); !errors.Is(err, llm.ErrNoPrice) {
@@ -178,7 +192,9 @@ func TestNewLimitRefuses(t *testing.T) {
 	if err := acquire(t, costs, `{"model":"m"}`).Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := lim.SetResourceDefaults(ctx, "m", limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10)); err != nil {
+	if err := lim.SetResourceDefaults(
+		ctx, "m", limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10),
+	); err != nil {
 		t.Fatal(err)
 	}
 	_, err := costs.Acquire(ctx, "key", "m", &llm.Request{Format: llm.Chat, Model: "m", MaxOutput: 11})

@@ -38,7 +38,10 @@ func (l Limits) Amounts(calls int64, u Usage) limiter.Amounts {
 	for _, part := range []struct {
 		limit string
 		n     int64
-	}{{l.Requests, calls}, {l.Total, u.Total()}, {l.Input, u.Input}, {l.Output, u.Output}, {l.Cached, u.Cached}, {l.Cost, u.Cost}} {
+	}{
+		{l.Requests, calls}, {l.Total, u.Total()}, {l.Input, u.Input}, {l.Output, u.Output},
+		{l.Cached, u.Cached}, {l.Cost, u.Cost},
+	} {
 		if part.limit != "" {
 			a = a.And(part.limit, part.n)
 		}
@@ -48,7 +51,9 @@ func (l Limits) Amounts(calls int64, u Usage) limiter.Amounts {
 
 // mixes reports whether one limit is charged with money and with something else.
 func (l Limits) mixes() bool {
-	return l.Cost != "" && Limits{Requests: l.Requests, Total: l.Total, Input: l.Input, Output: l.Output, Cached: l.Cached}.has(l.Cost)
+	return l.Cost != "" && Limits{
+		Requests: l.Requests, Total: l.Total, Input: l.Input, Output: l.Output, Cached: l.Cached,
+	}.has(l.Cost)
 }
 
 // has reports whether l names a limit.
@@ -142,5 +147,8 @@ func replace(old *count, latest count) {
 func (a *anthropic) known() bool { return a.input.known && a.output.known }
 
 func (a *anthropic) usage() Usage {
-	return Usage{Input: clampTokens(a.input.n + a.creation.n + a.read.n), Output: a.output.n, Cached: a.read.n, Written: a.creation.n}
+	return Usage{
+		Input: clampTokens(a.input.n + a.creation.n + a.read.n), Output: a.output.n, Cached: a.read.n,
+		Written: a.creation.n,
+	}
 }

@@ -46,7 +46,8 @@ type pool struct {
 }
 
 func newArrivals(w *Swarm, rate float64, limit int) *arrivals {
-	a := &arrivals{swarm: w, rate: rate, limit: limit, rand: rand.New(rand.NewPCG(w.opts.Seed, 1<<63))} //nolint:gosec // load is no secret
+	//nolint:gosec // load is no secret
+	a := &arrivals{swarm: w, rate: rate, limit: limit, rand: rand.New(rand.NewPCG(w.opts.Seed, 1<<63))}
 	for i := range w.scenario.Classes {
 		c := &w.scenario.Classes[i]
 		a.pools = append(a.pools, &pool{class: c, idle: sync.NewCond(&a.mu)})

@@ -11,10 +11,11 @@ import (
 
 // stuck returns a scenario whose tasks end only when they are cancelled.
 func stuck() Scenario {
-	return Scenario{Name: "stuck", Classes: []Class{{Name: "User", Tasks: []Task{{Name: "wait", Run: func(ctx context.Context, _ *User) error {
-		<-ctx.Done()
-		return nil
-	}}}}}}
+	return Scenario{Name: "stuck", Classes: []Class{{Name: "User", Tasks: []Task{{Name: "wait",
+		Run: func(ctx context.Context, _ *User) error {
+			<-ctx.Done()
+			return nil
+		}}}}}}
 }
 
 // A rate that no machine reaches ends in time, with a bounded queue.
@@ -45,7 +46,9 @@ func TestTooManyArrivals(t *testing.T) {
 // error.
 func TestTasksThatDoNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, err := Run(t.Context(), memory.New(nil), stuck(), &Options{Rate: maxRate, Users: 3, Duration: 20 * time.Millisecond, StopTimeout: time.Millisecond})
+		r, err := Run(t.Context(), memory.New(nil), stuck(), &Options{
+			Rate: maxRate, Users: 3, Duration: 20 * time.Millisecond, StopTimeout: time.Millisecond,
+		})
 		if err != nil || !r.Cancelled || r.Waiting == 0 {
 			t.Errorf("%v, cancelled %v, waiting %d", err, r.Cancelled, r.Waiting)
 		}

@@ -51,8 +51,10 @@ func TestOpenModelShowsAStall(t *testing.T) {
 		if n := r.Admitted; n < 4800 || n > 5200 {
 			t.Errorf("%d users: %d admitted, want about 500 a second", users, n)
 		}
-		if r.Total.P50 > 2*time.Millisecond || r.Total.P95 < 400*time.Millisecond || r.Total.P99 < 850*time.Millisecond {
-			t.Errorf("%d users: p50 %v, p95 %v, p99 %v; want the stall in the upper tenth", users, r.Total.P50, r.Total.P95, r.Total.P99)
+		if r.Total.P50 > 2*time.Millisecond || r.Total.P95 < 400*time.Millisecond ||
+			r.Total.P99 < 850*time.Millisecond {
+			t.Errorf("%d users: p50 %v, p95 %v, p99 %v; want the stall in the upper tenth", users, r.Total.P50,
+				r.Total.P95, r.Total.P99)
 		}
 		if r.Waiting != 0 {
 			t.Errorf("%d users: %d tasks never began", users, r.Waiting)
@@ -70,7 +72,9 @@ func TestOpenModelShowsAStall(t *testing.T) {
 func TestOpenModelCountsTasksThatNeverBegan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		repo := &stalling{Repository: openMemory(t)}
-		r, err := loadtest.Run(t.Context(), repo, find(t, "max_rps"), &loadtest.Options{Classes: []string{"MaxRpsUser"}, Rate: 4000, Users: 2, Duration: 2 * time.Second})
+		r, err := loadtest.Run(t.Context(), repo, find(t, "max_rps"), &loadtest.Options{
+			Classes: []string{"MaxRpsUser"}, Rate: 4000, Users: 2, Duration: 2 * time.Second,
+		})
 		check(t, err)
 		if r.Admitted < 3900 || r.Admitted > 4100 || r.Waiting < 3800 || r.Waiting > 4200 {
 			t.Errorf("%d admitted, %d never began; want half of 8000 each", r.Admitted, r.Waiting)

@@ -178,7 +178,9 @@ func (s *auditedStore) DeleteEntity(ctx context.Context, id string, ev limiter.A
 }
 
 // Fill passes a reset or a top-up on. The ledgers of all limits begin anew.
-func (s *auditedStore) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev limiter.AuditEvent) (done bool, err error) {
+func (s *auditedStore) Fill(
+	ctx context.Context, now time.Time, f limiter.Fill, ev limiter.AuditEvent,
+) (done bool, err error) {
 	err = s.change(func() (err error) { done, err = s.Repository.Fill(ctx, now, f, ev); return err })
 	return done, err
 }

@@ -58,7 +58,9 @@ func onLimit(limit limiter.Limit, cascade bool, estimate, actual int64) loadtest
 	return loadtest.Scenario{
 		Name: "shared",
 		Setup: func(ctx context.Context, test *loadtest.Test) error {
-			if _, err := test.CreateEntity(ctx, limiter.Entity{ID: "child", Parent: "parent", Cascade: cascade}); err != nil {
+			if _, err := test.CreateEntity(ctx, limiter.Entity{
+				ID: "child", Parent: "parent", Cascade: cascade,
+			}); err != nil {
 				return err
 			}
 			return test.SetResourceDefaults(ctx, "api", limit)
@@ -94,7 +96,9 @@ func TestPromiseFindsACheat(t *testing.T) {
 		{name: "honest with debts", actual: 7},
 		{name: "one token in excess", extra: 1, actual: 1, broken: true},
 		{name: "one token in excess with a parent", cascade: true, extra: 1, actual: 1, broken: true},
-		{name: "lost adjustments", actual: 7, broken: true, store: func(r limiter.Repository) limiter.Repository { return &forgetful{r} }},
+		{name: "lost adjustments", actual: 7, broken: true, store: func(r limiter.Repository) limiter.Repository {
+			return &forgetful{r}
+		}},
 	} {
 		limit := test.limit
 		if limit.Name == "" {
@@ -212,9 +216,12 @@ func TestPromiseAllowsForSlowAnswers(t *testing.T) {
 				s := onLimit(limit, true, 1, 0)
 				s.Classes[0].Tasks[0].Run = adjustAtRandom(limit.Name, estimate, most)
 				repo := &slow{&cheater{openMemory(t), &cheats{extra: extra}}, delay}
-				result, err := loadtest.Run(t.Context(), repo, s, &loadtest.Options{Users: 8, SpawnRate: 1000, Duration: 5 * time.Second, Seed: seed + 1})
+				result, err := loadtest.Run(t.Context(), repo, s, &loadtest.Options{
+					Users: 8, SpawnRate: 1000, Duration: 5 * time.Second, Seed: seed + 1,
+				})
 				check(t, err)
-				if p := result.Promise; p.Broken > 0 && extra == 0 || p.Broken == 0 && extra > 0 && seed%2 == 0 || p.Checks == 0 {
+				if p := result.Promise; p.Broken > 0 && extra == 0 || p.Broken == 0 && extra > 0 && seed%2 == 0 ||
+					p.Checks == 0 {
 					t.Errorf("seed %d, %s, %d in excess: %+v", seed, limit, extra, p)
 				}
 			})
@@ -287,7 +294,9 @@ func TestPromiseAllowsForAGiveBackAfterALateDebit(t *testing.T) {
 			},
 			Classes: []loadtest.Class{{
 				Name: "User", Wait: loadtest.Wait{Min: 24 * time.Hour, Max: 24 * time.Hour},
-				Tasks: []loadtest.Task{{Name: "role", Run: func(ctx context.Context, u *loadtest.User) error { return roles[u.Number](ctx, u) }}},
+				Tasks: []loadtest.Task{{Name: "role", Run: func(ctx context.Context, u *loadtest.User) error {
+					return roles[u.Number](ctx, u)
+				}}},
 			}},
 		}
 		from := time.Now().Add(20 * time.Minute)

@@ -29,7 +29,9 @@ func (c *Client) SetLimits(ctx context.Context, entity, resource string, limits 
 
 // Limits returns the limits stored for exactly this entity and resource.
 func (c *Client) Limits(ctx context.Context, entity, resource string) ([]limiter.Limit, error) {
-	return measured(c, GetLimits, resource, func() ([]limiter.Limit, error) { return c.limiter.Limits(ctx, entity, resource) })
+	return measured(c, GetLimits, resource, func() ([]limiter.Limit, error) {
+		return c.limiter.Limits(ctx, entity, resource)
+	})
 }
 
 // DeleteLimits deletes the limits stored for exactly this entity and resource.
@@ -39,17 +41,23 @@ func (c *Client) DeleteLimits(ctx context.Context, entity, resource string) erro
 
 // SetResourceDefaults replaces the limits of a resource.
 func (c *Client) SetResourceDefaults(ctx context.Context, resource string, limits ...limiter.Limit) error {
-	return c.measure(SetResourceDefaults, resource, func() error { return c.limiter.SetResourceDefaults(ctx, resource, limits...) })
+	return c.measure(SetResourceDefaults, resource, func() error {
+		return c.limiter.SetResourceDefaults(ctx, resource, limits...)
+	})
 }
 
 // ResourceDefaults returns the limits of a resource.
 func (c *Client) ResourceDefaults(ctx context.Context, resource string) ([]limiter.Limit, error) {
-	return measured(c, GetResourceDefaults, resource, func() ([]limiter.Limit, error) { return c.limiter.ResourceDefaults(ctx, resource) })
+	return measured(c, GetResourceDefaults, resource, func() ([]limiter.Limit, error) {
+		return c.limiter.ResourceDefaults(ctx, resource)
+	})
 }
 
 // DeleteResourceDefaults deletes the limits of a resource.
 func (c *Client) DeleteResourceDefaults(ctx context.Context, resource string) error {
-	return c.measure(DeleteResourceDefaults, resource, func() error { return c.limiter.DeleteResourceDefaults(ctx, resource) })
+	return c.measure(DeleteResourceDefaults, resource, func() error {
+		return c.limiter.DeleteResourceDefaults(ctx, resource)
+	})
 }
 
 // SetSystemDefaults replaces the limits of the system.
@@ -72,5 +80,7 @@ func (c *Client) DeleteSystemDefaults(ctx context.Context) error {
 
 // ResourcesWithDefaults returns the resources that have limits, sorted.
 func (c *Client) ResourcesWithDefaults(ctx context.Context) ([]string, error) {
-	return measured(c, ListResources, SystemName, func() ([]string, error) { return c.limiter.ResourcesWithDefaults(ctx) })
+	return measured(c, ListResources, SystemName, func() ([]string, error) {
+		return c.limiter.ResourcesWithDefaults(ctx)
+	})
 }

@@ -8,7 +8,9 @@ import (
 
 // CreateEntity stores a new entity and returns it as stored.
 func (c *Client) CreateEntity(ctx context.Context, e limiter.Entity) (limiter.Entity, error) {
-	return measured(c, CreateEntity, EntityName, func() (limiter.Entity, error) { return c.limiter.CreateEntity(ctx, e) })
+	return measured(c, CreateEntity, EntityName, func() (limiter.Entity, error) {
+		return c.limiter.CreateEntity(ctx, e)
+	})
 }
 
 // Entity returns the record of an entity.

@@ -58,7 +58,8 @@ func TestEvents(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s := loadtest.Scenario{Name: "everything", Classes: []loadtest.Class{{
-			Name: "User", Wait: loadtest.Wait{Min: time.Hour, Max: time.Hour}, Tasks: []loadtest.Task{{Name: "all", Run: everything}},
+			Name: "User", Wait: loadtest.Wait{Min: time.Hour, Max: time.Hour},
+			Tasks: []loadtest.Task{{Name: "all", Run: everything}},
 		}}}
 		var events counter
 		w := newSwarm(t, openMemory(t), s, &loadtest.SwarmOptions{Record: events.record})
@@ -66,12 +67,14 @@ func TestEvents(t *testing.T) {
 		time.Sleep(time.Second)
 		check(t, w.Stop(t.Context()))
 		want := map[string]int{
-			"ACQUIRE api": 3, "COMMIT api": 1, "AVAILABLE api": 1, "TIME_UNTIL_AVAILABLE api": 1, "IS_AVAILABLE system": 1,
-			"SET_LIMITS api": 1, "SET_LIMITS entity": 1, "GET_LIMITS api": 1, "DELETE_LIMITS api": 1,
+			"ACQUIRE api": 3, "COMMIT api": 1, "AVAILABLE api": 1, "TIME_UNTIL_AVAILABLE api": 1,
+			"IS_AVAILABLE system": 1,
+			"SET_LIMITS api":      1, "SET_LIMITS entity": 1, "GET_LIMITS api": 1, "DELETE_LIMITS api": 1,
 			"SET_RESOURCE_DEFAULTS api": 1, "GET_RESOURCE_DEFAULTS api": 1, "DELETE_RESOURCE_DEFAULTS api": 1,
 			"SET_SYSTEM_DEFAULTS system": 1, "GET_SYSTEM_DEFAULTS system": 1, "DELETE_SYSTEM_DEFAULTS system": 1,
 			"LIST_RESOURCES_WITH_DEFAULTS system": 1,
-			"CREATE_ENTITY entity":                1, "GET_ENTITY entity": 1, "DELETE_ENTITY entity": 1, "GET_CHILDREN entity": 1,
+			"CREATE_ENTITY entity":                1, "GET_ENTITY entity": 1, "DELETE_ENTITY entity": 1,
+			"GET_CHILDREN entity": 1,
 		}
 		if diff := cmp.Diff(want, events.counts); diff != "" {
 			t.Error(diff)

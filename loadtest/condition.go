@@ -55,7 +55,10 @@ func ParseConditions(text string) ([]Condition, error) {
 func parseCondition(text string) (Condition, error) {
 	found := conditionForm.FindStringSubmatch(text)
 	if found == nil {
-		return Condition{}, fmt.Errorf("the condition %q is not METRIC, one of > >= < <=, and a bound, such as p99>50ms", clip(strings.TrimSpace(text)))
+		return Condition{}, fmt.Errorf(
+			"the condition %q is not METRIC, one of > >= < <=, and a bound, such as p99>50ms",
+			clip(strings.TrimSpace(text)),
+		)
 	}
 	c := Condition{Metric: found[1], Operator: found[2]}
 	bound := found[3]
@@ -138,6 +141,7 @@ func (c Condition) value(r Result) float64 {
 		return r.Total.PerSecond
 	}
 	return map[string]time.Duration{
-		"p50": r.Total.P50, "p95": r.Total.P95, "p99": r.Total.P99, "avg": r.Total.Average, "min": r.Total.Min, "max": r.Total.Max,
+		"p50": r.Total.P50, "p95": r.Total.P95, "p99": r.Total.P99, "avg": r.Total.Average, "min": r.Total.Min,
+		"max": r.Total.Max,
 	}[c.Metric].Seconds()
 }

@@ -43,7 +43,8 @@ func TestConditions(t *testing.T) {
 	}
 	all, err := loadtest.ParseConditions("p99>50ms, failures>0.1%,rps<1")
 	check(t, err)
-	if len(all) != 3 || all[0].String() != "p99>50ms" || all[1].String() != "failures>0.1%" || all[2].String() != "rps<1" {
+	if len(all) != 3 || all[0].String() != "p99>50ms" || all[1].String() != "failures>0.1%" ||
+		all[2].String() != "rps<1" {
 		t.Errorf("conditions are %v", all)
 	}
 	if all[1].Holds(loadtest.Result{}) {

@@ -83,7 +83,11 @@ func (opts *DriveOptions) waitForWorkers(ctx context.Context) error {
 			}
 		}
 		if !time.Now().Before(deadline) {
-			return errors.Join(fmt.Errorf("%d of %d workers have connected after %v; the logs of the worker function say why", connected, opts.Workers, workersWithin), err)
+			return errors.Join(
+				fmt.Errorf("%d of %d workers have connected after %v; the logs of the worker function say why",
+					connected, opts.Workers, workersWithin),
+				err,
+			)
 		}
 		if err := pause.For(ctx, opts.Interval); err != nil {
 			return err

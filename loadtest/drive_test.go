@@ -82,7 +82,10 @@ func (m *simulatedMaster) stop(ctx context.Context) error {
 }
 
 func (m *simulatedMaster) options() DriveOptions {
-	return DriveOptions{MasterTest: MasterTest{Users: 20, SpawnRate: 10, Duration: time.Minute}, Workers: 2, Stats: m.stats, Start: m.start, Stop: m.stop}
+	return DriveOptions{
+		MasterTest: MasterTest{Users: 20, SpawnRate: 10, Duration: time.Minute}, Workers: 2, Stats: m.stats,
+		Start: m.start, Stop: m.stop,
+	}
 }
 
 // The rate is the number of requests by the duration, although the last response
@@ -114,7 +117,9 @@ func TestDriveEndsEarly(t *testing.T) {
 			"too few workers", func(m *simulatedMaster) { m.joined = time.Now().Add(time.Hour) },
 			0, 5 * time.Minute, "0 of 2 workers have connected after 5m0s", false,
 		},
-		{"the master fails", func(m *simulatedMaster) { m.fails = true }, 0, 15*time.Second + 3*statsAge, "not responded 3 times: connection refused", true},
+		{"the master fails", func(m *simulatedMaster) {
+			m.fails = true
+		}, 0, 15*time.Second + 3*statsAge, "not responded 3 times: connection refused", true},
 		{
 			"the test does not end", func(m *simulatedMaster) { m.ends = time.Now().Add(time.Hour) },
 			950, 95*time.Second + statsAge, "the test has not ended after 1m32s; its state is running", true,
@@ -125,7 +130,8 @@ func TestDriveEndsEarly(t *testing.T) {
 				began, m := time.Now(), &simulatedMaster{}
 				test.prepare(m)
 				s, err := Drive(t.Context(), m.options())
-				if err == nil || !strings.Contains(err.Error(), test.want) || s.Requests != test.requests || m.stopped != test.stopped {
+				if err == nil || !strings.Contains(err.Error(), test.want) || s.Requests != test.requests ||
+					m.stopped != test.stopped {
 					t.Errorf("%v, %+v, stopped %v; want %s", err, s, m.stopped, test.want)
 				}
 				if took := time.Since(began); took != test.took {
@@ -183,7 +189,8 @@ func TestInterruptedDriveWarns(t *testing.T) {
 	}{
 		{
 			"the master takes too long", func(m *simulatedMaster, _ *DriveOptions) { m.takes = time.Hour },
-			stopWithin, "the master did not stop the test, so its last requests are not counted: context deadline exceeded",
+			stopWithin, "the master did not stop the test, so its last requests are not counted: context " +
+				"deadline exceeded",
 		},
 		{
 			"the master fails", func(_ *simulatedMaster, o *DriveOptions) {
@@ -193,12 +200,14 @@ func TestInterruptedDriveWarns(t *testing.T) {
 		{
 			"the test runs on", func(_ *simulatedMaster, o *DriveOptions) {
 				o.Stop = func(context.Context) error { return nil }
-			}, lastWithin, "the master has no final statistics, so the last requests are not counted: the state of the test is running after 30s",
+			}, lastWithin, "the master has no final statistics, so the last requests are not counted: the " +
+				"state of the test is running after 30s",
 		},
 		{
 			"no statistics after the stop", func(m *simulatedMaster, o *DriveOptions) {
 				o.Stop = func(context.Context) error { m.fails = true; return nil }
-			}, 3 * statsAge, "the master has no final statistics, so the last requests are not counted: connection refused",
+			}, 3 * statsAge, "the master has no final statistics, so the last requests are not counted: " +
+				"connection refused",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -44,7 +44,8 @@ func (d *decoder) decodeAmount(n at) (least, most int64) {
 	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!int" && plainDigits.MatchString(n.Value):
 		found = []string{"", n.Value, n.Value}
 	case n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" || found == nil:
-		d.problem(n, "must be a whole number of tokens such as 500, or a range such as 200..2000, not %s", describe(n.Node))
+		d.problem(n, "must be a whole number of tokens such as 500, or a range such as 200..2000, not %s",
+			describe(n.Node))
 		return 0, 0
 	}
 	least, _ = strconv.ParseInt(found[1], 10, 64)
@@ -62,7 +63,11 @@ func (d *decoder) checkAmounts(p *plan) {
 			where := fmt.Sprintf("classes.%s.tasks.%s", class.name, task.name)
 			for _, used := range task.used {
 				if !slices.ContainsFunc(task.consume, func(c plannedAmount) bool { return c.limit == used.limit }) {
-					d.problems = append(d.problems, Problem{used.line, where + ".used: " + used.limit + " has no estimate; add it to consume, such as consume: {" + used.limit + ": 1}"})
+					d.problems = append(d.problems, Problem{
+						used.line,
+						where + ".used: " + used.limit + " has no estimate; add it to consume, such as consume: {" +
+							used.limit + ": 1}",
+					})
 				}
 			}
 			for _, choice := range task.resources {
@@ -79,12 +84,14 @@ func (d *decoder) checkLimits(p *plan, where string, choice weighted, amounts []
 	}
 	names := p.limitNames(choice.resource)
 	if len(names) == 0 {
-		report(choice.line, ": resource %s has no limits; add them, such as resources: {%s: {limits: {rpm: 100}}}", choice.resource, choice.resource)
+		report(choice.line, ": resource %s has no limits; add them, such as resources: {%s: {limits: {rpm: 100}}}",
+			choice.resource, choice.resource)
 		return
 	}
 	for _, a := range amounts {
 		if !slices.Contains(names, a.limit) {
-			report(a.line, ".consume: resource %s has no limit %s; its limits are %s", choice.resource, a.limit, strings.Join(names, ", "))
+			report(a.line, ".consume: resource %s has no limit %s; its limits are %s", choice.resource, a.limit,
+				strings.Join(names, ", "))
 		}
 	}
 }

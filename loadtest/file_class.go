@@ -23,7 +23,8 @@ type entityChoice struct {
 // decodeClasses reads classes by name.
 func (d *decoder) decodeClasses(n at) (classes []plannedClass) {
 	if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
-		d.problem(n, "must be at least one class, such as {ApiUser: {tasks: {call: {acquire: api, consume: {rpm: 1}}}}}")
+		d.problem(n,
+			"must be at least one class, such as {ApiUser: {tasks: {call: {acquire: api, consume: {rpm: 1}}}}}")
 	}
 	d.eachEntry(n, func(name string, key, n at) {
 		d.checkName(name, key)
@@ -56,7 +57,9 @@ func (d *decoder) decodeClass(name string, n at) plannedClass {
 	case class.cascade && !hasParent:
 		d.problem(cascade, "needs a parent to charge; add parent: org-1 to the class")
 	case hasParent && class.entity.count > maxChildren:
-		d.problem(given["entity"], "has %d entities with a parent, which the setup creates; choose at most %d, or no parent", class.entity.count, maxChildren)
+		d.problem(given["entity"],
+			"has %d entities with a parent, which the setup creates; choose at most %d, or no parent",
+			class.entity.count, maxChildren)
 	case hasParent && class.parent == class.entity.name:
 		d.problem(given["parent"], "the parent is the entity itself; choose another one")
 	}

@@ -48,7 +48,8 @@ func findNamed(wanted, dir string) (found Scenario, ok bool, err error) {
 		}
 	}
 	if len(matches) > 1 {
-		return Scenario{}, false, invalid("scenario", wanted, "%s have this name; choose one of the files, such as %s", strings.Join(matches, " and "), matches[0])
+		return Scenario{}, false, invalid("scenario", wanted,
+			"%s have this name; choose one of the files, such as %s", strings.Join(matches, " and "), matches[0])
 	}
 	return found, len(matches) == 1, nil
 }

@@ -39,14 +39,17 @@ func (d *decoder) decodeEntities(n at) (levels []limiter.Config) {
 			})
 		}})
 		if len(given) == 0 && n.Kind == yaml.MappingNode {
-			d.problem(key, "resources is missing; limits of an entity are written as resources: {gpt-4: {limits: {rpm: 100}}}")
+			d.problem(key,
+				"resources is missing; limits of an entity are written as resources: {gpt-4: {limits: {rpm: 100}}}")
 		}
 	})
 	return levels
 }
 
 func (d *decoder) checkResource(name string, n at) {
-	if err := (limiter.Request{Entity: "any", Resource: name, Consume: limiter.Tokens("any", 0)}).Validate(); err != nil {
+	if err := (limiter.Request{
+		Entity: "any", Resource: name, Consume: limiter.Tokens("any", 0),
+	}).Validate(); err != nil {
 		d.problem(n, "%v", err)
 	}
 }

@@ -143,7 +143,8 @@ const maxNumber = 1_000_000
 // decodeWhole reads a whole number from least to maxNumber.
 func (d *decoder) decodeWhole(n at, least int) int {
 	i, err := strconv.Atoi(n.Value)
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || !plainDigits.MatchString(n.Value) || err != nil || i < least || i > maxNumber {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || !plainDigits.MatchString(n.Value) || err != nil ||
+		i < least || i > maxNumber {
 		d.problem(n, "must be a whole number from %d to %d in plain digits, not %s", least, maxNumber, describe(n.Node))
 		return least
 	}
@@ -155,7 +156,8 @@ func (d *decoder) decodeNumber(n at, most float64) float64 {
 	f, err := strconv.ParseFloat(n.Value, 64)
 	number := n.Kind == yaml.ScalarNode && slices.Contains([]string{"!!int", "!!float"}, n.ShortTag())
 	if !number || err != nil || math.IsNaN(f) || f <= 0 || f > most || strings.ContainsAny(n.Value, "_xX+") {
-		d.problem(n, "must be a number above 0 and at most %s, such as 0.5, not %s", strconv.FormatFloat(most, 'f', -1, 64), describe(n.Node))
+		d.problem(n, "must be a number above 0 and at most %s, such as 0.5, not %s",
+			strconv.FormatFloat(most, 'f', -1, 64), describe(n.Node))
 		return 1
 	}
 	return f

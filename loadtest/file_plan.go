@@ -32,8 +32,10 @@ var (
 // Words that Python does not accept as the name of a class, of those that match
 // wordName.
 var reservedWords = []string{
-	"False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else",
-	"except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise",
+	"False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
+	"elif", "else",
+	"except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or",
+	"pass", "raise",
 	"return", "try", "while", "with", "yield",
 }
 
@@ -42,7 +44,8 @@ func (d *decoder) decodePlan(root *yaml.Node, fallback string) plan {
 	p := plan{name: fallback, foreign: true}
 	top := at{resolveAlias(root), ""}
 	if top.Kind != yaml.MappingNode {
-		d.problem(top, "a scenario is a mapping with the keys classes, resources and others, not %s", describe(top.Node))
+		d.problem(top, "a scenario is a mapping with the keys classes, resources and others, not %s",
+			describe(top.Node))
 		return p
 	}
 	given := d.decodeFields(top, fields{
@@ -57,12 +60,17 @@ func (d *decoder) decodePlan(root *yaml.Node, fallback string) plan {
 	if _, ok := given["classes"]; ok {
 		p.foreign = false
 	} else {
-		d.problem(top, "the key classes is missing; it describes the users, such as classes: {ApiUser: {tasks: {call: {acquire: api, consume: {rpm: 1}}}}}")
+		d.problem(top,
+			"the key classes is missing; it describes the users, such as classes: {ApiUser: {tasks: {call: "+
+				"{acquire: api, consume: {rpm: 1}}}}}")
 	}
 	if n, ok := given["name"]; !ok && !scenarioName.MatchString(p.name) {
-		d.problem(top, "the scenario has no name, and its file is called %q; add the key name with letters, digits, _ and -", clip(p.name))
+		d.problem(top,
+			"the scenario has no name, and its file is called %q; add the key name with letters, digits, _ and -",
+			clip(p.name))
 	} else if ok && n.ShortTag() == "!!str" && !scenarioName.MatchString(p.name) {
-		d.problem(n, "must begin with a letter and have letters, digits, _ and - only, at most 64, not %q", clip(p.name))
+		d.problem(n, "must begin with a letter and have letters, digits, _ and - only, at most 64, not %q",
+			clip(p.name))
 	}
 	if len(d.problems) == 0 {
 		d.checkAmounts(&p)
@@ -100,7 +108,8 @@ func (d *decoder) decodeShapes(n at) (shapes []Shape) {
 
 func (d *decoder) decodeStages(n at) (stages []Stage) {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
-		d.problem(n, "must be a list of stages, such as [{duration: 5m, users: 100, spawn_rate: 2}], not %s", emptyOr(n.Node))
+		d.problem(n, "must be a list of stages, such as [{duration: 5m, users: 100, spawn_rate: 2}], not %s",
+			emptyOr(n.Node))
 		return nil
 	}
 	for i, item := range n.Content {

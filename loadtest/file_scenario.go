@@ -101,7 +101,8 @@ func (e entityChoice) picker() func(*User) string {
 	case e.zipf == 0:
 		return func(u *User) string { return numberedEntity(u.Rand.IntN(e.count)) }
 	}
-	ranks := sync.OnceValue(func() *zipf { return newZipf(e.zipf, e.count) }) // large, and only users of the class need it
+	// large, and only users of the class need it
+	ranks := sync.OnceValue(func() *zipf { return newZipf(e.zipf, e.count) })
 	return func(u *User) string { return numberedEntity(ranks().rank(u.Rand.Float64())) }
 }
 
@@ -112,7 +113,9 @@ func (t plannedTask) runner(entity func(*User) string) func(context.Context, *Us
 		total += r.weight
 	}
 	return func(ctx context.Context, u *User) error {
-		req := limiter.Request{Entity: entity(u), Resource: t.resource(u.Rand, total), Consume: pickAmounts(t.consume, u.Rand)}
+		req := limiter.Request{
+			Entity: entity(u), Resource: t.resource(u.Rand, total), Consume: pickAmounts(t.consume, u.Rand),
+		}
 		switch t.call {
 		case callAvailable:
 			_, err := u.Available(ctx, req.Entity, req.Resource)

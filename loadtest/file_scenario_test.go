@@ -145,7 +145,8 @@ func TestFindReadsFiles(t *testing.T) {
 	write("wrong.yaml", "classes: 5")
 	write("limits.yaml", "resources: {}")
 	for name, want := range map[string]string{
-		"mine": "mine", "mine.yaml": "mine", "other": "named", "named": "named", filepath.Join(dir, "mine.yaml"): "mine", "load/mine.py": "mine", "simple.yaml": "simple",
+		"mine": "mine", "mine.yaml": "mine", "other": "named", "named": "named",
+		filepath.Join(dir, "mine.yaml"): "mine", "load/mine.py": "mine", "simple.yaml": "simple",
 	} {
 		s, err := loadtest.Find(name, dir)
 		if err != nil || s.Name != want || len(s.Classes) != 1 {
@@ -156,7 +157,8 @@ func TestFindReadsFiles(t *testing.T) {
 		t.Errorf("simple has %d classes, want the scenario of the package; error %v", len(s.Classes), err)
 	}
 	for name, want := range map[string]string{
-		"absent": "and the files NAME.yaml in " + dir, "absent.yaml": "absent.yaml", "wrong": "wrong.yaml:1: classes: must be a mapping, not 5",
+		"absent": "and the files NAME.yaml in " + dir, "absent.yaml": "absent.yaml",
+		"wrong": "wrong.yaml:1: classes: must be a mapping, not 5",
 	} {
 		if _, err := loadtest.Find(name, dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error of %s is %v, want %q in it", name, err, want)
@@ -164,7 +166,8 @@ func TestFindReadsFiles(t *testing.T) {
 	}
 	write("third.yaml", "name: named\n"+least)
 	_, err := loadtest.Find("named", dir)
-	if want := `other.yml and third.yaml have this name; choose one of the files, such as other.yml`; err == nil || !strings.Contains(err.Error(), want) {
+	if want := `other.yml and third.yaml have this name; choose one of the files, such as other.yml`; err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("two files have the name, but the error is %v", err)
 	}
 	check(t, os.Remove(filepath.Join(dir, "third.yaml")))

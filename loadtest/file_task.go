@@ -125,7 +125,8 @@ func (d *decoder) decodeList(n at, add func(name string, n at, weight int)) {
 		switch {
 		case !ok:
 		case duplicate:
-			d.problem(item, "%s is listed twice, first in line %d; give it a weight instead, such as {%s: 2}", clip(name), line, clip(name))
+			d.problem(item, "%s is listed twice, first in line %d; give it a weight instead, such as {%s: 2}",
+				clip(name), line, clip(name))
 		default:
 			lines[name] = item.Line
 			add(name, item, 1)

@@ -47,7 +47,9 @@ func TestEveryProblemNamesItsLine(t *testing.T) {
 				if !ok {
 					t.Fatalf("the error is %v", err)
 				}
-				golden.Check(t, filepath.Join("testdata", folder, strings.TrimSuffix(name, filepath.Ext(name))+".txt"), bad.Error()+"\n")
+				golden.Check(t,
+					filepath.Join("testdata", folder, strings.TrimSuffix(name, filepath.Ext(name))+".txt"),
+					bad.Error()+"\n")
 			})
 		}
 	}
@@ -77,7 +79,10 @@ func TestParseReadsAScenario(t *testing.T) {
 		classes = append(classes, read)
 	}
 	want := []class{
-		{"ChatUser", 3, loadtest.Wait{Min: 500 * time.Millisecond, Max: 2 * time.Second}, []task{{"chat", 15}, {"look", 1}}},
+		{
+			"ChatUser", 3, loadtest.Wait{Min: 500 * time.Millisecond, Max: 2 * time.Second},
+			[]task{{"chat", 15}, {"look", 1}},
+		},
 		{"BatchUser", 1, loadtest.Wait{}, []task{{"call", 1}, {"plan", 1}}},
 	}
 	if diff := cmp.Diff(want, classes); diff != "" {
@@ -105,7 +110,9 @@ func TestFileNamesItsScenario(t *testing.T) {
 		t.Errorf("a missing file: %v", err)
 	}
 	data := fixtures(t, "valid")["least.yaml"]
-	if _, err := loadtest.Parse("1 2.yaml", data); err == nil || !strings.Contains(err.Error(), `its file is called "1 2"; add the key name`) {
+	if _, err := loadtest.Parse("1 2.yaml", data); err == nil || !strings.Contains(
+		err.Error(), `its file is called "1 2"; add the key name`,
+	) {
 		t.Errorf("a file without a usable name: %v", err)
 	}
 }
@@ -114,7 +121,9 @@ func TestAliasesCannotMakeAFileLarge(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("system: {limits: {rpm: 1}}\nclasses:\n  C0:\n    tasks: &all\n")
 	for i := range 1000 {
-		b.WriteString("      t" + strings.Repeat("x", i%60) + string(rune('a'+i/60)) + ": {acquire: api, consume: {rpm: 1}}\n")
+		b.WriteString(
+			"      t" + strings.Repeat("x", i%60) + string(rune('a'+i/60)) + ": {acquire: api, consume: {rpm: 1}}\n",
+		)
 	}
 	for i := range 1000 {
 		b.WriteString("  K" + strings.Repeat("x", i%60) + string(rune('a'+i/60)) + ": {tasks: *all}\n")

@@ -23,9 +23,11 @@ type Invocation struct {
 // InvocationConfig configures an invocation of the worker function. The zero value
 // of a field is its default.
 type InvocationConfig struct {
-	Mode        string `json:"mode,omitempty"`         // default ModeHeadless
-	Locustfile  string `json:"locustfile,omitempty"`   // the scenario; default: the value of LOCUSTFILE, else locustfile.py
-	UserClasses string `json:"user_classes,omitempty"` // separated by commas; default: the value of LOCUST_USER_CLASSES, else all
+	Mode string `json:"mode,omitempty"` // default ModeHeadless
+	// the scenario; default: the value of LOCUSTFILE, else locustfile.py
+	Locustfile string `json:"locustfile,omitempty"`
+	// separated by commas; default: the value of LOCUST_USER_CLASSES, else all
+	UserClasses string `json:"user_classes,omitempty"`
 
 	Users           int     `json:"users,omitempty"`            // default 10
 	SpawnRate       float64 `json:"spawn_rate,omitempty"`       // users a second; default 5
@@ -103,7 +105,8 @@ type WorkerSummary struct {
 func (r Result) Summary() WorkerSummary {
 	t := r.Total
 	s := WorkerSummary{
-		Requests: t.Requests, Failures: t.Failures, RPS: t.PerSecond, Average: milliseconds(t.Average), Min: milliseconds(t.Min), Max: milliseconds(t.Max),
+		Requests: t.Requests, Failures: t.Failures, RPS: t.PerSecond, Average: milliseconds(t.Average),
+		Min: milliseconds(t.Min), Max: milliseconds(t.Max),
 		P50: milliseconds(t.P50), P95: milliseconds(t.P95), P99: milliseconds(t.P99),
 	}
 	s.FailureRate = share(s.Failures, s.Requests)
@@ -113,7 +116,10 @@ func (r Result) Summary() WorkerSummary {
 // Summary returns the statistics of a test that ran for so long.
 func (m MasterStats) Summary(elapsed time.Duration) WorkerSummary {
 	t, _ := m.Total()
-	s := WorkerSummary{Requests: t.Requests, Failures: t.Failures, Average: t.Average, Min: t.Min, Max: t.Max, P50: t.P50, P95: t.P95, P99: t.P99}
+	s := WorkerSummary{
+		Requests: t.Requests, Failures: t.Failures, Average: t.Average, Min: t.Min, Max: t.Max, P50: t.P50,
+		P95: t.P95, P99: t.P99,
+	}
 	s.FailureRate = share(s.Failures, s.Requests)
 	if elapsed > 0 {
 		s.RPS = float64(s.Requests) / elapsed.Seconds()
@@ -123,7 +129,10 @@ func (m MasterStats) Summary(elapsed time.Duration) WorkerSummary {
 
 // Measurement returns the summary as Tune uses it.
 func (s WorkerSummary) Measurement() Measurement {
-	return Measurement{Requests: s.Requests, Failures: s.Failures, RPS: s.RPS, P50: fromMilliseconds(s.P50), P95: fromMilliseconds(s.P95), P99: fromMilliseconds(s.P99)}
+	return Measurement{
+		Requests: s.Requests, Failures: s.Failures, RPS: s.RPS, P50: fromMilliseconds(s.P50),
+		P95: fromMilliseconds(s.P95), P99: fromMilliseconds(s.P99),
+	}
 }
 
 func share(part, whole int64) float64 {

@@ -120,7 +120,8 @@ func (m Master) Start(ctx context.Context, t MasterTest) error {
 		return fmt.Errorf("the Locust master did not start the test: %s", strings.TrimSpace(answer.Message))
 	}
 	if len(t.Classes) > 0 && len(answer.Classes) != len(t.Classes) {
-		return fmt.Errorf("the Locust master runs the classes %q instead of %q; it must be started with --class-picker", answer.Classes, t.Classes)
+		return fmt.Errorf("the Locust master runs the classes %q instead of %q; it must be started with --class-picker",
+			answer.Classes, t.Classes)
 	}
 	return nil
 }
@@ -139,7 +140,8 @@ const maxStats = 16 << 20
 
 // call sends a request and decodes its response into out, unless out is nil.
 func (m Master) call(ctx context.Context, method, path string, form url.Values, out any) error {
-	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(m.URL, "/")+path, strings.NewReader(form.Encode()))
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(m.URL, "/")+path,
+		strings.NewReader(form.Encode()))
 	if err != nil {
 		return err
 	}

@@ -85,11 +85,15 @@ func TestMasterStopTakesItsTime(t *testing.T) {
 	limits := map[string]bool{}
 	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		_, limits[r.URL.Path] = r.Context().Deadline()
-		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"success": true}`))}, nil
+		return &http.Response{
+			StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"success": true}`)),
+		}, nil
 	})}
 	m := Master{URL: "http://master", Client: client}
 	_, statsErr := m.Stats(t.Context())
-	for _, err := range []error{statsErr, m.Start(t.Context(), MasterTest{Users: 1, SpawnRate: 1}), m.Stop(t.Context())} {
+	for _, err := range []error{
+		statsErr, m.Start(t.Context(), MasterTest{Users: 1, SpawnRate: 1}), m.Stop(t.Context()),
+	} {
 		if err != nil {
 			t.Error(err)
 		}

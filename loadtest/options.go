@@ -100,7 +100,10 @@ func (o *Options) validate() error {
 	for _, d := range []struct {
 		field string
 		time.Duration
-	}{{"duration", o.Duration}, {"interval", o.Interval}, {"stop_timeout", o.StopTimeout}, {"teardown_timeout", o.TeardownTimeout}} {
+	}{
+		{"duration", o.Duration}, {"interval", o.Interval}, {"stop_timeout", o.StopTimeout},
+		{"teardown_timeout", o.TeardownTimeout},
+	} {
 		if d.Duration < 0 {
 			return invalid(d.field, d.String(), "must not be negative; 0 is the default")
 		}
@@ -110,14 +113,16 @@ func (o *Options) validate() error {
 		value float64
 	}{{"spawn_rate", o.SpawnRate}, {"rate", o.Rate}, {"slack", o.Slack}} {
 		if f.value != 0 && (!positive(f.value) || f.value > maxRate) {
-			return invalid(f.field, fmt.Sprint(f.value), "must be a number above 0 and at most %d; 0 is the default", maxRate)
+			return invalid(f.field, fmt.Sprint(f.value),
+				"must be a number above 0 and at most %d; 0 is the default", maxRate)
 		}
 	}
 	switch {
 	case o.Users < 0:
 		return invalid("users", fmt.Sprint(o.Users), "must not be negative; 0 is the default")
 	case o.Rate > 0 && o.Shape != "":
-		return invalid("rate", fmt.Sprint(o.Rate), "cannot be combined with a shape, which sets the number of users; give one of them")
+		return invalid("rate", fmt.Sprint(o.Rate),
+			"cannot be combined with a shape, which sets the number of users; give one of them")
 	}
 	return nil
 }

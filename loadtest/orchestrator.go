@@ -54,7 +54,8 @@ func (o OrchestratorOptions) withDefaults() (OrchestratorOptions, error) {
 	setDefault(&o.Lead, 20*time.Second)
 	o.Lead = max(o.Lead, 0)
 	if o.MaxWorkers > 0 && o.MinWorkers > o.MaxWorkers {
-		return o, invalid("minimum of workers", fmt.Sprint(o.MinWorkers), "must be at most the maximum of workers, %d", o.MaxWorkers)
+		return o, invalid("minimum of workers", fmt.Sprint(o.MinWorkers),
+			"must be at most the maximum of workers, %d", o.MaxWorkers)
 	}
 	return o, nil
 }
@@ -158,7 +159,10 @@ func (o *Orchestrator) pollBlind(now time.Time) Decision {
 		o.pending[i].until = later(o.pending[i].until, now.Add(returnTimeout))
 	}
 	o.active = o.living(now, o.active)
-	d := Decision{Pending: len(o.pending) + o.returning(now), Desired: o.clamp(0), Done: now.Sub(o.busy) >= o.opts.IdleTimeout}
+	d := Decision{
+		Pending: len(o.pending) + o.returning(now), Desired: o.clamp(0),
+		Done: now.Sub(o.busy) >= o.opts.IdleTimeout,
+	}
 	d.Invoke = max(0, d.Desired-len(o.active)-d.Pending)
 	return d
 }

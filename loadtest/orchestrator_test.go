@@ -118,8 +118,22 @@ func TestOrchestratorInvokes(t *testing.T) {
 		{"a replacement for a worker that died", OrchestratorOptions{MinWorkers: 2, MaxWorkers: 2}, []pollStep{
 			{0, master("ready", 0), 2},
 			{5 * s, master("ready", 0, "w0", "w1"), 0},
-			{60 * s, &MasterStats{State: "ready", Workers: []MasterWorker{{ID: "w0", State: "ready"}, {ID: "w1", State: "missing"}}}, 0},
-			{76 * s, &MasterStats{State: "ready", Workers: []MasterWorker{{ID: "w0", State: "ready"}, {ID: "w1", State: "missing"}}}, 1},
+			{
+				60 * s,
+				&MasterStats{
+					State:   "ready",
+					Workers: []MasterWorker{{ID: "w0", State: "ready"}, {ID: "w1", State: "missing"}},
+				},
+				0,
+			},
+			{
+				76 * s,
+				&MasterStats{
+					State:   "ready",
+					Workers: []MasterWorker{{ID: "w0", State: "ready"}, {ID: "w1", State: "missing"}},
+				},
+				1,
+			},
 		}},
 		{"the minimum before the master responds, once", OrchestratorOptions{MinWorkers: 2}, []pollStep{
 			{0, nil, 2},
@@ -177,7 +191,8 @@ func TestOrchestratorEndsWhenIdle(t *testing.T) {
 
 func TestOrchestratorRejectsOptions(t *testing.T) {
 	for _, o := range []OrchestratorOptions{
-		{UsersPerWorker: -1}, {MinWorkers: -1}, {MaxWorkers: -1}, {MinWorkers: 5, MaxWorkers: 4}, {Replacement: 1.5}, {Replacement: math.NaN()}, {Lifetime: -1}, {PendingTimeout: -1}, {IdleTimeout: -1},
+		{UsersPerWorker: -1}, {MinWorkers: -1}, {MaxWorkers: -1}, {MinWorkers: 5, MaxWorkers: 4},
+		{Replacement: 1.5}, {Replacement: math.NaN()}, {Lifetime: -1}, {PendingTimeout: -1}, {IdleTimeout: -1},
 	} {
 		if _, err := NewOrchestrator(&o); !isInvalid(err) {
 			t.Errorf("%+v: %v", o, err)

@@ -27,9 +27,11 @@ func (p Promise) String() string {
 	case p.Checks == 0:
 		return "Admitted never exceeded allowed: nothing was admitted."
 	case p.Broken == 0:
-		return fmt.Sprintf("Admitted never exceeded allowed: %s, checked %s.", counted(p.Limits, "limit"), counted(p.Checks, "time"))
+		return fmt.Sprintf("Admitted never exceeded allowed: %s, checked %s.", counted(p.Limits, "limit"),
+			counted(p.Checks, "time"))
 	}
-	return fmt.Sprintf("Admitted exceeded allowed in %s of %s, by up to %s tokens: limit %s of entity %s and resource %s.",
+	return fmt.Sprintf("Admitted exceeded allowed in %s of %s, by up to %s tokens: limit %s of entity %s and "+
+		"resource %s.",
 		groupDigits(p.Broken), counted(p.Checks, "check"), thousandths(p.Excess), p.Limit, p.Entity, p.Resource)
 }
 

@@ -51,7 +51,8 @@ type verdict struct {
 
 func (r Report) page() reportData {
 	d := reportData{
-		Scenario: r.Scenario, Classes: strings.Join(r.Classes, ", "), Broken: r.Promise.Broken > 0, Promise: r.Promise.String(),
+		Scenario: r.Scenario, Classes: strings.Join(r.Classes, ", "), Broken: r.Promise.Broken > 0,
+		Promise: r.Promise.String(),
 		Facts: []fact{
 			{"Load", r.Load, false},
 			{"Duration", timeLabel(r.Elapsed.Round(100 * time.Millisecond)), false},
@@ -88,7 +89,8 @@ func rowCells(row Row) []string {
 		kind, name = "Total", ""
 	}
 	return []string{
-		kind, name, groupDigits(row.Requests), Rate(row.PerSecond), Latency(row.Average), Latency(row.P50), Latency(row.P95), Latency(row.P99),
+		kind, name, groupDigits(row.Requests), Rate(row.PerSecond), Latency(row.Average), Latency(row.P50),
+		Latency(row.P95), Latency(row.P99),
 		Latency(row.Max), groupDigits(row.Failures),
 	}
 }
@@ -108,7 +110,9 @@ func (r Report) figures() []fact {
 		{"Failures", groupDigits(t.Failures), t.Failures > 0},
 	}
 	if r.Late > 0 || r.Waiting > 0 {
-		all = append(all, fact{"Late tasks", groupDigits(r.Late), false}, fact{"Never began", groupDigits(r.Waiting), true})
+		all = append(all, fact{"Late tasks", groupDigits(r.Late), false}, fact{
+			"Never began", groupDigits(r.Waiting), true,
+		})
 	}
 	if r.Usage != nil {
 		acquires := float64(max(r.Admitted+r.Refused+r.Failed, 1))
@@ -148,12 +152,16 @@ func charts(points []Point) []chart {
 		series{"refused", "refused", rate(func(p Point) int64 { return p.Refused })},
 		series{"failed", "bad", rate(func(p Point) int64 { return p.Failures })},
 	)
-	latency := newChart("Latency", times, false, func(s float64) string { return Latency(time.Duration(s * float64(time.Second))) },
+	latency := newChart("Latency", times, false, func(s float64) string {
+		return Latency(time.Duration(s * float64(time.Second)))
+	},
 		series{"p99", "p99", column(func(p Point) float64 { return p.P99.Seconds() })},
 		series{"p95", "p95", column(func(p Point) float64 { return p.P95.Seconds() })},
 		series{"p50", "p50", column(func(p Point) float64 { return p.P50.Seconds() })},
 	)
-	users := newChart("Users", times, false, Rate, series{"users", "users", column(func(p Point) float64 { return float64(p.Users) })})
+	users := newChart("Users", times, false, Rate, series{"users", "users", column(func(p Point) float64 {
+		return float64(p.Users)
+	})})
 	return []chart{throughput, latency, users}
 }
 
@@ -182,7 +190,8 @@ func mergePoints(points []Point) (merged []Point, group int) {
 // the worst latencies of two neighbours.
 func joinPoints(a, b Point) Point {
 	return Point{
-		At: b.At, Users: max(a.Users, b.Users), Requests: a.Requests + b.Requests, Refused: a.Refused + b.Refused, Failures: a.Failures + b.Failures,
-		P50: max(a.P50, b.P50), P95: max(a.P95, b.P95), P99: max(a.P99, b.P99),
+		At: b.At, Users: max(a.Users, b.Users), Requests: a.Requests + b.Requests, Refused: a.Refused + b.Refused,
+		Failures: a.Failures + b.Failures,
+		P50:      max(a.P50, b.P50), P95: max(a.P95, b.P95), P99: max(a.P99, b.P99),
 	}
 }

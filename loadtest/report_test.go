@@ -14,7 +14,8 @@ import (
 func sampleReport(t *testing.T, length int) loadtest.Report {
 	t.Helper()
 	total := loadtest.Row{
-		Name: "Total", Requests: 12_345, Failures: 7, PerSecond: 2057.5, Average: 8 * time.Millisecond, Min: 900 * time.Microsecond,
+		Name: "Total", Requests: 12_345, Failures: 7, PerSecond: 2057.5, Average: 8 * time.Millisecond,
+		Min: 900 * time.Microsecond,
 		Max: 1250 * time.Millisecond, P50: 6 * time.Millisecond, P95: 18 * time.Millisecond, P99: 43 * time.Millisecond,
 	}
 	row := total
@@ -23,11 +24,14 @@ func sampleReport(t *testing.T, length int) loadtest.Report {
 		Result: loadtest.Result{
 			Scenario: "a<b", Promise: loadtest.Promise{Limits: 3, Checks: 9000},
 			Snapshot: loadtest.Snapshot{
-				Elapsed: time.Duration(length) * time.Second, Total: total, Rows: []loadtest.Row{row}, Admitted: 8000, Refused: 900, Failed: 100,
-				Failures: map[string]int64{"timeout": 7}, Usage: &loadtest.Usage{Requests: 9900, ReadUnits: 90, WriteUnits: 9000}, CPU: time.Second,
+				Elapsed: time.Duration(length) * time.Second, Total: total, Rows: []loadtest.Row{row},
+				Admitted: 8000, Refused: 900, Failed: 100,
+				Failures: map[string]int64{"timeout": 7},
+				Usage:    &loadtest.Usage{Requests: 9900, ReadUnits: 90, WriteUnits: 9000}, CPU: time.Second,
 			},
 		},
-		Classes: []string{"One", "Two"}, Load: "20 users", Store: "memory:", Version: "v1", Seed: 4711, Started: time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC),
+		Classes: []string{"One", "Two"}, Load: "20 users", Store: "memory:", Version: "v1", Seed: 4711,
+		Started: time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC),
 	}
 	for i := range length {
 		r.Points = append(r.Points, loadtest.Point{
@@ -51,15 +55,20 @@ func htmlOf(t *testing.T, r loadtest.Report) string {
 func TestPageIsSelfContained(t *testing.T) {
 	page := htmlOf(t, sampleReport(t, 60))
 	for _, want := range []string{
-		"<h1>Load test a&lt;b</h1>", "One, Two", "20 users", "memory:", "4711", "2026-03-14 15:09:26 UTC", "12,345", "2,058", "1.25s", "&lt;script&gt;alert(",
-		"Admitted never exceeded allowed: 3 limits, checked 9,000 times.", "Passed: p99&gt;50ms does not hold, with 43ms.",
-		"Failed: failures&gt;0.01% holds, with 0.0567%.", "Store calls/acquire</dt><dd>1.1<", "timeout</td><td>7<", "prefers-color-scheme: dark",
+		"<h1>Load test a&lt;b</h1>", "One, Two", "20 users", "memory:", "4711", "2026-03-14 15:09:26 UTC", "12,345",
+		"2,058", "1.25s", "&lt;script&gt;alert(",
+		"Admitted never exceeded allowed: 3 limits, checked 9,000 times.",
+		"Passed: p99&gt;50ms does not hold, with 43ms.",
+		"Failed: failures&gt;0.01% holds, with 0.0567%.", "Store calls/acquire</dt><dd>1.1<", "timeout</td><td>7<",
+		"prefers-color-scheme: dark",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if found := regexp.MustCompile(`(?i)<script|<link|<img|@import|url\(|\b(src|href|srcset)=|ZgotmplZ|NaN|Inf\b`).FindString(page); found != "" {
+	if found := regexp.MustCompile(
+		`(?i)<script|<link|<img|@import|url\(|\b(src|href|srcset)=|ZgotmplZ|NaN|Inf\b`,
+	).FindString(page); found != "" {
 		t.Errorf("the page contains %q", found)
 	}
 	if n := strings.Count(page, "<svg"); n != 3 {
@@ -95,7 +104,8 @@ func TestChartsStayInTheirFrame(t *testing.T) {
 			t.Errorf("%d s: the note about the length of a step", length)
 		}
 	}
-	if page := htmlOf(t, sampleReport(t, 0)); strings.Contains(page, "<svg") || !strings.Contains(page, "nothing to draw") {
+	if page := htmlOf(t, sampleReport(t, 0)); strings.Contains(page, "<svg") ||
+		!strings.Contains(page, "nothing to draw") {
 		t.Error("a test without points has charts")
 	}
 }
@@ -124,7 +134,8 @@ func TestPromiseSentence(t *testing.T) {
 		"Admitted never exceeded allowed: nothing was admitted.":           {},
 		"Admitted never exceeded allowed: 1 limit, checked 1 time.":        {Limits: 1, Checks: 1},
 		"Admitted never exceeded allowed: 20 limits, checked 1,234 times.": {Limits: 20, Checks: 1234},
-		"Admitted exceeded allowed in 2 of 1,234 checks, by up to 1.5 tokens: limit rpm of entity key-1 and resource api.": {
+		"Admitted exceeded allowed in 2 of 1,234 checks, by up to 1.5 tokens: limit rpm of entity key-1 and " +
+			"resource api.": {
 			Limits: 20, Checks: 1234, Broken: 2, Excess: 1500, Entity: "key-1", Resource: "api", Limit: "rpm",
 		},
 	} {
@@ -141,14 +152,17 @@ func TestPromiseSentence(t *testing.T) {
 
 func TestFigures(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0", 800: "0.8µs", 23_900: "23.9µs", 999_400: "999µs", 999_600: "1ms", 1_234_567: "1.23ms", 99_940_000: "99.9ms", 123_456_000: "123ms",
+		0: "0", 800: "0.8µs", 23_900: "23.9µs", 999_400: "999µs", 999_600: "1ms", 1_234_567: "1.23ms",
+		99_940_000: "99.9ms", 123_456_000: "123ms",
 		1250 * time.Millisecond: "1.25s", 83 * time.Second: "83s", 600 * time.Second: "600s",
 	} {
 		if got := loadtest.Latency(d); got != want {
 			t.Errorf("Latency(%d) = %s, want %s", d, got, want)
 		}
 	}
-	for f, want := range map[float64]string{0: "0", 0.0189: "0.0189", 1.02: "1.02", 99.96: "100", 2057.5: "2,058", 20: "20", 1e6: "1,000,000"} {
+	for f, want := range map[float64]string{
+		0: "0", 0.0189: "0.0189", 1.02: "1.02", 99.96: "100", 2057.5: "2,058", 20: "20", 1e6: "1,000,000",
+	} {
 		if got := loadtest.Rate(f); got != want {
 			t.Errorf("Rate(%v) = %s, want %s", f, got, want)
 		}

@@ -64,8 +64,9 @@ type Point struct {
 // Promise is the result of checking every admission against its limits: over
 // any window, admitted less given back is at most capacity plus refill.
 type Promise struct {
-	Limits, Checks, Broken  int64         // limits and admissions checked, and admissions in excess
-	Excess                  int64         // thousandths of the worst one
-	Entity, Resource, Limit string        // of the worst one
-	CallTime                time.Duration // the longest time between a call's now and its answer, which the check allows for
+	Limits, Checks, Broken  int64  // limits and admissions checked, and admissions in excess
+	Excess                  int64  // thousandths of the worst one
+	Entity, Resource, Limit string // of the worst one
+	// the longest time between a call's now and its answer, which the check allows for
+	CallTime time.Duration
 }

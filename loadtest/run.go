@@ -46,7 +46,9 @@ func Run(ctx context.Context, repo limiter.Repository, s Scenario, opts *Options
 		return Result{}, err
 	}
 	t := &localTest{opts: o, statistics: NewStatistics(), auditor: newAuditor(o.Slack), last: map[rowKey]int64{}}
-	t.swarm, err = NewSwarm(repo, s, &SwarmOptions{ID: o.ID, Seed: o.Seed, Getenv: o.Getenv, Record: t.statistics.Record})
+	t.swarm, err = NewSwarm(repo, s, &SwarmOptions{
+		ID: o.ID, Seed: o.Seed, Getenv: o.Getenv, Record: t.statistics.Record,
+	})
 	if err != nil {
 		return Result{}, err
 	}

@@ -42,7 +42,8 @@ func TestClosedModel(t *testing.T) {
 		})
 		check(t, err)
 		if len(seen) < 9 || seen[0].Users < 10 || seen[0].Users > 12 || seen[4].Users != 20 {
-			t.Errorf("%d reports, users after 1 s: %d, after 5 s: %d; want 10 a second up to 20", len(seen), seen[0].Users, seen[4].Users)
+			t.Errorf("%d reports, users after 1 s: %d, after 5 s: %d; want 10 a second up to 20", len(seen),
+				seen[0].Users, seen[4].Users)
 		}
 		if n := result.Admitted; n < 270 || n > 400 {
 			t.Errorf("%d admitted; 20 users with pauses of 0.55 s on average should make about 330 requests in 10 s", n)

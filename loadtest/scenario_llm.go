@@ -88,7 +88,9 @@ func gatewayUser() Class {
 // setUpModels stores the limits of the models.
 func setUpModels(ctx context.Context, test *Test) error {
 	for _, m := range models() {
-		if err := test.SetResourceDefaults(ctx, m.name, limiter.PerMinute(limiter.RPM, m.rpm), limiter.PerMinute(limiter.TPM, m.tpm)); err != nil {
+		if err := test.SetResourceDefaults(
+			ctx, m.name, limiter.PerMinute(limiter.RPM, m.rpm), limiter.PerMinute(limiter.TPM, m.tpm),
+		); err != nil {
 			return err
 		}
 	}
@@ -121,7 +123,9 @@ func chat(ctx context.Context, u *User) error {
 
 // listModels takes a request and no tokens.
 func listModels(ctx context.Context, u *User) error {
-	return u.Do(ctx, limiter.Request{Entity: u.Entity, Resource: randomModel(u), Consume: limiter.Tokens(limiter.RPM, 1)}, finish)
+	return u.Do(ctx,
+		limiter.Request{Entity: u.Entity, Resource: randomModel(u), Consume: limiter.Tokens(limiter.RPM, 1)},
+		finish)
 }
 
 // queryModel asks what is left of a model.

@@ -68,7 +68,8 @@ func createShared(ctx context.Context, c *Client, e limiter.Entity) error {
 
 // takeRequest takes one request.
 func takeRequest(ctx context.Context, u *User) error {
-	return u.Do(ctx, limiter.Request{Entity: u.Entity, Resource: "api", Consume: limiter.Tokens(limiter.RPM, 1)}, finish)
+	return u.Do(ctx, limiter.Request{Entity: u.Entity, Resource: "api", Consume: limiter.Tokens(limiter.RPM, 1)},
+		finish)
 }
 
 // finish stands for work that takes no time and uses what was acquired.

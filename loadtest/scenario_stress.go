@@ -20,9 +20,10 @@ const (
 // stress returns the scenario "stress": traffic of very uneven entities.
 func stress() Scenario {
 	return Scenario{
-		Name:        "stress",
-		Description: "A whale, a spiker and thousands of entities by a power law call several APIs; settings are environment variables.",
-		Setup:       setUpStress,
+		Name: "stress",
+		Description: "A whale, a spiker and thousands of entities by a power law call several APIs; settings " +
+			"are environment variables.",
+		Setup: setUpStress,
 		Classes: []Class{{
 			Name: "LoadTestUser", Wait: Wait{10 * time.Millisecond, 100 * time.Millisecond}, Pause: stressPause,
 			Tasks: []Task{

@@ -126,7 +126,9 @@ func TestProductionTasksDiffer(t *testing.T) {
 	if n := users(5 * time.Second); n < 11 || n > 13 {
 		t.Errorf("%d users after 6 s, want 2 a second", n)
 	}
-	if got := []int{users(590 * time.Second), users(700 * time.Second), users(3500 * time.Second)}; !slices.Equal(got, []int{50, 150, 100}) {
+	if got := []int{
+		users(590 * time.Second), users(700 * time.Second), users(3500 * time.Second),
+	}; !slices.Equal(got, []int{50, 150, 100}) {
 		t.Errorf("users %v, want 50, then 150, then 100", got)
 	}
 	if r.Elapsed < time.Hour || r.Elapsed > time.Hour+time.Minute {
@@ -136,7 +138,10 @@ func TestProductionTasksDiffer(t *testing.T) {
 
 func TestStressTraffic(t *testing.T) {
 	env := map[string]string{"SPIKE_PROBABILITY": "0", "NUM_APIS": "2", "NUM_CUSTOM_LIMITS": "5", "NUM_ENTITIES": "100"}
-	r := runVirtual(t, "stress", loadtest.Options{Users: 20, SpawnRate: 100, Duration: time.Minute, Getenv: func(k string) string { return env[k] }})
+	r := runVirtual(t, "stress", loadtest.Options{Users: 20, SpawnRate: 100, Duration: time.Minute,
+		Getenv: func(k string) string {
+			return env[k]
+		}})
 	kinds := requests(r, traffic)
 	for kind, want := range map[string]float64{"whale": 0.5, "spiker": 0.03, "powerlaw": 0.47} {
 		if got := float64(kinds[kind]) / float64(r.Total.Requests); got < want*0.9 || got > want*1.1 {
@@ -165,10 +170,16 @@ func TestStressSpikes(t *testing.T) {
 		{"0", 360, 440, "whale"},   // BASELINE_RPM
 		{"1", 900, 1500, "spiker"}, // mostly SPIKE_RPM, after about 60 picks
 	} {
-		env := map[string]string{"SPIKE_PROBABILITY": test.probability, "SPIKE_DURATION": "100", "BASELINE_RPM": "400", "SPIKE_RPM": "1500"}
-		r := runVirtual(t, "stress", loadtest.Options{Users: 1, Duration: time.Minute, Getenv: func(k string) string { return env[k] }})
+		env := map[string]string{
+			"SPIKE_PROBABILITY": test.probability, "SPIKE_DURATION": "100", "BASELINE_RPM": "400",
+			"SPIKE_RPM": "1500",
+		}
+		r := runVirtual(t, "stress", loadtest.Options{Users: 1, Duration: time.Minute, Getenv: func(k string) string {
+			return env[k]
+		}})
 		if n := r.Total.Requests; n < test.least || n > test.most {
-			t.Errorf("spikes of probability %s: %d tasks in a minute, want %d to %d", test.probability, n, test.least, test.most)
+			t.Errorf("spikes of probability %s: %d tasks in a minute, want %d to %d", test.probability, n,
+				test.least, test.most)
 		}
 		kinds := requests(r, traffic)
 		for kind, n := range kinds {
@@ -181,12 +192,14 @@ func TestStressSpikes(t *testing.T) {
 
 func TestStressSettingsAreChecked(t *testing.T) {
 	for variable, test := range map[string][2]string{
-		"NUM_APIS":          {"two", `invalid NUM_APIS "two": must be a whole number from 1 to 1000`},
-		"NUM_ENTITIES":      {"2.5", `invalid NUM_ENTITIES "2.5": must be a whole number from 3 to 100002`},
-		"WHALE_SHARE":       {"-1", `invalid WHALE_SHARE "-1": must be a number from 0 to 1`},
-		"SPIKE_SHARE":       {"0.6", `invalid SPIKE_SHARE "0.6": must be at most 0.5, which WHALE_SHARE leaves`},
-		"NUM_CUSTOM_LIMITS": {"16001", `invalid NUM_CUSTOM_LIMITS "16001": must be at most the number of entities, 16000`},
-		"SPIKE_RPM":         {"NaN", `invalid SPIKE_RPM "NaN": must be a number from 0 to 1000000`},
+		"NUM_APIS":     {"two", `invalid NUM_APIS "two": must be a whole number from 1 to 1000`},
+		"NUM_ENTITIES": {"2.5", `invalid NUM_ENTITIES "2.5": must be a whole number from 3 to 100002`},
+		"WHALE_SHARE":  {"-1", `invalid WHALE_SHARE "-1": must be a number from 0 to 1`},
+		"SPIKE_SHARE":  {"0.6", `invalid SPIKE_SHARE "0.6": must be at most 0.5, which WHALE_SHARE leaves`},
+		"NUM_CUSTOM_LIMITS": {
+			"16001", `invalid NUM_CUSTOM_LIMITS "16001": must be at most the number of entities, 16000`,
+		},
+		"SPIKE_RPM": {"NaN", `invalid SPIKE_RPM "NaN": must be a number from 0 to 1000000`},
 	} {
 		repo := openMemory(t)
 		_, err := loadtest.Run(t.Context(), repo, find(t, "stress"), &loadtest.Options{Getenv: func(k string) string {

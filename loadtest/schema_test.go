@@ -100,7 +100,8 @@ func TestSchemaAndParseAgreeOnWhatIsAlmostRight(t *testing.T) {
 func onlyBeyond(text string) bool {
 	return !slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool {
 		return !slices.ContainsFunc([]string{
-			"has no limits; add them", "has no limit ", "has no estimate", "begins above its end", "is the entity itself", "entities with a parent",
+			"has no limits; add them", "has no limit ", "has no estimate", "begins above its end",
+			"is the entity itself", "entities with a parent",
 			`must be a duration above 0 such as 90s or 1h30m, not "0s"`,
 		}, func(known string) bool { return strings.Contains(line, known) })
 	})
@@ -138,14 +139,19 @@ func mutate(rng *rand.Rand, value any) {
 }
 
 var oddWords = []string{
-	"name", "description", "system", "resources", "entities", "classes", "shapes", "limits", "weight", "wait", "entity", "parent", "cascade",
-	"tasks", "acquire", "available", "time_until_available", "consume", "used", "work", "duration", "users", "spawn_rate", "count", "zipf",
-	"_default_", "gpt-4", "rpm", "rps", "a.b", "a#b", "PK", "ttl", "", "1", strings.Repeat("x", 65), "a/b", "é", "class", "Other", "None",
+	"name", "description", "system", "resources", "entities", "classes", "shapes", "limits", "weight", "wait",
+	"entity", "parent", "cascade",
+	"tasks", "acquire", "available", "time_until_available", "consume", "used", "work", "duration", "users",
+	"spawn_rate", "count", "zipf",
+	"_default_", "gpt-4", "rpm", "rps", "a.b", "a#b", "PK", "ttl", "", "1", strings.Repeat("x", 65), "a/b", "é",
+	"class", "Other", "None",
 }
 
 var oddValues = []any{
-	nil, true, false, "own", "shared", "text", "", "gpt-4", "api", "org", "a#b", json.Number("0"), json.Number("1"), json.Number("7"),
-	json.Number("-3"), json.Number("1.5"), json.Number("10.5"), json.Number("1000000"), json.Number("1000001"), json.Number("999999999999"),
+	nil, true, false, "own", "shared", "text", "", "gpt-4", "api", "org", "a#b", json.Number("0"), json.Number("1"),
+	json.Number("7"),
+	json.Number("-3"), json.Number("1.5"), json.Number("10.5"), json.Number("1000000"), json.Number("1000001"),
+	json.Number("999999999999"),
 	json.Number("1000000000000"), json.Number("9223372036854775"), json.Number("9223372036854776"),
 	[]any{},
 	[]any{"gpt-4"},
@@ -160,7 +166,8 @@ var oddValues = []any{
 	map[string]any{"count": json.Number("5"), "zipf": json.Number("1.2")},
 	map[string]any{"acquire": "api", "consume": map[string]any{"rpm": json.Number("1")}},
 	map[string]any{"tasks": map[string]any{"t": map[string]any{"available": "api"}}},
-	"0s", "5s", "1m30s", "5s..10s", "10s..5s", "-1s", "1d", "1s..", "200..2000", "5..1", "1..x", "01..2", "1000000000000..1", "100/min", "100/min:150", "10k/min:1.5M", "10K", "0.5M", "$5/day", "2G",
+	"0s", "5s", "1m30s", "5s..10s", "10s..5s", "-1s", "1d", "1s..", "200..2000", "5..1", "1..x", "01..2",
+	"1000000000000..1", "100/min", "100/min:150", "10k/min:1.5M", "10K", "0.5M", "$5/day", "2G",
 	"100:150", "100/week", "5/min:within", "two\nlines", "_x", "1st", strings.Repeat("y", 201),
 }
 
@@ -168,7 +175,8 @@ func TestSchemaNamesItself(t *testing.T) {
 	var s struct {
 		ID string `json:"$id"`
 	}
-	if err := json.Unmarshal([]byte(loadtest.Schema()), &s); err != nil || !strings.HasSuffix(s.ID, "/loadtest/schema.json") {
+	if err := json.Unmarshal([]byte(loadtest.Schema()), &s); err != nil ||
+		!strings.HasSuffix(s.ID, "/loadtest/schema.json") {
 		t.Errorf("$id is %s, error %v", s.ID, err)
 	}
 }

@@ -35,7 +35,8 @@ func TestMixKeepsProportion(t *testing.T) {
 		m := newMix(classes)
 		inShare := func(n int) {
 			for i, w := range weights {
-				if share := float64(n*max(1, w)) / float64(total); float64(m.counts[i]) < share-1 || float64(m.counts[i]) > share+1 {
+				if share := float64(n*max(1, w)) / float64(total); float64(m.counts[i]) < share-1 ||
+					float64(m.counts[i]) > share+1 {
 					t.Errorf("weights %v: %v of %d users", weights, m.counts, n)
 				}
 			}

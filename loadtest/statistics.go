@@ -91,7 +91,8 @@ func (t *tally) add(e Event) {
 	if e.Err != nil {
 		t.failures++
 	}
-	_ = t.latencies.RecordValue((min(e.Latency, maxLatency-time.Microsecond) + time.Microsecond - 1).Microseconds()) // always in range
+	// always in range
+	_ = t.latencies.RecordValue((min(e.Latency, maxLatency-time.Microsecond) + time.Microsecond - 1).Microseconds())
 }
 
 // merge adds the events of other to t.

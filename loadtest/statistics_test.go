@@ -17,10 +17,13 @@ func TestStatistics(t *testing.T) {
 	for range 4 {
 		recorders.Go(func() {
 			for ms := 1; ms <= 1000; ms++ {
-				s.Record(loadtest.Event{Type: loadtest.Acquire, Name: "api", Latency: time.Duration(ms) * time.Millisecond})
+				s.Record(loadtest.Event{
+					Type: loadtest.Acquire, Name: "api", Latency: time.Duration(ms) * time.Millisecond,
+				})
 			}
 			s.Record(loadtest.Event{Type: loadtest.RateLimited, Name: "api", Latency: time.Millisecond})
-			s.Record(loadtest.Event{Type: loadtest.Acquire, Name: "api", Latency: time.Hour, Err: limiter.ErrClosed}) // longer than the histogram
+			// longer than the histogram
+			s.Record(loadtest.Event{Type: loadtest.Acquire, Name: "api", Latency: time.Hour, Err: limiter.ErrClosed})
 		})
 	}
 	recorders.Wait()
@@ -45,7 +48,8 @@ func TestStatistics(t *testing.T) {
 	near("p95", row.P95, 951*time.Millisecond)
 	near("p99", row.P99, 991*time.Millisecond)
 	near("average", row.Average, (500500*time.Millisecond+time.Hour)/1001)
-	if row.Requests != 4004 || row.Failures != 4 || row.Min != time.Millisecond || row.Max != time.Hour || row.PerSecond != 400.4 {
+	if row.Requests != 4004 || row.Failures != 4 || row.Min != time.Millisecond || row.Max != time.Hour ||
+		row.PerSecond != 400.4 {
 		t.Errorf("%+v", row)
 	}
 	if total := got.Total; total.Requests != 4008 || total.Failures != 4 || total.PerSecond != 400.8 {

@@ -37,9 +37,11 @@ func readStressSettings(getenv func(string) string) (stressSettings, error) {
 	case r.err != nil:
 		return s, r.err
 	case s.whaleShare+s.spikeShare > 1:
-		return s, invalid("SPIKE_SHARE", fmt.Sprint(s.spikeShare), "must be at most %v, which WHALE_SHARE leaves", 1-s.whaleShare)
+		return s, invalid("SPIKE_SHARE", fmt.Sprint(s.spikeShare), "must be at most %v, which WHALE_SHARE leaves",
+			1-s.whaleShare)
 	case s.customLimits > s.entities:
-		return s, invalid("NUM_CUSTOM_LIMITS", fmt.Sprint(s.customLimits), "must be at most the number of entities, %d", s.entities)
+		return s, invalid("NUM_CUSTOM_LIMITS", fmt.Sprint(s.customLimits),
+			"must be at most the number of entities, %d", s.entities)
 	}
 	return s, nil
 }

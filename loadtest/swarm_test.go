@@ -140,7 +140,8 @@ func TestProcessesShareATest(t *testing.T) {
 		for _, w := range swarms {
 			check(t, w.Stop(t.Context()))
 		}
-		if a, b := swarms[0].Test(), swarms[1].Test(); a.Namespace != "loadtest-simple-0123abcd" || b.Namespace != a.Namespace {
+		if a, b := swarms[0].Test(), swarms[1].Test(); a.Namespace != "loadtest-simple-0123abcd" ||
+			b.Namespace != a.Namespace {
 			t.Errorf("namespaces %s and %s", a.Namespace, b.Namespace)
 		}
 		lim := swarms[0].Test().Limiter()
@@ -227,7 +228,10 @@ func TestErrorsOfTasks(t *testing.T) {
 					_, err := test.Acquire(ctx, request)
 					return err
 				},
-				Classes: []loadtest.Class{{Name: "User", Wait: loadtest.Wait{Min: time.Second, Max: time.Second}, Tasks: []loadtest.Task{{Name: "work", Run: run}}}},
+				Classes: []loadtest.Class{{
+					Name: "User", Wait: loadtest.Wait{Min: time.Second, Max: time.Second},
+					Tasks: []loadtest.Task{{Name: "work", Run: run}},
+				}},
 			}
 			var events counter
 			w := newSwarm(t, openMemory(t), s, &loadtest.SwarmOptions{Record: events.record})
@@ -253,7 +257,9 @@ func TestStartIsRepeated(t *testing.T) {
 				}
 				return nil
 			},
-			Tasks: []loadtest.Task{{Name: "ping", Run: func(ctx context.Context, u *loadtest.User) error { return u.IsAvailable(ctx) }}},
+			Tasks: []loadtest.Task{{Name: "ping", Run: func(ctx context.Context, u *loadtest.User) error {
+				return u.IsAvailable(ctx)
+			}}},
 		}}}
 		var events counter
 		w := newSwarm(t, openMemory(t), s, &loadtest.SwarmOptions{Record: events.record})

@@ -67,7 +67,10 @@ type BaselineError struct{ Requests, Failures int64 }
 
 // Error returns how many requests failed, and what to do.
 func (e *BaselineError) Error() string {
-	return fmt.Sprintf("%d of %d requests of the baseline failed; run the scenario with one user until none fails, then tune it", e.Failures, e.Requests)
+	return fmt.Sprintf(
+		"%d of %d requests of the baseline failed; run the scenario with one user until none fails, then tune it",
+		e.Failures, e.Requests,
+	)
 }
 
 func (o TuneOptions) withDefaults() (TuneOptions, error) {
@@ -82,7 +85,8 @@ func (o TuneOptions) withDefaults() (TuneOptions, error) {
 	case !(o.Threshold > 0 && o.Threshold <= 1):
 		return o, invalid("threshold", fmt.Sprint(o.Threshold), "must be above 0 and at most 1")
 	case o.StepDuration < 0 || o.BaselineDuration < 0 || o.MaxDuration < 0:
-		return o, invalid("duration", fmt.Sprint(min(o.StepDuration, o.BaselineDuration, o.MaxDuration)), "must be positive")
+		return o, invalid("duration", fmt.Sprint(min(o.StepDuration, o.BaselineDuration, o.MaxDuration)),
+			"must be positive")
 	}
 	if o.Report == nil {
 		o.Report = func(TuneStep) {}
@@ -102,7 +106,10 @@ type tuner struct {
 // A step with more than 1 % of failures is not efficient. Tune calls measure for
 // each step. After an error it returns the steps up to then. The error is a
 // *[BaselineError] if requests of the baseline fail.
-func Tune(ctx context.Context, measure func(ctx context.Context, users int, d time.Duration) (Measurement, error), opts *TuneOptions) (Tuning, error) {
+func Tune(
+	ctx context.Context, measure func(ctx context.Context, users int, d time.Duration) (Measurement, error),
+	opts *TuneOptions,
+) (Tuning, error) {
 	if opts == nil {
 		opts = &TuneOptions{}
 	}

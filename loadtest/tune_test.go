@@ -14,11 +14,16 @@ import (
 
 // worker returns a measure function for a worker whose median latency follows
 // from the number of users. It makes perSecond requests for each user.
-func worker(latency func(users int) time.Duration, perSecond float64, runs *[]string) func(context.Context, int, time.Duration) (Measurement, error) {
+func worker(
+	latency func(users int) time.Duration, perSecond float64, runs *[]string,
+) func(context.Context, int, time.Duration) (Measurement, error) {
 	return func(_ context.Context, users int, d time.Duration) (Measurement, error) {
 		*runs = append(*runs, fmt.Sprint(users, " for ", d))
 		p50 := latency(users)
-		return Measurement{Requests: int64(perSecond * d.Seconds() * float64(users)), RPS: perSecond * float64(users), P50: p50, P95: 2 * p50, P99: 3 * p50}, nil
+		return Measurement{
+			Requests: int64(perSecond * d.Seconds() * float64(users)), RPS: perSecond * float64(users),
+			P50: p50, P95: 2 * p50, P99: 3 * p50,
+		}, nil
 	}
 }
 
@@ -45,7 +50,9 @@ func TestTuneFindsTheLastEfficientNumberOfUsers(t *testing.T) {
 			12,
 			[]string{"1 for 1m0s", "40 for 30s", "11 for 30s", "16 for 30s", "13 for 30s", "12 for 30s"},
 		},
-		{"never efficient", func(users int) time.Duration { return time.Duration(users) * 10 * time.Millisecond }, TuneOptions{MaxUsers: 3}, 1, []string{"1 for 1m0s", "3 for 30s", "2 for 30s"}},
+		{"never efficient", func(users int) time.Duration {
+			return time.Duration(users) * 10 * time.Millisecond
+		}, TuneOptions{MaxUsers: 3}, 1, []string{"1 for 1m0s", "3 for 30s", "2 for 30s"}},
 		{
 			"durations are honoured", saturating(1),
 			TuneOptions{MaxUsers: 2, Threshold: 0.95, StepDuration: 7 * time.Second, BaselineDuration: 9 * time.Second},
@@ -104,7 +111,8 @@ func TestTuneCountsFailures(t *testing.T) {
 			return m, nil
 		}, nil)
 		if err != nil || got.Optimum.Users != test.optimum || len(got.Steps) > 8 {
-			t.Errorf("%d failures: optimum %d after %d steps, %v; want %d", test.fails, got.Optimum.Users, len(got.Steps), err, test.optimum)
+			t.Errorf("%d failures: optimum %d after %d steps, %v; want %d", test.fails, got.Optimum.Users,
+				len(got.Steps), err, test.optimum)
 		}
 	}
 }
@@ -152,7 +160,9 @@ func TestBaselineGrowsUntilItHasEnoughRequests(t *testing.T) {
 func TestTuneEndsWithAnError(t *testing.T) {
 	var runs []string
 	none := func(int) time.Duration { return 0 }
-	if got, err := Tune(t.Context(), worker(none, 100, &runs), nil); !errors.Is(err, ErrNoLatency) || len(got.Steps) != 1 {
+	if got, err := Tune(
+		t.Context(), worker(none, 100, &runs), nil,
+	); !errors.Is(err, ErrNoLatency) || len(got.Steps) != 1 {
 		t.Errorf("%v after %d steps", err, len(got.Steps))
 	}
 	broken := errors.New("broken")
@@ -192,7 +202,9 @@ func TestInterpolation(t *testing.T) {
 		{1, 40, [2]float64{1, 0.7999}, 39, "at least one less"},
 		{1, 41, [2]float64{0.5, 0.5}, 21, "equal efficiencies: the middle"},
 	} {
-		low, high := TuneStep{Users: test.low, Efficiency: test.effs[0]}, TuneStep{Users: test.high, Efficiency: test.effs[1]}
+		low, high := TuneStep{Users: test.low, Efficiency: test.effs[0]}, TuneStep{
+			Users: test.high, Efficiency: test.effs[1],
+		}
 		if got := nextUsers(low, high, 0.8); got != test.want {
 			t.Errorf("between %d and %d: %d, want %d (%s)", test.low, test.high, got, test.want, test.why)
 		}

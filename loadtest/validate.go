@@ -16,7 +16,8 @@ func invalid(field, value, format string, args ...any) error {
 // Validate checks s. The error is a *[limiter.InvalidError].
 func (s Scenario) Validate() error {
 	if err := (limiter.Namespace{Name: s.Name}).Validate(); err != nil || len(s.Name) > 64 {
-		return invalid("scenario", s.Name, `must begin with a letter or digit, then letters, digits or "_.-:@"; at most 64 characters`)
+		return invalid("scenario", s.Name,
+			`must begin with a letter or digit, then letters, digits or "_.-:@"; at most 64 characters`)
 	}
 	if len(s.Classes) == 0 {
 		return invalid("scenario", s.Name, "has no class; give at least one")
@@ -65,7 +66,9 @@ func (s Shape) validate() error {
 	}
 	for i, stage := range s.Stages {
 		if stage.Duration <= 0 || stage.Users < 0 || !positive(stage.SpawnRate) {
-			return invalid("shape", s.Name, "stage %d has a duration of %v, %d users and spawn rate %v; give a duration and rate above 0, and 0 or more users",
+			return invalid("shape", s.Name,
+				"stage %d has a duration of %v, %d users and spawn rate %v; give a duration and rate above "+
+					"0, and 0 or more users",
 				i+1, stage.Duration, stage.Users, stage.SpawnRate)
 		}
 	}
@@ -93,7 +96,8 @@ func (s Scenario) Select(classes []string) (Scenario, error) {
 	for _, name := range classes {
 		i := slices.IndexFunc(s.Classes, func(c Class) bool { return c.Name == name })
 		if i < 0 {
-			return s, invalid("class", name, "scenario %s has no such class; choose from %s", s.Name, strings.Join(s.classNames(), ", "))
+			return s, invalid("class", name, "scenario %s has no such class; choose from %s", s.Name,
+				strings.Join(s.classNames(), ", "))
 		}
 		if !slices.ContainsFunc(chosen, func(c Class) bool { return c.Name == name }) {
 			chosen = append(chosen, s.Classes[i])
@@ -115,5 +119,6 @@ func (s Scenario) Shape(name string) (Shape, error) {
 	if len(names) == 0 {
 		return Shape{}, invalid("shape", name, "scenario %s has no shapes", s.Name)
 	}
-	return Shape{}, invalid("shape", name, "scenario %s has no such shape; choose from %s", s.Name, strings.Join(names, ", "))
+	return Shape{}, invalid("shape", name, "scenario %s has no such shape; choose from %s", s.Name,
+		strings.Join(names, ", "))
 }

@@ -183,7 +183,8 @@ func TestDamagedLimitsArePlannedAndReplaced(t *testing.T) {
 	defer repo.Close()
 	gone, kept := limiter.Scope{Resource: "gone"}, limiter.Scope{Resource: "kept"}
 	for i, s := range []limiter.Scope{{}, gone, kept} {
-		storeConfig(t, repo, limiter.Config{Scope: s, Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)}}, fmt.Sprint(i))
+		storeConfig(t, repo, limiter.Config{Scope: s, Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)}},
+			fmt.Sprint(i))
 	}
 	check(t, repo.SetManaged(bg, epoch, "", "before", "", []limiter.Scope{gone}))
 	db, err := sql.Open("sqlite", path)
@@ -198,7 +199,9 @@ func TestDamagedLimitsArePlannedAndReplaced(t *testing.T) {
 	plan, report, err := manifest.Apply(bg, repo, m, nil)
 	check(t, err)
 	equal(t, "plan", formatChanges(plan.Changes), "update system\nupdate resource kept\ndelete resource gone")
-	equal(t, "what differs", plan.Changes[0].Fields(), []manifest.Field{{Name: "state", Before: "damaged", After: "sound"}, {Name: "on_unavailable", After: "allow"}})
+	equal(t, "what differs", plan.Changes[0].Fields(), []manifest.Field{
+		{Name: "state", Before: "damaged", After: "sound"}, {Name: "on_unavailable", After: "allow"},
+	})
 	equal(t, "what goes", plan.Changes[2].Fields(), []manifest.Field{{Name: "state", Before: "damaged"}})
 	equal(t, "failed", len(report.Failed()), 0)
 	again, err := manifest.NewPlan(bg, repo, m, nil)

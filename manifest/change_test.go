@@ -13,10 +13,12 @@ func TestSummaryOfAChange(t *testing.T) {
 	change := manifest.Change{
 		Action: manifest.Update, Unlisted: true,
 		Before: limiter.Config{OnUnavailable: limiter.Block, Limits: []limiter.Limit{
-			limiter.PerMinute("a.b", 5), limiter.PerMinute("rpm", 100), limiter.PerHour("same", 1), limiter.Quota("spend", 50_000_000, limiter.EveryMonth),
+			limiter.PerMinute("a.b", 5), limiter.PerMinute("rpm", 100), limiter.PerHour("same", 1),
+			limiter.Quota("spend", 50_000_000, limiter.EveryMonth),
 		}},
 		After: limiter.Config{OnUnavailable: limiter.Allow, Limits: []limiter.Limit{
-			limiter.PerMinute("rpm", 50).WithBurst(80), limiter.PerHour("same", 1), limiter.Quota("spend", 7_500_000, limiter.EveryDay).Shadow(), limiter.PerMinute("tpm", 10_000),
+			limiter.PerMinute("rpm", 50).WithBurst(80), limiter.PerHour("same", 1),
+			limiter.Quota("spend", 7_500_000, limiter.EveryDay).Shadow(), limiter.PerMinute("tpm", 10_000),
 		}},
 	}
 	equal(t, "summary", change.Summary(), []manifest.Field{
@@ -36,5 +38,7 @@ func TestNumbersMayBeShort(t *testing.T) {
 		limiter.Quota("spend_daily", 2_500_000, limiter.EveryDay),
 		limiter.Quota("tokens", 1_500_000, limiter.EveryMonth),
 	})
-	equal(t, "gpt-4", levels[1].Limits, []limiter.Limit{limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", 10_000).WithBurst(15_000)})
+	equal(t, "gpt-4", levels[1].Limits, []limiter.Limit{
+		limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", 10_000).WithBurst(15_000),
+	})
 }

@@ -193,7 +193,9 @@ func (t *target) waitForClaim(ctx context.Context, known state) error {
 	for idle := time.Duration(0); known.claimed(); idle += pollEvery {
 		if idle >= takeOverAfter {
 			dead := &claim{target: t, held: known}
-			if err := dead.swap(ctx, state{known.scopes, partialPrefix + rand.Text(), known.owner}); !errors.Is(err, errTakenOver) {
+			if err := dead.swap(ctx, state{
+				known.scopes, partialPrefix + rand.Text(), known.owner,
+			}); !errors.Is(err, errTakenOver) {
 				return err
 			}
 		}

@@ -35,7 +35,9 @@ func (h *hookedStore) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev 
 	return h.Repository.ReplaceConfig(ctx, cfg, ev)
 }
 
-func (h *hookedStore) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
+func (h *hookedStore) SetManaged(
+	ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope,
+) error {
 	if h.renewal != nil {
 		if err := h.renewal(); err != nil {
 			return err
@@ -49,7 +51,9 @@ func entityManifest(prefix string, n int, capacity int64) *manifest.Manifest {
 	m := &manifest.Manifest{}
 	for i := range n {
 		s := limiter.Scope{Entity: fmt.Sprint(prefix, i), Resource: "gpt-4"}
-		m.Levels = append(m.Levels, limiter.Config{Scope: s, Limits: []limiter.Limit{limiter.PerMinute("rpm", capacity)}})
+		m.Levels = append(m.Levels, limiter.Config{
+			Scope: s, Limits: []limiter.Limit{limiter.PerMinute("rpm", capacity)},
+		})
 	}
 	return m
 }
@@ -299,7 +303,9 @@ func TestApplyThatSleptDoesNotWriteAfterItWasTakenOver(t *testing.T) {
 			t.Fatalf("error %v", err)
 		}
 		made := report.Made()
-		equal(t, "error", err.Error(), fmt.Sprintf("another apply took over while this one was at work, after %d of 40 changes; apply again", len(made)))
+		equal(t, "error", err.Error(),
+			fmt.Sprintf("another apply took over while this one was at work, after %d of 40 changes; apply again",
+				len(made)))
 		for _, c := range made {
 			cfg, err := repo.Config(bg, c.Scope)
 			check(t, err)

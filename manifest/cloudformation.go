@@ -33,7 +33,8 @@ const ResourceType = "Custom::ZaeLimiterLimits"
 func (m *Manifest) Template(stack string, asJSON bool) ([]byte, error) {
 	if !regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]{0,127}$`).MatchString(stack) {
 		return nil, &limiter.InvalidError{
-			Field: "stack", Value: stack, Reason: "must begin with a letter, then letters, digits or hyphens, at most 128 in all",
+			Field: "stack", Value: stack,
+			Reason: "must begin with a letter, then letters, digits or hyphens, at most 128 in all",
 		}
 	}
 	if err := m.checkFunctionNames(); err != nil {
@@ -72,7 +73,9 @@ func (m *Manifest) checkFunctionNames() error {
 		for _, name := range names {
 			if name == "Ref" || strings.HasPrefix(name, "Fn::") {
 				return &limiter.InvalidError{
-					Field: "name", Value: name, Reason: "must be another in a template, where CloudFormation takes it for a function; use `limits apply` for this manifest",
+					Field: "name", Value: name,
+					Reason: "must be another in a template, where CloudFormation takes it for a function; " +
+						"use `limits apply` for this manifest",
 				}
 			}
 		}

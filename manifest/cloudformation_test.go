@@ -102,8 +102,10 @@ func TestPropertiesAreStrict(t *testing.T) {
 // writes in large numbers.
 func TestNumbersOfPropertiesAreExact(t *testing.T) {
 	for text, want := range map[string]int64{
-		`"10000000"`: 10_000_000, `"1.0E7"`: 10_000_000, `1e7`: 10_000_000, `"1.2345678E7"`: 12_345_678, `"100.0"`: 100, `"1E+2"`: 100,
-		`"1.5E0"`: 0, `"1.00000000000000001E7"`: 0, `"1E99"`: 0, `"1E999999999"`: 0, `"-1E2"`: 0, `"0E1"`: 0, `"1e"`: 0, `" 1e2"`: 0, `"0x1E2"`: 0, `"1E-2"`: 0,
+		`"10000000"`: 10_000_000, `"1.0E7"`: 10_000_000, `1e7`: 10_000_000, `"1.2345678E7"`: 12_345_678,
+		`"100.0"`: 100, `"1E+2"`: 100,
+		`"1.5E0"`: 0, `"1.00000000000000001E7"`: 0, `"1E99"`: 0, `"1E999999999"`: 0, `"-1E2"`: 0, `"0E1"`: 0,
+		`"1e"`: 0, `" 1e2"`: 0, `"0x1E2"`: 0, `"1E-2"`: 0,
 	} {
 		var properties map[string]any
 		check(t, json.Unmarshal([]byte(`{"System": {"Limits": {"rpm": {"Capacity": `+text+`}}}}`), &properties))
@@ -134,7 +136,8 @@ func TestTemplateRefusesNamesOfFunctions(t *testing.T) {
 		m := &manifest.Manifest{Levels: []limiter.Config{level}}
 		check(t, m.Validate())
 		_, err := m.Template("my-app", false)
-		if bad, ok := errors.AsType[*limiter.InvalidError](err); !ok || !strings.Contains(bad.Reason, "takes it for a function") {
+		if bad, ok := errors.AsType[*limiter.InvalidError](err); !ok ||
+			!strings.Contains(bad.Reason, "takes it for a function") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

@@ -40,7 +40,9 @@ func TestDamagedListSaysWhatToDo(t *testing.T) {
 			_, planErr := manifest.NewPlan(bg, repo, next, nil)
 			_, _, applyErr := manifest.Apply(bg, repo, next, nil)
 			for _, err := range []error{planErr, applyErr} {
-				if _, ok := errors.AsType[*limiter.CorruptError](err); !ok || !strings.Contains(err.Error(), "`zae-limiter limits apply FILE --forget`") {
+				if _, ok := errors.AsType[*limiter.CorruptError](err); !ok || !strings.Contains(
+					err.Error(), "`zae-limiter limits apply FILE --forget`",
+				) {
 					t.Errorf("error %v", err)
 				}
 			}
@@ -49,7 +51,8 @@ func TestDamagedListSaysWhatToDo(t *testing.T) {
 			equal(t, "created", report.Count(manifest.Create), 2)
 			got, err := manifest.Export(bg, repo, "")
 			check(t, err)
-			equal(t, "stored", declared(got), declared(&manifest.Manifest{Levels: slices.Concat(old.Levels, next.Levels)}))
+			equal(t, "stored", declared(got),
+				declared(&manifest.Manifest{Levels: slices.Concat(old.Levels, next.Levels)}))
 			scopes, _ := managed(t, repo)
 			equal(t, "managed", scopes, declared(next))
 		})

@@ -36,7 +36,8 @@ type decoder struct {
 func decode(root *yaml.Node, in dialect) (*Manifest, error) {
 	d := &decoder{dialect: in}
 	fields := map[string]func(*yaml.Node, string){
-		d.namespace: d.decodeNamespace, d.system: d.decodeSystem, d.resources: d.decodeResources, d.entities: d.decodeEntities,
+		d.namespace: d.decodeNamespace, d.system: d.decodeSystem, d.resources: d.decodeResources,
+		d.entities: d.decodeEntities,
 	}
 	for _, key := range d.ignored {
 		fields[key] = func(*yaml.Node, string) {}
@@ -175,8 +176,10 @@ func (d *decoder) decodeRate(key, n *yaml.Node, path string) limiter.Limit {
 // that as a number to the base of 60.
 var burstOnly = regexp.MustCompile(`^[0-9]+:`)
 
-const shortForms = "a limit is RATE, RATE/PERIOD, RATE/PERIOD:BURST or RATE/PERIOD:within[=BURST], such as 100/min:150, " +
-	"or CAPACITY@WINDOW[:ZONE], such as 1M@month or for money $50@month, with :shadow at the end for a shadow limit, or a mapping"
+const shortForms = "a limit is RATE, RATE/PERIOD, RATE/PERIOD:BURST or RATE/PERIOD:within[=BURST], such as " +
+	"100/min:150, " +
+	"or CAPACITY@WINDOW[:ZONE], such as 1M@month or for money $50@month, with :shadow at the end for a " +
+	"shadow limit, or a mapping"
 
 // decodeShortLimit reads a limit as the command line spells it after the name.
 func (d *decoder) decodeShortLimit(key, n *yaml.Node, path string) limiter.Limit {
@@ -213,7 +216,8 @@ func (d *decoder) decodeLongLimit(key, n *yaml.Node, path string) limiter.Limit 
 	if !slices.Contains(l.given, d.capacity) && len(d.problems) == before {
 		d.problem(key, path, "%s is missing: how many tokens can be taken at once", d.capacity)
 	}
-	limit := limiter.Custom(key.Value, cmp.Or(l.burst, l.capacity), cmp.Or(l.refill, l.capacity), time.Duration(cmp.Or(l.period, 60))*time.Second)
+	limit := limiter.Custom(key.Value, cmp.Or(l.burst, l.capacity), cmp.Or(l.refill, l.capacity),
+		time.Duration(cmp.Or(l.period, 60))*time.Second)
 	isQuota, hasZone := slices.Contains(l.given, d.window), slices.Contains(l.given, d.zone)
 	switch {
 	case hasZone && !isQuota:
@@ -240,8 +244,10 @@ func (d *decoder) readLongLimit(name string, n *yaml.Node, path string) longLimi
 	}
 	fields := map[string]func(*yaml.Node, string){
 		d.capacity: tokens(&l.capacity), d.refillAmount: tokens(&l.refill),
-		d.refillPeriod: func(n *yaml.Node, path string) { l.period = d.decodeNumber(n, path, int64(math.MaxInt64/time.Second)) },
-		d.window:       text(&l.window), d.zone: text(&l.zone),
+		d.refillPeriod: func(n *yaml.Node, path string) {
+			l.period = d.decodeNumber(n, path, int64(math.MaxInt64/time.Second))
+		},
+		d.window: text(&l.window), d.zone: text(&l.zone),
 		d.shadow: func(n *yaml.Node, path string) { l.shadow = d.decodeBool(n, path) },
 	}
 	if d.burst != "" {
@@ -255,7 +261,9 @@ func (d *decoder) readLongLimit(name string, n *yaml.Node, path string) longLimi
 func (d *decoder) quota(key *yaml.Node, path string, l longLimit) limiter.Limit {
 	for _, name := range []string{d.burst, d.refillAmount, d.refillPeriod} {
 		if slices.Contains(l.given, name) {
-			d.problem(key, path, "%s and %s exclude each other: a quota gains its whole capacity at the start of each window", d.window, name)
+			d.problem(key, path,
+				"%s and %s exclude each other: a quota gains its whole capacity at the start of each window",
+				d.window, name)
 		}
 	}
 	every, err := limiter.ParseCalendar(l.window)

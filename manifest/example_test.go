@@ -62,7 +62,9 @@ func ExampleWhatIf() {
 		log.Fatal(err)
 	}
 	for entity, calls := range map[string]int64{"key-abc": 900, "key-xyz": 300} {
-		_, err := lim.Acquire(ctx, limiter.Request{Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens(limiter.RPM, calls)})
+		_, err := lim.Acquire(ctx, limiter.Request{
+			Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens(limiter.RPM, calls),
+		})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -72,7 +74,9 @@ func ExampleWhatIf() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	report, err := manifest.WhatIf(ctx, repo, m, &manifest.WhatIfOptions{Now: func() time.Time { return now.Add(time.Hour) }})
+	report, err := manifest.WhatIf(ctx, repo, m, &manifest.WhatIfOptions{Now: func() time.Time {
+		return now.Add(time.Hour)
+	}})
 	if err != nil {
 		log.Fatal(err)
 	}

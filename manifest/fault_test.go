@@ -91,7 +91,10 @@ func applyWithFault(t *testing.T, seed uint64, n int64, fault repotest.Fault) (m
 }
 
 // checkRecorded compares the managed levels with the outcome of each change.
-func checkRecorded(t *testing.T, repo limiter.Repository, report *manifest.Report, m *manifest.Manifest, before map[limiter.Scope]limiter.Config, known map[limiter.Scope]bool) {
+func checkRecorded(
+	t *testing.T, repo limiter.Repository, report *manifest.Report, m *manifest.Manifest,
+	before map[limiter.Scope]limiter.Config, known map[limiter.Scope]bool,
+) {
 	t.Helper()
 	now := storedConfigs(t, repo)
 	scopes, hash := managed(t, repo)

@@ -140,7 +140,9 @@ func (d dialect) encodeLimit(l limiter.Limit) object {
 	if l.IsQuota() {
 		o = append(o, pair{d.window, l.Window.String()})
 	} else {
-		o = append(o, pair{d.refillAmount, d.encodeNumber(l.Refill)}, pair{d.refillPeriod, d.encodeNumber(int64(l.Period / time.Second))})
+		o = append(o, pair{d.refillAmount, d.encodeNumber(l.Refill)}, pair{
+			d.refillPeriod, d.encodeNumber(int64(l.Period / time.Second)),
+		})
 	}
 	if l.Zone != "" {
 		o = append(o, pair{d.zone, l.Zone})

@@ -24,7 +24,9 @@ import (
 )
 
 // All stores of this module implement ManagedStore.
-var _ = []limiter.ManagedStore{(*memory.Repository)(nil), (*sqlite.Repository)(nil), (*dynamo.Repository)(nil), (*repotest.Faulty)(nil)}
+var _ = []limiter.ManagedStore{
+	(*memory.Repository)(nil), (*sqlite.Repository)(nil), (*dynamo.Repository)(nil), (*repotest.Faulty)(nil),
+}
 
 var bg = context.Background()
 
@@ -146,7 +148,9 @@ func setOf(scopes []limiter.Scope) map[limiter.Scope]bool {
 }
 
 // expectedConfigs returns the levels after a manifest is applied.
-func expectedConfigs(before map[limiter.Scope]limiter.Config, managed map[limiter.Scope]bool, m *manifest.Manifest) map[limiter.Scope]limiter.Config {
+func expectedConfigs(
+	before map[limiter.Scope]limiter.Config, managed map[limiter.Scope]bool, m *manifest.Manifest,
+) map[limiter.Scope]limiter.Config {
 	after := map[limiter.Scope]limiter.Config{}
 	for s, cfg := range before {
 		if !managed[s] {
@@ -181,7 +185,8 @@ func checkApplied(t *testing.T, repo limiter.Repository, m *manifest.Manifest, w
 	again, err := manifest.NewPlan(bg, repo, m, nil)
 	check(t, err)
 	if !again.Done() || len(again.Changes) > 0 || again.Same != len(m.Levels) {
-		t.Errorf("the next plan has %s, adopts %v, releases %v, finds %d of %d the same", formatChanges(again.Changes), again.Adopted, again.Released, again.Same, len(m.Levels))
+		t.Errorf("the next plan has %s, adopts %v, releases %v, finds %d of %d the same",
+			formatChanges(again.Changes), again.Adopted, again.Released, again.Same, len(m.Levels))
 	}
 }
 
@@ -189,12 +194,15 @@ func checkApplied(t *testing.T, repo limiter.Repository, m *manifest.Manifest, w
 func formatChanges(changes []manifest.Change) string {
 	var lines []string
 	for _, c := range changes {
-		lines = append(lines, strings.TrimSpace(fmt.Sprint(c.Action, " ", manifest.Level(c.Scope), " ", manifest.Target(c.Scope))))
+		lines = append(lines,
+			strings.TrimSpace(fmt.Sprint(c.Action, " ", manifest.Level(c.Scope), " ", manifest.Target(c.Scope))))
 	}
 	return strings.Join(lines, "\n")
 }
 
 // differingScopes returns the test scopes whose levels differ.
 func differingScopes(a, b map[limiter.Scope]limiter.Config) (all []limiter.Scope) {
-	return slices.DeleteFunc(slices.Clone(testScopes), func(s limiter.Scope) bool { return cmp.Equal(a[s], b[s], cmpopts.EquateEmpty()) })
+	return slices.DeleteFunc(slices.Clone(testScopes), func(s limiter.Scope) bool {
+		return cmp.Equal(a[s], b[s], cmpopts.EquateEmpty())
+	})
 }

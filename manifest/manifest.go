@@ -108,7 +108,9 @@ func (m *Manifest) sorted() *Manifest {
 }
 
 func sortLimits(limits []limiter.Limit) []limiter.Limit {
-	return slices.SortedFunc(slices.Values(limits), func(a, b limiter.Limit) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(slices.Values(limits), func(a, b limiter.Limit) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 }
 
 // scopes returns the scope of each level.

@@ -78,7 +78,9 @@ func (d *decoder) decodeFields(n *yaml.Node, path string, known map[string]func(
 
 // joinKeys lists the keys of a mapping for an error, without the ignored ones.
 func (d *decoder) joinKeys(keys map[string]func(*yaml.Node, string)) string {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(keys)), func(k string) bool { return slices.Contains(d.ignored, k) })
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(keys)), func(k string) bool {
+		return slices.Contains(d.ignored, k)
+	})
 	return strings.Join(names, ", ")
 }
 

@@ -112,7 +112,9 @@ func (o object) node() *yaml.Node {
 func textNode(text string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: tagText, Value: text}
 	isWord := text != "" && strings.ContainsRune("abcdefghijklmnopqrstuvwxyz_$", unicode.ToLower(rune(text[0])))
-	if !isWord || slices.Contains([]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}, strings.ToLower(text)) {
+	if !isWord || slices.Contains(
+		[]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}, strings.ToLower(text),
+	) {
 		n.Style = yaml.DoubleQuotedStyle
 	}
 	return n

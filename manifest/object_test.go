@@ -23,10 +23,14 @@ var implicit11 = regexp.MustCompile(`(?i)^(?:` +
 // CloudFormation.
 func TestTextIsTextInYAML11(t *testing.T) {
 	for _, text := range []string{
-		"y", "n", "Y", "N", "yes", "no", "Yes", "NO", "on", "off", "On", "OFF", "true", "False", "TRUE", "null", "Null", "NULL", "~", "", "=", "<<",
-		"0", "7", "-1", "+1", "010", "0o17", "0b101", "0x1F", "1_000", "685_230", "12:30:45", "190:20:30", "190:20:30.15", "1:1",
-		"1.5", ".5", "1.", "1e3", "1.0E7", "6.8523015e+5", ".inf", "-.Inf", ".nan", "2026-03-14", "2001-12-14t21:59:43.10-05:00",
-		"gpt-4", "_default_", "key:1", "a: b", "a #b", "- a", "Custom::X", "word", "$", "$50@month", "$1: x", "$1 #x", "$5/min:$7",
+		"y", "n", "Y", "N", "yes", "no", "Yes", "NO", "on", "off", "On", "OFF", "true", "False", "TRUE", "null",
+		"Null", "NULL", "~", "", "=", "<<",
+		"0", "7", "-1", "+1", "010", "0o17", "0b101", "0x1F", "1_000", "685_230", "12:30:45", "190:20:30",
+		"190:20:30.15", "1:1",
+		"1.5", ".5", "1.", "1e3", "1.0E7", "6.8523015e+5", ".inf", "-.Inf", ".nan", "2026-03-14",
+		"2001-12-14t21:59:43.10-05:00",
+		"gpt-4", "_default_", "key:1", "a: b", "a #b", "- a", "Custom::X", "word", "$", "$50@month", "$1: x",
+		"$1 #x", "$5/min:$7",
 	} {
 		out, err := manifest.TextAsYAML(text)
 		check(t, err)

@@ -68,7 +68,8 @@ func TestOtherStackIsRefusedAndDeletesNothing(t *testing.T) {
 	const other = `"Resources": {"o1": {"Limits": {"rpm": {"Capacity": "1"}}}}`
 	for kind, physical := range map[string]string{"Create": "", "Update": "my-app/former/limits-provisioner"} {
 		a := l.as(otherStack, "Limits").ask(kind, physical, tenantProperties+other)
-		if a.Status != "FAILED" || !strings.Contains(a.Reason, stackID) || !strings.Contains(a.Reason, "`zae-limiter limits apply`") {
+		if a.Status != "FAILED" || !strings.Contains(a.Reason, stackID) ||
+			!strings.Contains(a.Reason, "`zae-limiter limits apply`") {
 			t.Errorf("%s: %+v", kind, a)
 		}
 		l.mustSucceed("Delete", a.PhysicalResourceID, tableProperty)
@@ -76,7 +77,9 @@ func TestOtherStackIsRefusedAndDeletesNothing(t *testing.T) {
 	l.mustSucceed("Delete", l.physicalID(), tableProperty)
 	equal(t, "stored", l.limitedResources(), []string{"claude", "gpt-4"})
 
-	m := parse(t, "namespace: tenant-a\nresources: {gpt-4: {limits: {rpm: {capacity: 100}}}, claude: {limits: {rpm: {capacity: 5}}}}")
+	m := parse(t,
+		"namespace: tenant-a\nresources: {gpt-4: {limits: {rpm: {capacity: 100}}}, claude: {limits: {rpm: "+
+			"{capacity: 5}}}}")
 	plan, err := manifest.NewPlan(bg, l.repo, m, nil)
 	check(t, err)
 	equal(t, "changes", len(plan.Changes), 0)
@@ -98,7 +101,8 @@ func TestOtherStackIsRefusedAndDeletesNothing(t *testing.T) {
 func TestTakenByHandIsNotDeleted(t *testing.T) {
 	l := newLambda(t)
 	l.as(stackID, "Limits").mustSucceed("Create", "", tenantProperties+limitProperties)
-	_, _, err := manifest.Apply(bg, l.repo, parse(t, "namespace: tenant-a\nresources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"), nil)
+	_, _, err := manifest.Apply(bg, l.repo,
+		parse(t, "namespace: tenant-a\nresources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"), nil)
 	check(t, err)
 	l.as(stackID, "Limits").mustSucceed("Delete", l.physicalID(), tableProperty)
 	equal(t, "stored after the stack has gone", l.limitedResources(), []string{"gpt-4"})
@@ -112,11 +116,13 @@ func TestTakenByHandIsNotDeleted(t *testing.T) {
 func TestFailedCreateTakesNothingOfOthersWithIt(t *testing.T) {
 	for name, before := range map[string]func(l *lambda){
 		"by hand": func(l *lambda) {
-			_, _, err := manifest.Apply(bg, l.repo, parse(t, "namespace: tenant-a\nresources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"), nil)
+			_, _, err := manifest.Apply(bg, l.repo,
+				parse(t, "namespace: tenant-a\nresources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"), nil)
 			check(t, err)
 		},
 		"under another name": func(l *lambda) {
-			l.as(stackID, "Old").mustSucceed("Create", "", tenantProperties+`"Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": "1"}}}}`)
+			l.as(stackID, "Old").mustSucceed("Create", "",
+				tenantProperties+`"Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": "1"}}}}`)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,7 +228,8 @@ func TestTakenByHandMeanwhile(t *testing.T) {
 // Python or of a manual apply. A rolled-back create deletes none of them.
 func TestUnownedLimitsStay(t *testing.T) {
 	l := newLambda(t)
-	_, _, err := manifest.Apply(bg, l.repo, parse(t, "namespace: tenant-a\nresources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"), nil)
+	_, _, err := manifest.Apply(bg, l.repo,
+		parse(t, "namespace: tenant-a\nresources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"), nil)
 	check(t, err)
 	l.as(stackID, "New").mustSucceed("Create", "", tenantProperties+limitProperties)
 	l.as(stackID, "New").mustSucceed("Delete", l.physicalID(), tableProperty)
@@ -238,7 +245,8 @@ func TestUnownedLimitsStay(t *testing.T) {
 // created before owners were stored.
 func TestResourceFromBeforeOwnersOwnsWhatItUpdates(t *testing.T) {
 	l := newLambda(t)
-	_, _, err := manifest.Apply(bg, l.repo, parse(t, "namespace: tenant-a\nresources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"), nil)
+	_, _, err := manifest.Apply(bg, l.repo,
+		parse(t, "namespace: tenant-a\nresources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"), nil)
 	check(t, err)
 	l.as(stackID, "Limits").mustSucceed("Update", l.physicalID(), tenantProperties+limitProperties)
 	l.as(stackID, "Limits").mustSucceed("Delete", l.physicalID(), tableProperty)
@@ -260,7 +268,9 @@ func TestOwnerWhileAtWork(t *testing.T) {
 			seen = append(seen, owner)
 		}}
 		l.Open = func(context.Context, string) (limiter.Repository, error) { return sameView{store}, nil }
-		l.mustSucceed("Create", "", tenantProperties+`"Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": "`+string(rune('1'+len(l.name)))+`"}}}}`)
+		l.mustSucceed("Create", "",
+			tenantProperties+`"Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": "`+string(rune('1'+len(l.name)))+
+				`"}}}}`)
 		l.Open = open
 		return seen
 	}

@@ -40,7 +40,8 @@ func parseDocument(data []byte) (*yaml.Node, error) {
 	case err == nil:
 		return nil, parseError(Problem{
 			Line: next.Line, Column: next.Column,
-			Text: "another document begins here; a manifest is one document, so put each namespace in a file of its own",
+			Text: "another document begins here; a manifest is one document, so put each namespace in a file " +
+				"of its own",
 		})
 	case !errors.Is(err, io.EOF):
 		return nil, parseError(syntaxProblem(data, err))

@@ -72,7 +72,9 @@ func TestEveryProblemIsNamedWithItsPlace(t *testing.T) {
 				if !ok || m != nil {
 					t.Fatalf("parsed as %v, error %v", m, err)
 				}
-				golden.Check(t, filepath.Join("testdata", folder, strings.TrimSuffix(name, filepath.Ext(name))+".txt"), bad.Error()+"\n")
+				golden.Check(t,
+					filepath.Join("testdata", folder, strings.TrimSuffix(name, filepath.Ext(name))+".txt"),
+					bad.Error()+"\n")
 			})
 		}
 	}
@@ -81,13 +83,22 @@ func TestEveryProblemIsNamedWithItsPlace(t *testing.T) {
 func TestParseReadsEveryLevel(t *testing.T) {
 	m := parse(t, string(fixtures(t, "valid")["full.yaml"]))
 	equal(t, "manifest", m, &manifest.Manifest{Namespace: "tenant-a", Levels: []limiter.Config{
-		{OnUnavailable: limiter.Block, Limits: []limiter.Limit{limiter.PerMinute("rpm", 60), limiter.Custom("tpm", 5000, 2500, time.Hour)}},
+		{
+			OnUnavailable: limiter.Block,
+			Limits:        []limiter.Limit{limiter.PerMinute("rpm", 60), limiter.Custom("tpm", 5000, 2500, time.Hour)},
+		},
 		{Scope: limiter.Scope{Resource: "gpt-4"}, Limits: []limiter.Limit{
 			limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000).WithBurst(15_000),
 		}},
-		{Scope: limiter.Scope{Resource: "openai/gpt-4.1-mini"}, Limits: []limiter.Limit{limiter.PerMinute("rpm", 1000)}},
+		{
+			Scope:  limiter.Scope{Resource: "openai/gpt-4.1-mini"},
+			Limits: []limiter.Limit{limiter.PerMinute("rpm", 1000)},
+		},
 		{Scope: limiter.Scope{Entity: "key:abc@example.com"}, Limits: []limiter.Limit{limiter.PerDay("rpm", 20)}},
-		{Scope: limiter.Scope{Entity: "key:abc@example.com", Resource: "gpt-4"}, Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}},
+		{
+			Scope:  limiter.Scope{Entity: "key:abc@example.com", Resource: "gpt-4"},
+			Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)},
+		},
 		{Scope: limiter.Scope{Entity: "project-1"}, Limits: []limiter.Limit{limiter.PerMinute("tpm", 20_000)}},
 	}})
 }
@@ -116,7 +127,9 @@ func TestShortLimitsMatchTheCommandLine(t *testing.T) {
 		limiter.Within("tpm", 10_000, time.Minute),
 	})
 	// The properties of a stack are read as YAML 1.1, and have the long form only.
-	_, err := manifest.FromProperties(map[string]any{"System": map[string]any{"Limits": map[string]any{"rpm": "100/min"}}})
+	_, err := manifest.FromProperties(map[string]any{"System": map[string]any{
+		"Limits": map[string]any{"rpm": "100/min"},
+	}})
 	if err == nil {
 		t.Error("a property was read in its short form")
 	}
@@ -137,7 +150,8 @@ func TestQuotasAndShadowLimits(t *testing.T) {
 		limiter.Quota("tokens", 5_000_000, limiter.EveryMonth).In("America/New_York").Shadow(),
 		limiter.PerMinute("tpm", 10).Shadow(),
 	})
-	equal(t, "UTC", parse(t, "system: {limits: {a: {capacity: 1, window: hour, zone: UTC}}}").Levels[0].Limits, []limiter.Limit{limiter.Quota("a", 1, limiter.EveryHour)})
+	equal(t, "UTC", parse(t, "system: {limits: {a: {capacity: 1, window: hour, zone: UTC}}}").Levels[0].Limits,
+		[]limiter.Limit{limiter.Quota("a", 1, limiter.EveryHour)})
 }
 
 // TestFieldsOfQuotasAndShadowLimits checks the changes between kinds of limits.
@@ -147,17 +161,24 @@ func TestFieldsOfQuotasAndShadowLimits(t *testing.T) {
 		before, after limiter.Limit
 		want          []manifest.Field
 	}{
-		{limiter.PerMinute("n", 5), limiter.PerMinute("n", 5).Shadow(), []manifest.Field{{Name: "n.shadow", After: "true"}}},
+		{
+			limiter.PerMinute("n", 5), limiter.PerMinute("n", 5).Shadow(),
+			[]manifest.Field{{Name: "n.shadow", After: "true"}},
+		},
 		{berlin.Shadow(), berlin, []manifest.Field{{Name: "n.shadow", Before: "true"}}},
 		{berlin, berlin.In("UTC"), []manifest.Field{{Name: "n.zone", Before: "Europe/Berlin"}}},
 		{berlin, limiter.Quota("n", 6, limiter.EveryMonth).In("Europe/Berlin"), []manifest.Field{
 			{Name: "n.capacity", Before: "5", After: "6"}, {Name: "n.window", Before: "day", After: "month"},
 		}},
 		{limiter.PerMinute("n", 5), berlin, []manifest.Field{
-			{Name: "n.refill_amount", Before: "5"}, {Name: "n.refill_period", Before: "60"}, {Name: "n.window", After: "day"}, {Name: "n.zone", After: "Europe/Berlin"},
+			{Name: "n.refill_amount", Before: "5"}, {Name: "n.refill_period", Before: "60"},
+			{Name: "n.window", After: "day"}, {Name: "n.zone", After: "Europe/Berlin"},
 		}},
 	} {
-		change := manifest.Change{Before: limiter.Config{Limits: []limiter.Limit{c.before}}, After: limiter.Config{Limits: []limiter.Limit{c.after}}}
+		change := manifest.Change{
+			Before: limiter.Config{Limits: []limiter.Limit{c.before}},
+			After:  limiter.Config{Limits: []limiter.Limit{c.after}},
+		}
 		equal(t, fmt.Sprint(c.before, " to ", c.after), change.Fields(), c.want)
 	}
 }
@@ -172,7 +193,8 @@ func TestEmptySectionsDeclareThatThereIsNothing(t *testing.T) {
 		got = append(got, manifest.Level(level.Scope)+" "+manifest.Target(level.Scope))
 	}
 	equal(t, "levels", got, []string{
-		"system ", "resource claude", "resource gemini", "resource gpt-4", "entity key-1/_default_", "entity key-1/gpt-4",
+		"system ", "resource claude", "resource gemini", "resource gpt-4", "entity key-1/_default_",
+		"entity key-1/gpt-4",
 	})
 }
 
@@ -228,11 +250,17 @@ func TestManifestMadeByHandIsChecked(t *testing.T) {
 		`namespace`:                      {Namespace: "a b"},
 		`entity a/b/_default_: invalid `: {Levels: []limiter.Config{{Scope: limiter.Scope{Entity: "a/b"}}}},
 		`resource 4: invalid `:           {Levels: []limiter.Config{{Scope: limiter.Scope{Resource: "4"}}}},
-		`on_unavailable belongs to`:      {Levels: []limiter.Config{{Scope: limiter.Scope{Resource: "a"}, OnUnavailable: limiter.Allow}}},
+		`on_unavailable belongs to`: {Levels: []limiter.Config{{
+			Scope: limiter.Scope{Resource: "a"}, OnUnavailable: limiter.Allow,
+		}}},
 		`on_unavailable is "maybe", but`: {Levels: []limiter.Config{{OnUnavailable: "maybe"}}},
-		`system: invalid capacity "0"`:   {Levels: []limiter.Config{{Limits: []limiter.Limit{limiter.PerMinute("rpm", 0)}}}},
-		`limit rpm is declared twice`:    {Levels: []limiter.Config{{Limits: []limiter.Limit{rpm, rpm}}}},
-		`resource a is declared twice`:   {Levels: []limiter.Config{{Scope: limiter.Scope{Resource: "a"}}, {Scope: limiter.Scope{Resource: "a"}}}},
+		`system: invalid capacity "0"`: {Levels: []limiter.Config{{
+			Limits: []limiter.Limit{limiter.PerMinute("rpm", 0)},
+		}}},
+		`limit rpm is declared twice`: {Levels: []limiter.Config{{Limits: []limiter.Limit{rpm, rpm}}}},
+		`resource a is declared twice`: {Levels: []limiter.Config{
+			{Scope: limiter.Scope{Resource: "a"}}, {Scope: limiter.Scope{Resource: "a"}},
+		}},
 	} {
 		if err := m.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %s", err, want)
@@ -301,7 +329,8 @@ func TestLimitsAreCountedBeforeTheyAreBuilt(t *testing.T) {
 	for n, valid := range map[int]bool{1000: true, 1001: false} {
 		text := "system: {limits: " + manyLimits(n) + "}"
 		_, err := manifest.Parse([]byte(text))
-		if (err == nil) != valid || err != nil && err.Error() != "1:18: system.limits: a level has at most 1000 limits, not 1001" {
+		if (err == nil) != valid || err != nil &&
+			err.Error() != "1:18: system.limits: a level has at most 1000 limits, not 1001" {
 			t.Errorf("%d limits: %v", n, err)
 		}
 		if err := s.Validate(decodeAsEditor(t, []byte(text))); (err == nil) != valid {
@@ -342,7 +371,9 @@ func TestMoneyIsWrittenInDollars(t *testing.T) {
 		limiter.PerDay("spend-c", 9_223_372_036_854_775),
 		limiter.Custom("spend-d", 12_500_000, 12_500_000, 90*time.Second).Shadow(),
 	}
-	m := &manifest.Manifest{Namespace: "default", Levels: []limiter.Config{{Limits: append(money, limiter.PerMinute("tpm", 5))}}}
+	m := &manifest.Manifest{
+		Namespace: "default", Levels: []limiter.Config{{Limits: append(money, limiter.PerMinute("tpm", 5))}},
+	}
 	text, err := m.YAML()
 	check(t, err)
 	const want = `namespace: default

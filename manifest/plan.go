@@ -109,7 +109,10 @@ func (p *Plan) compare(ctx context.Context) error {
 	}
 	for i, s := range scopes {
 		want, isDeclared := declared[s]
-		c := Change{Scope: s, Before: stored[i].Config, After: want, Damaged: stored[i].damaged != nil, Unlisted: stored[i].unlisted}
+		c := Change{
+			Scope: s, Before: stored[i].Config, After: want, Damaged: stored[i].damaged != nil,
+			Unlisted: stored[i].unlisted,
+		}
 		c.After.Scope = s
 		c.Action = c.requiredAction()
 		switch {

@@ -51,12 +51,13 @@ func newLambdaOn(t *testing.T, repo limiter.Repository) *lambda {
 	server := httptest.NewServer(http.HandlerFunc(l.receive))
 	t.Cleanup(server.Close)
 	l.url = server.URL + "/answer?X-Amz-Signature=secret"
-	l.Provisioner = manifest.Provisioner{Table: "my-app", Open: func(ctx context.Context, table string) (limiter.Repository, error) {
-		if table != "my-app" {
-			return nil, fmt.Errorf("table %s: %w", table, limiter.ErrNotFound)
-		}
-		return l.repo.Namespace(ctx, "default") // a view, whose Close does nothing
-	}}
+	l.Provisioner = manifest.Provisioner{Table: "my-app",
+		Open: func(ctx context.Context, table string) (limiter.Repository, error) {
+			if table != "my-app" {
+				return nil, fmt.Errorf("table %s: %w", table, limiter.ErrNotFound)
+			}
+			return l.repo.Namespace(ctx, "default") // a view, whose Close does nothing
+		}}
 	return l
 }
 
@@ -64,8 +65,10 @@ func (l *lambda) receive(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	body, err := io.ReadAll(r.Body)
-	if err != nil || r.Method != http.MethodPut || r.Header.Get("Content-Type") != "" || r.ContentLength != int64(len(body)) {
-		l.Errorf("%s with content type %q, length %d of %d, %v", r.Method, r.Header.Get("Content-Type"), r.ContentLength, len(body), err)
+	if err != nil || r.Method != http.MethodPut || r.Header.Get("Content-Type") != "" ||
+		r.ContentLength != int64(len(body)) {
+		l.Errorf("%s with content type %q, length %d of %d, %v", r.Method, r.Header.Get("Content-Type"),
+			r.ContentLength, len(body), err)
 	}
 	if len(l.status) > 0 {
 		w.WriteHeader(l.status[0])
@@ -116,7 +119,8 @@ func TestCustomResourceIsCreatedUpdatedAndDeleted(t *testing.T) {
 	equal(t, "data", *a.Data, manifest.ResourceData{Created: 2})
 	equal(t, "stored", l.limitedResources(), []string{"claude", "gpt-4"})
 
-	a = l.ask("Update", l.physicalID(), `"NamespaceId": "`+l.id+`", "Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": 7}}}, "o1": {"Limits": {"rpm": {"Capacity": "5"}}}}`)
+	a = l.ask("Update", l.physicalID(),
+		`"NamespaceId": "`+l.id+`", "Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": 7}}}, "o1": {"Limits": {"rpm": {"Capacity": "5"}}}}`)
 	equal(t, "answer", a.Status+" "+a.PhysicalResourceID, "SUCCESS "+l.physicalID())
 	equal(t, "data", *a.Data, manifest.ResourceData{Created: 1, Updated: 1, Deleted: 1})
 	equal(t, "stored", l.limitedResources(), []string{"gpt-4", "o1"})
@@ -139,9 +143,13 @@ func TestDeleteOfWhatIsGoneSucceeds(t *testing.T) {
 	check(t, l.repo.DeleteNamespace(bg, epoch, "tenant-a"))
 	_, err := l.repo.RegisterNamespace(bg, epoch, "tenant-a") // a new namespace of the same name
 	check(t, err)
-	_, _, err = manifest.Apply(bg, l.repo, parse(t, "namespace: tenant-a\nresources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"), nil)
+	_, _, err = manifest.Apply(bg, l.repo,
+		parse(t, "namespace: tenant-a\nresources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"), nil)
 	check(t, err)
-	for _, id := range []string{"failed", "", l.physicalID(), "my-app/unknown/limits-provisioner", "gone/" + l.id + "/limits-provisioner", "my-app/a/b/limits-provisioner"} {
+	for _, id := range []string{
+		"failed", "", l.physicalID(), "my-app/unknown/limits-provisioner",
+		"gone/" + l.id + "/limits-provisioner", "my-app/a/b/limits-provisioner",
+	} {
 		a := l.ask("Delete", id, tableProperty)
 		if a.Status != "SUCCESS" || id != "" && a.PhysicalResourceID != id {
 			t.Errorf("%q: %+v", id, a)
@@ -153,7 +161,8 @@ func TestDeleteOfWhatIsGoneSucceeds(t *testing.T) {
 func TestFailedRequestsAreAnswered(t *testing.T) {
 	l := newLambda(t)
 	for properties, want := range map[string]string{
-		`"Namespace": "tenant-b"`:                                              "`zae-limiter namespace register tenant-b` creates it",
+		`"Namespace": "tenant-b"`: "`zae-limiter namespace " +
+			"register tenant-b` creates it",
 		`"NamespaceId": "unknown"`:                                             `namespace ID "unknown": not found`,
 		`"NamespaceId": "` + l.id + `", "Namespace": "b"`:                      `the manifest is for namespace "b", but id`,
 		`"TableName": "other"`:                                                 `table other: not found`,
@@ -161,14 +170,17 @@ func TestFailedRequestsAreAnswered(t *testing.T) {
 		`"System": {"Limits": {"` + strings.Repeat(`\u0001`, 3000) + `": {}}}`: `System.Limits`,
 	} {
 		a := l.ask("Create", "", properties)
-		if a.Status != "FAILED" || a.PhysicalResourceID != "failed" || !strings.Contains(a.Reason, want) || strings.Contains(a.Reason, "\n") {
+		if a.Status != "FAILED" || a.PhysicalResourceID != "failed" || !strings.Contains(a.Reason, want) ||
+			strings.Contains(a.Reason, "\n") {
 			t.Errorf("%s: %+v", properties, a)
 		}
-		if a := l.ask("Update", l.physicalID(), properties); a.Status != "FAILED" || a.PhysicalResourceID != l.physicalID() {
+		if a := l.ask("Update", l.physicalID(), properties); a.Status != "FAILED" ||
+			a.PhysicalResourceID != l.physicalID() {
 			t.Errorf("%s: %+v", properties, a)
 		}
 	}
-	if a := l.ask("Rename", "x", tableProperty); a.Status != "FAILED" || !strings.Contains(a.Reason, "Create, Update or Delete") {
+	if a := l.ask("Rename", "x", tableProperty); a.Status != "FAILED" ||
+		!strings.Contains(a.Reason, "Create, Update or Delete") {
 		t.Errorf("%+v", a)
 	}
 }
@@ -212,7 +224,9 @@ func TestAnswerIsBroughtAgain(t *testing.T) {
 			case 1:
 				return nil, io.ErrUnexpectedEOF
 			case 2:
-				return &http.Response{Status: "503 Slow down", StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
+				return &http.Response{
+					Status: "503 Slow down", StatusCode: http.StatusServiceUnavailable, Body: http.NoBody,
+				}, nil
 			}
 			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 		})}}
@@ -234,9 +248,12 @@ func TestAnswerThatCannotBeBroughtIsAnErrorWithoutTheAddress(t *testing.T) {
 		t.Errorf("error %v, %v left", err, l.status)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		p := manifest.Provisioner{Client: &http.Client{Transport: transport(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })}}
+		p := manifest.Provisioner{Client: &http.Client{Transport: transport(func(*http.Request) (*http.Response, error) {
+			return nil, io.ErrUnexpectedEOF
+		})}}
 		for _, url := range []string{"http://example.com/?secret", "secret://\x01", ""} {
-			_, err := p.Handle(bg, []byte(`{"RequestType": "Delete", "ResponseURL": `+string(must(json.Marshal(url)))+`}`))
+			_, err := p.Handle(bg,
+				[]byte(`{"RequestType": "Delete", "ResponseURL": `+string(must(json.Marshal(url)))+`}`))
 			if err == nil || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%s: error %v", url, err)
 			}
@@ -272,9 +289,14 @@ func TestDeadlineLeavesTimeForTheAnswer(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(bg, 60*time.Second)
 		defer cancel()
-		a, err := p.Handle(ctx, []byte(`{"RequestType": "Create", "ResponseURL": "http://example.com", "ResourceProperties": {"Entities": {`+b.String()[2:]+`}}}`))
+		a, err := p.Handle(ctx,
+			[]byte(
+				`{"RequestType": "Create", "ResponseURL": "http://example.com", "ResourceProperties": {"Entities": {`+
+					b.String()[2:]+`}}}`,
+			))
 		check(t, err)
-		if a := a.(*manifest.ResourceAnswer); a.Status != "FAILED" || a.Data.Created < 100 || !strings.Contains(a.Reason, "deadline") {
+		if a := a.(*manifest.ResourceAnswer); a.Status != "FAILED" || a.Data.Created < 100 ||
+			!strings.Contains(a.Reason, "deadline") {
 			t.Errorf("%+v %+v", a, a.Data)
 		}
 		if answered < 35*time.Second || answered > 45*time.Second {
@@ -310,7 +332,8 @@ func TestProgramsPlanAndApply(t *testing.T) {
 	const changes = `"changes":[{"action":"create","level":"system","target":null},{"action":"create","level":"entity","target":"key-1/_default_"}]`
 	equal(t, "plan", answer(request(`"action": "plan",`, l.id)), `{"status":"planned",`+changes+`}`)
 	equal(t, "plan without saying so", answer(request(``, "")), `{"status":"planned",`+changes+`}`)
-	equal(t, "apply", answer(request(`"action": "apply",`, l.id)), `{"status":"applied",`+changes+`,"created":2,"updated":0,"deleted":0,"errors":[]}`)
+	equal(t, "apply", answer(request(`"action": "apply",`, l.id)),
+		`{"status":"applied",`+changes+`,"created":2,"updated":0,"deleted":0,"errors":[]}`)
 	equal(t, "plan again", answer(request(`"action": "plan",`, l.id)), `{"status":"planned","changes":[]}`)
 	for event, want := range map[string]string{
 		request(`"action": "destroy",`, l.id):                        `action is "destroy", but must be plan or apply`,

@@ -158,7 +158,9 @@ func (p *Provisioner) applyFor(
 	if report == nil {
 		return false, err
 	}
-	*a.Data = ResourceData{report.Count(Create), report.Count(Update), report.Count(Delete), report.Same, len(report.Failed())}
+	*a.Data = ResourceData{
+		report.Count(Create), report.Count(Update), report.Count(Delete), report.Same, len(report.Failed()),
+	}
 	takenOver := errors.Is(err, errTakenOver)
 	owned = !takenOver && (len(plan.known.scopes) == 0 || report.owner.has(r.StackID, r.LogicalResourceID))
 	return owned, errors.Join(reportError(report), err)
@@ -169,7 +171,8 @@ func (p *Provisioner) applyFor(
 func (r ResourceRequest) takeOwnership(known state) (next owner, ownerOnly bool, err error) {
 	if stack := known.owner.stack(); stack != "" && stack != r.StackID && len(known.scopes) > 0 {
 		return "", false, fmt.Errorf(
-			"stack %s manages the limits of this namespace; delete them there, or take them over with `zae-limiter limits apply`, and try again (to continue a rollback, use --resources-to-skip)", stack)
+			"stack %s manages the limits of this namespace; delete them there, or take them over with "+
+				"`zae-limiter limits apply`, and try again (to continue a rollback, use --resources-to-skip)", stack)
 	}
 	next = known.owner
 	if next == "" && len(known.scopes) > 0 && r.RequestType == "Create" {
@@ -201,7 +204,8 @@ func namespaceID(ctx context.Context, repo limiter.Repository, name string) (str
 			return ns.ID, nil
 		}
 	}
-	return "", fmt.Errorf("namespace %q: %w; `zae-limiter namespace register %s` creates it", name, limiter.ErrNotFound, name)
+	return "", fmt.Errorf("namespace %q: %w; `zae-limiter namespace register %s` creates it", name,
+		limiter.ErrNotFound, name)
 }
 
 // body encodes the answer as JSON. It shortens the reason to the allowed size.
@@ -254,6 +258,7 @@ func put(ctx context.Context, client *http.Client, to string, body []byte) (retr
 	if reply.StatusCode/100 == 2 {
 		return false, nil
 	}
-	retry = reply.StatusCode >= 500 || reply.StatusCode == http.StatusRequestTimeout || reply.StatusCode == http.StatusTooManyRequests
+	retry = reply.StatusCode >= 500 || reply.StatusCode == http.StatusRequestTimeout ||
+		reply.StatusCode == http.StatusTooManyRequests
 	return retry, fmt.Errorf("sending the answer to CloudFormation: status %s", reply.Status)
 }

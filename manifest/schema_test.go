@@ -145,28 +145,38 @@ func mutate(rng *rand.Rand, value any) {
 }
 
 var oddWords = []string{
-	"namespace", "system", "resources", "entities", "limits", "on_unavailable", "capacity", "burst", "refill_amount", "refill_period",
-	"_default_", "gpt-4", "rpm", "a.b", "n-1", "a#b", "PK", "ttl", "", "1", strings.Repeat("x", 65), "key@example.com", "a/b", "GSI1SK", "spend", "spend_daily", "spending", "é", "a\n", "_", "window", "zone", "shadow",
+	"namespace", "system", "resources", "entities", "limits", "on_unavailable", "capacity", "burst",
+	"refill_amount", "refill_period",
+	"_default_", "gpt-4", "rpm", "a.b", "n-1", "a#b", "PK", "ttl", "", "1", strings.Repeat("x", 65),
+	"key@example.com", "a/b", "GSI1SK", "spend", "spend_daily", "spending", "é", "a\n", "_", "window", "zone", "shadow",
 }
 
 var oddValues = []any{
-	nil, true, "allow", "text", "", json.Number("1"), json.Number("7"), json.Number("0"), json.Number("-3"), json.Number("1.5"),
-	json.Number("9223372036"), json.Number("9223372037"), json.Number("9223372036854775"), json.Number("9223372036854776"),
+	nil, true, "allow", "text", "", json.Number("1"), json.Number("7"), json.Number("0"), json.Number("-3"),
+	json.Number("1.5"),
+	json.Number("9223372036"), json.Number("9223372037"), json.Number("9223372036854775"),
+	json.Number("9223372036854776"),
 	[]any{},
 	map[string]any{},
 	map[string]any{"capacity": json.Number("5")},
 	map[string]any{"limits": map[string]any{}},
 	"tenant-b", "_",
-	"100", "100/min", "100/min:150", "9/5hour:within", "10000/min:within=2000", "100:150", "12:30:45", "0/min", "01/min", "+1/min", "1/week",
-	"month", "hour", "day", "UTC", "Europe/Berlin", "berlin", "5@month", "5@day:Europe/Berlin", "5@hour:UTC", "5@hour:Europe/Berlin", "5@month:shadow", "5/min:shadow",
-	"5:shadow", "5@", "5@min", "5@day:", "5@day:shadow:UTC", "5:shadow:5", "5/min:shadow:5", ":shadow", "shadow", false, "true",
+	"100", "100/min", "100/min:150", "9/5hour:within", "10000/min:within=2000", "100:150", "12:30:45", "0/min",
+	"01/min", "+1/min", "1/week",
+	"month", "hour", "day", "UTC", "Europe/Berlin", "berlin", "5@month", "5@day:Europe/Berlin", "5@hour:UTC",
+	"5@hour:Europe/Berlin", "5@month:shadow", "5/min:shadow",
+	"5:shadow", "5@", "5@min", "5@day:", "5@day:shadow:UTC", "5:shadow:5", "5/min:shadow:5", ":shadow", "shadow",
+	false, "true",
 	map[string]any{"capacity": json.Number("5"), "window": "day", "zone": "Europe/Berlin", "shadow": true},
 	map[string]any{"capacity": json.Number("5"), "window": "hour", "zone": "UTC"},
-	"10k", "1.5M", "2G/hour", "10k/min:15k", "10k/min:within=2k", "1M@month", "0.5M", "1.5", "1.2345k", "10K", "1.5K/min:2K", "1m", "2T", "2t", "10,000", "k",
-	"$50", "$50@month", "$0.25/day:$1", "$0.000001@day", "$0.00@month", "$0@month", "$1.5k@year", "$1.5K@year", "$1.5G@year", "$10G@year", "$1.0000001", "$", "$-5", "50$", "$05",
+	"10k", "1.5M", "2G/hour", "10k/min:15k", "10k/min:within=2k", "1M@month", "0.5M", "1.5", "1.2345k", "10K",
+	"1.5K/min:2K", "1m", "2T", "2t", "10,000", "k",
+	"$50", "$50@month", "$0.25/day:$1", "$0.000001@day", "$0.00@month", "$0@month", "$1.5k@year", "$1.5K@year",
+	"$1.5G@year", "$10G@year", "$1.0000001", "$", "$-5", "50$", "$05",
 	map[string]any{"capacity": "$50", "window": "month"},
 	map[string]any{"capacity": "10k", "burst": "1.5M"},
-	"1/0min", "1/min:", "1/min:0", "1/min:within=", "1/min:within=0", "1/min:Within", "1/min:within=1=1", "1/min\n", " 1/min", "1 / min", "1/min:1:1",
+	"1/0min", "1/min:", "1/min:0", "1/min:within=", "1/min:within=0", "1/min:Within", "1/min:within=1=1", "1/min\n",
+	" 1/min", "1 / min", "1/min:1:1",
 }
 
 func TestManifestOfTheDocsIsValid(t *testing.T) {

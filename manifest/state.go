@@ -30,7 +30,8 @@ func (t *target) readState(ctx context.Context) (state, error) {
 		return state{nil, hash, owner(by)}, nil
 	case damaged:
 		return state{}, fmt.Errorf(
-			"reading the list of managed limits: %w; `zae-limiter limits apply FILE --forget` replaces the list and keeps the stored limits", err)
+			"reading the list of managed limits: %w; `zae-limiter limits apply FILE --forget` replaces the "+
+				"list and keeps the stored limits", err)
 	case err != nil:
 		return state{}, fmt.Errorf("reading the list of managed limits: %w", err)
 	}

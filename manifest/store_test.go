@@ -26,7 +26,9 @@ func (n *boundedStore) CheckManaged(scopes []limiter.Scope) error {
 	return nil
 }
 
-func (n *boundedStore) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
+func (n *boundedStore) SetManaged(
+	ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope,
+) error {
 	if err := n.CheckManaged(scopes); err != nil {
 		return err
 	}
@@ -107,16 +109,21 @@ func (b *unlistedStore) ReplaceConfig(ctx context.Context, cfg limiter.Config, e
 // they are as declared.
 func TestUnlistedLimitsAreWrittenAgain(t *testing.T) {
 	kept, gone := limiter.Scope{Resource: "kept"}, limiter.Scope{Entity: "gone", Resource: "gpt-4"}
-	repo := &unlistedStore{memory.New(nil), map[limiter.Scope]bool{kept: true, gone: true, {Resource: "never-was"}: true}}
+	repo := &unlistedStore{memory.New(nil), map[limiter.Scope]bool{
+		kept: true, gone: true, {Resource: "never-was"}: true,
+	}}
 	for i, s := range []limiter.Scope{kept, gone} {
-		storeConfig(t, repo, limiter.Config{Scope: s, Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)}}, []string{"1", "2"}[i])
+		storeConfig(t, repo, limiter.Config{Scope: s, Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)}},
+			[]string{"1", "2"}[i])
 	}
 	m := parse(t, "resources: {kept: {limits: {rpm: {capacity: 1}}}, never-was: {}}")
 	check(t, repo.SetManaged(bg, epoch, "", m.Hash(), "", []limiter.Scope{kept, gone}))
 	plan, err := manifest.NewPlan(bg, repo, m, nil)
 	check(t, err)
 	equal(t, "plan", formatChanges(plan.Changes), "update resource kept\ndelete entity gone/gpt-4")
-	equal(t, "what differs", plan.Changes[0].Fields(), []manifest.Field{{Name: "state", Before: "unlisted", After: "listed"}})
+	equal(t, "what differs", plan.Changes[0].Fields(), []manifest.Field{{
+		Name: "state", Before: "unlisted", After: "listed",
+	}})
 	equal(t, "what goes", plan.Changes[1].Fields()[0], manifest.Field{Name: "state", Before: "unlisted"})
 	_, err = plan.Apply(bg)
 	check(t, err)
@@ -136,17 +143,21 @@ func TestSystemIsReplacedInOneWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			repo := open(t)
-			for i, after := range []limiter.Config{{Limits: rpm}, {OnUnavailable: limiter.Allow}, {OnUnavailable: limiter.Block, Limits: tpm}, {}} {
+			for i, after := range []limiter.Config{
+				{Limits: rpm}, {OnUnavailable: limiter.Allow}, {OnUnavailable: limiter.Block, Limits: tpm}, {},
+			} {
 				name := fmt.Sprint("n", i)
 				_, err := repo.RegisterNamespace(bg, epoch, name)
 				check(t, err)
 				view, err := repo.Namespace(bg, name)
 				check(t, err)
-				storeConfig(t, view, limiter.Config{OnUnavailable: limiter.Block, Limits: rpm}, "01JP0000000000000000000001")
+				storeConfig(t, view, limiter.Config{OnUnavailable: limiter.Block, Limits: rpm},
+					"01JP0000000000000000000001")
 				m := &manifest.Manifest{Namespace: name, Levels: []limiter.Config{after}}
 				plan, err := manifest.NewPlan(bg, repo, m, nil)
 				check(t, err)
-				storeConfig(t, view, limiter.Config{OnUnavailable: limiter.Allow, Limits: tpm}, "01JP0000000000000000000002")
+				storeConfig(t, view, limiter.Config{OnUnavailable: limiter.Allow, Limits: tpm},
+					"01JP0000000000000000000002")
 				report, err := plan.Apply(bg)
 				check(t, err)
 				equal(t, "failed", len(report.Failed()), 0)
@@ -158,7 +169,8 @@ func TestSystemIsReplacedInOneWrite(t *testing.T) {
 				for ev, err := range view.AuditEvents(bg, "$SYSTEM", "") {
 					check(t, err)
 					actions = append(actions, ev.Action)
-					if limits, said := ev.Details["limits"].([]any); ev.Action == "limits_set" && (!said || len(limits) != len(after.Limits)) {
+					if limits, said := ev.Details["limits"].([]any); ev.Action == "limits_set" && (!said ||
+						len(limits) != len(after.Limits)) {
 						t.Errorf("details %v", ev.Details)
 					}
 				}

@@ -48,7 +48,10 @@ func (o *WhatIfOptions) withDefaults() (WhatIfOptions, error) {
 		all.MaxSnapshots = defaultMaxSnapshots
 	}
 	if all.Days < 0 || all.Days > maxDays {
-		return all, &limiter.InvalidError{Field: "days", Value: strconv.Itoa(all.Days), Reason: fmt.Sprintf("must be between 1 and %d", maxDays)}
+		return all, &limiter.InvalidError{
+			Field: "days", Value: strconv.Itoa(all.Days),
+			Reason: fmt.Sprintf("must be between 1 and %d", maxDays),
+		}
 	}
 	return all, limiter.UsageQuery{Entity: all.Entity, Resource: all.Resource}.Validate()
 }
@@ -151,7 +154,9 @@ func WhatIf(ctx context.Context, repo limiter.Repository, m *Manifest, opts *Wha
 // WhatIfLimits replays usage against other limits of one level, as WhatIf does for
 // a manifest. Without limits, the level is deleted. For an invalid level, the error
 // is a *limiter.InvalidError.
-func WhatIfLimits(ctx context.Context, repo limiter.Repository, level limiter.Config, opts *WhatIfOptions) (*WhatIfReport, error) {
+func WhatIfLimits(
+	ctx context.Context, repo limiter.Repository, level limiter.Config, opts *WhatIfOptions,
+) (*WhatIfReport, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
 		return nil, err

@@ -62,7 +62,9 @@ func randomLimits(rng *rand.Rand) (all []limiter.Limit) {
 			all = append(all, randomQuota(rng, name))
 			continue
 		}
-		period := []time.Duration{time.Second, time.Minute, time.Hour, 7 * time.Hour, 24 * time.Hour, 1000 * time.Hour}[rng.IntN(6)]
+		period := []time.Duration{
+			time.Second, time.Minute, time.Hour, 7 * time.Hour, 24 * time.Hour, 1000 * time.Hour,
+		}[rng.IntN(6)]
 		refill := 1 + rng.Int64N(int64(1)<<rng.IntN(14))
 		all = append(all, limiter.Custom(name, 1+rng.Int64N(int64(1)<<rng.IntN(14)), refill, period))
 	}
@@ -104,7 +106,9 @@ func steps(calls []plannedCall) (all []step) {
 func play(t *testing.T, calls []plannedCall, limits ...limiter.Limit) (*traffic, map[[2]string]*verdict) {
 	t.Helper()
 	tr := newTraffic(t, memory.New(nil), limits...)
-	for _, e := range []limiter.Entity{{ID: "parent"}, {ID: "child-1", Parent: "parent", Cascade: true}, {ID: "child-2", Parent: "parent", Cascade: true}} {
+	for _, e := range []limiter.Entity{{ID: "parent"}, {ID: "child-1", Parent: "parent", Cascade: true}, {
+		ID: "child-2", Parent: "parent", Cascade: true,
+	}} {
 		_, err := tr.lim.CreateEntity(bg, e)
 		check(t, err)
 	}
@@ -197,10 +201,12 @@ func TestWhatIfIsALowerBound(t *testing.T) {
 		for key, row := range free.replayAll(proposed) {
 			v := met[key]
 			if row.Over > v.refused+v.debt {
-				t.Errorf("seed %d: %v under %v: %d tokens are over, but %d were refused and %d charged late", seed, key, *row.Proposed, row.Over, v.refused, v.debt)
+				t.Errorf("seed %d: %v under %v: %d tokens are over, but %d were refused and %d charged late", seed,
+					key, *row.Proposed, row.Over, v.refused, v.debt)
 			}
 			if v.debt == 0 && row.HoursOver > len(v.hours) {
-				t.Errorf("seed %d: %v under %v: %d hours are over, but %d had refusals", seed, key, *row.Proposed, row.HoursOver, len(v.hours))
+				t.Errorf("seed %d: %v under %v: %d hours are over, but %d had refusals", seed, key, *row.Proposed,
+					row.HoursOver, len(v.hours))
 			}
 			if row.Over > 0 {
 				over++
@@ -210,7 +216,9 @@ func TestWhatIfIsALowerBound(t *testing.T) {
 			}
 		}
 	}
-	if t.Logf("%d rows are over, %d by more than half of what was refused", over, sharp); over < oracleRuns/4 || sharp < oracleRuns/20 {
+	if t.Logf(
+		"%d rows are over, %d by more than half of what was refused", over, sharp,
+	); over < oracleRuns/4 || sharp < oracleRuns/20 {
 		t.Errorf("only %d rows are over, and %d by much: the traffic tests nothing", over, sharp)
 	}
 }
@@ -234,14 +242,16 @@ func TestWhatIfRaisesNoFalseAlarm(t *testing.T) {
 		same, more := tr.replayAll(limits), tr.replayAll(looser)
 		for key, row := range same {
 			if row.Over > met[key].debt {
-				t.Errorf("seed %d: %v: %d tokens are over %v, which admitted them, with %d charged late", seed, key, row.Over, *row.Proposed, met[key].debt)
+				t.Errorf("seed %d: %v: %d tokens are over %v, which admitted them, with %d charged late", seed, key,
+					row.Over, *row.Proposed, met[key].debt)
 			}
 			if more[key].Over > row.Over || more[key].HoursOver > row.HoursOver {
 				t.Errorf("seed %d: %v: more is over %v than over %v", seed, key, *more[key].Proposed, *row.Proposed)
 			}
 		}
 		check(t, tr.lim.SetSystemDefaults(bg, limits...))
-		report := tr.whatIf(40*24*time.Hour, levelOf("", "gpt-4", looser...), manifest.WhatIfOptions{Days: 60, All: true})
+		report := tr.whatIf(40*24*time.Hour, levelOf("", "gpt-4", looser...),
+			manifest.WhatIfOptions{Days: 60, All: true})
 		if report.EntitiesOver > 0 {
 			t.Errorf("seed %d: %d entities are worse with %v than with %v", seed, report.EntitiesOver, looser, limits)
 		}
@@ -258,14 +268,17 @@ func TestWhatIfWithinAnHour(t *testing.T) {
 		var admitted int64
 		for at := time.Duration(0); at <= end; at += time.Duration(1+rng.IntN(20_000)) * time.Millisecond {
 			tr.now = midnight.Add(at)
-			if _, err := tr.lim.Acquire(bg, limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)}); err == nil {
+			if _, err := tr.lim.Acquire(bg, limiter.Request{
+				Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1),
+			}); err == nil {
 				admitted++
 			}
 		}
 		check(t, tr.lim.SetSystemDefaults(bg, loose("rpm")...))
 		report := tr.whatIf(end, levelOf("", "gpt-4", limits...), manifest.WhatIfOptions{All: true})
 		if row := report.Rows[0]; row.Over != 0 || row.Used != admitted {
-			t.Errorf("seed %d: %s: %d of %d tokens are over the limit that admitted %d", seed, fmt.Sprint(limits), row.Over, row.Used, admitted)
+			t.Errorf("seed %d: %s: %d of %d tokens are over the limit that admitted %d", seed, fmt.Sprint(limits),
+				row.Over, row.Used, admitted)
 		}
 	}
 }

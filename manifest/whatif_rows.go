@@ -118,7 +118,8 @@ func named(limits []limiter.Limit, name string) *limiter.Limit {
 // that is over.
 func worstFirst(a, b WhatIfRow) int {
 	return cmp.Or(
-		cmp.Compare(b.badness(), a.badness()), cmp.Compare(b.HoursOver, a.HoursOver), cmp.Compare(b.shareOver(), a.shareOver()),
+		cmp.Compare(b.badness(), a.badness()), cmp.Compare(b.HoursOver, a.HoursOver),
+		cmp.Compare(b.shareOver(), a.shareOver()),
 		cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Limit, b.Limit),
 	)
 }

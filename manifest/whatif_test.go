@@ -85,23 +85,47 @@ func TestWhatIfByHand(t *testing.T) {
 		worstOver int64
 	}{
 		"a full bucket and the refill of the hour": {limit: hundred, uses: []use{{10 * time.Minute, 199}}, now: late},
-		"a token more than that":                   {limit: hundred, uses: []use{{10 * time.Minute, 200}}, now: late, hours: 1, over: 1, worstOver: 1},
-		"the hour after it refills":                {limit: hundred, uses: []use{{0, 199}, {hour, 100}}, now: late},
-		"and no more":                              {limit: hundred, uses: []use{{0, 199}, {hour, 101}}, now: late, hours: 1, over: 1, worst: hour, worstOver: 1},
-		"a day fills it":                           {limit: hundred, uses: []use{{0, 199}, {24 * hour, 199}}, now: late},
-		"a day fills it once":                      {limit: hundred, uses: []use{{0, 199}, {24 * hour, 250}}, now: late, hours: 1, over: 51, worst: 24 * hour, worstOver: 51},
+		"a token more than that": {
+			limit: hundred, uses: []use{{10 * time.Minute, 200}}, now: late, hours: 1, over: 1, worstOver: 1,
+		},
+		"the hour after it refills": {limit: hundred, uses: []use{{0, 199}, {hour, 100}}, now: late},
+		"and no more": {
+			limit: hundred, uses: []use{{0, 199}, {hour, 101}}, now: late, hours: 1, over: 1, worst: hour,
+			worstOver: 1,
+		},
+		"a day fills it": {limit: hundred, uses: []use{{0, 199}, {24 * hour, 199}}, now: late},
+		"a day fills it once": {
+			limit: hundred, uses: []use{{0, 199}, {24 * hour, 250}}, now: late, hours: 1, over: 51,
+			worst: 24 * hour, worstOver: 51,
+		},
 		"the edge of an hour": {
 			limit: hundred, uses: []use{{hour - time.Millisecond, 199}, {hour, 100}}, now: late,
 		},
-		"each hour counts at most once": {limit: hundred, uses: []use{{0, 300}, {hour, 300}, {2 * hour, 150}}, now: late, hours: 2, over: 101 + 200 + 50, worst: hour, worstOver: 200},
-		"a burst above the refill":      {limit: hundred.WithBurst(1000), uses: []use{{0, 1000}, {hour, 100}, {2 * hour, 100}}, now: late},
-		"a burst above the refill, exceeded": {
-			limit: hundred.WithBurst(1000), uses: []use{{0, 1000}, {hour, 200}, {2 * hour, 150}}, now: late, hours: 1, over: 51, worst: 2 * hour, worstOver: 50, // some of a token in the hour before
+		"each hour counts at most once": {
+			limit: hundred, uses: []use{{0, 300}, {hour, 300}, {2 * hour, 150}}, now: late, hours: 2,
+			over: 101 + 200 + 50, worst: hour, worstOver: 200,
 		},
-		"a part of an hour refills a part": {limit: hundred, uses: []use{{24*hour + 10*time.Minute, 126}}, now: 24*hour + 15*time.Minute, hours: 1, over: 1, worst: 24 * hour, worstOver: 1},
-		"and admits it":                    {limit: hundred, uses: []use{{24*hour + 10*time.Minute, 125}}, now: 24*hour + 15*time.Minute},
-		"minutes":                          {limit: limiter.PerMinute("tph", 10), uses: []use{{0, 700}, {hour, 100}}, now: late, hours: 1, over: 91, worstOver: 91},
-		"rounded up":                       {limit: limiter.Custom("tph", 1, 1, 7*hour), uses: []use{{0, 1}, {3 * hour, 1}}, now: late, hours: 1, over: 1, worst: 3 * hour, worstOver: 1},
+		"a burst above the refill": {
+			limit: hundred.WithBurst(1000), uses: []use{{0, 1000}, {hour, 100}, {2 * hour, 100}}, now: late,
+		},
+		"a burst above the refill, exceeded": {
+			// some of a token in the hour before
+			limit: hundred.WithBurst(1000), uses: []use{{0, 1000}, {hour, 200}, {2 * hour, 150}}, now: late,
+			hours: 1, over: 51, worst: 2 * hour, worstOver: 50,
+		},
+		"a part of an hour refills a part": {
+			limit: hundred, uses: []use{{24*hour + 10*time.Minute, 126}}, now: 24*hour + 15*time.Minute,
+			hours: 1, over: 1, worst: 24 * hour, worstOver: 1,
+		},
+		"and admits it": {limit: hundred, uses: []use{{24*hour + 10*time.Minute, 125}}, now: 24*hour + 15*time.Minute},
+		"minutes": {
+			limit: limiter.PerMinute("tph", 10), uses: []use{{0, 700}, {hour, 100}}, now: late, hours: 1,
+			over: 91, worstOver: 91,
+		},
+		"rounded up": {
+			limit: limiter.Custom("tph", 1, 1, 7*hour), uses: []use{{0, 1}, {3 * hour, 1}}, now: late, hours: 1,
+			over: 1, worst: 3 * hour, worstOver: 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := newTraffic(t, memory.New(nil), loose("tph")...)
@@ -158,7 +182,8 @@ func TestWhatIfOfDebt(t *testing.T) {
 	check(t, lease.Adjust(limiter.Tokens("tpm", 50_000)))
 	check(t, lease.Commit(bg))
 	for tpm, worse := range map[int64]bool{99: true, 101: false, 1000: false} {
-		report := tr.whatIf(24*time.Hour, levelOf("", "gpt-4", limiter.PerMinute("tpm", tpm)), manifest.WhatIfOptions{All: true})
+		report := tr.whatIf(24*time.Hour, levelOf("", "gpt-4", limiter.PerMinute("tpm", tpm)),
+			manifest.WhatIfOptions{All: true})
 		equal(t, "worse", report.Rows[0].Worse(), worse)
 		equal(t, "entities over", report.EntitiesOver, map[bool]int{true: 1}[worse])
 	}
@@ -187,16 +212,26 @@ func TestWhatIfFollowsPrecedence(t *testing.T) {
 		want     []string
 		entities int
 	}{
-		"the system":      {level: levelOf("", "", tight), want: []string{"plain/gpt-4"}, entities: 1},
-		"a resource":      {level: levelOf("", "gpt-4", tight), want: []string{"plain/gpt-4"}, entities: 1},
-		"another":         {level: levelOf("", "claude", tight), want: []string{"own/claude", "plain/claude"}, entities: 2},
-		"one entity of":   {level: levelOf("", "claude", tight), opts: manifest.WhatIfOptions{Entity: "own"}, want: []string{"own/claude"}, entities: 1},
-		"an entity":       {level: levelOf("plain", "", tight), want: []string{"plain/claude", "plain/gpt-4"}, entities: 1},
-		"one resource of": {level: levelOf("plain", "", tight), opts: manifest.WhatIfOptions{Resource: "claude"}, want: []string{"plain/claude"}, entities: 1},
-		"both":            {level: levelOf("own", "gpt-4", tight), want: []string{"own/gpt-4"}, entities: 1},
-		"nothing of it":   {level: levelOf("own", "gpt-4", tight), opts: manifest.WhatIfOptions{Resource: "claude"}},
-		"a deletion":      {level: levelOf("tight", "gpt-4"), entities: 1},
-		"no change":       {level: levelOf("tight", "gpt-4", tight)},
+		"the system": {level: levelOf("", "", tight), want: []string{"plain/gpt-4"}, entities: 1},
+		"a resource": {level: levelOf("", "gpt-4", tight), want: []string{"plain/gpt-4"}, entities: 1},
+		"another": {
+			level: levelOf("", "claude", tight), want: []string{"own/claude", "plain/claude"}, entities: 2,
+		},
+		"one entity of": {
+			level: levelOf("", "claude", tight), opts: manifest.WhatIfOptions{Entity: "own"},
+			want: []string{"own/claude"}, entities: 1,
+		},
+		"an entity": {
+			level: levelOf("plain", "", tight), want: []string{"plain/claude", "plain/gpt-4"}, entities: 1,
+		},
+		"one resource of": {
+			level: levelOf("plain", "", tight), opts: manifest.WhatIfOptions{Resource: "claude"},
+			want: []string{"plain/claude"}, entities: 1,
+		},
+		"both":          {level: levelOf("own", "gpt-4", tight), want: []string{"own/gpt-4"}, entities: 1},
+		"nothing of it": {level: levelOf("own", "gpt-4", tight), opts: manifest.WhatIfOptions{Resource: "claude"}},
+		"a deletion":    {level: levelOf("tight", "gpt-4"), entities: 1},
+		"no change":     {level: levelOf("tight", "gpt-4", tight)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report := tr.whatIf(24*time.Hour, tc.level, tc.opts)
@@ -220,7 +255,10 @@ func TestWhatIfCountsCalls(t *testing.T) {
 		check(t, lease.Commit(bg))
 		tr.use(0, "alice", "images", limiter.Tokens("jobs", 1))
 	}
-	tight := []limiter.Limit{limiter.PerDay("jobs", 1), limiter.PerDay("rpm", 2), limiter.PerDay("rps", 1), limiter.PerDay("tokens", 1)}
+	tight := []limiter.Limit{
+		limiter.PerDay("jobs", 1), limiter.PerDay("rpm", 2), limiter.PerDay("rps", 1),
+		limiter.PerDay("tokens", 1),
+	}
 	calls := map[string]int64{}
 	for _, row := range tr.whatIf(24*time.Hour, levelOf("alice", "", tight...), manifest.WhatIfOptions{}).Rows {
 		if calls[row.Limit] = -1; row.CallsOver != nil {
@@ -233,14 +271,17 @@ func TestWhatIfCountsCalls(t *testing.T) {
 // A manifest also deletes the managed levels that it no longer declares.
 func TestWhatIfOfManifest(t *testing.T) {
 	tr := newTraffic(t, memory.New(nil), limiter.PerHour("rpm", 1))
-	_, _, err := manifest.Apply(bg, tr.repo, parse(t, "{resources: {gpt-4: {limits: {rpm: 1000/hour}}, claude: {limits: {rpm: 1000/hour, tpm: 9}}}}"), nil)
+	_, _, err := manifest.Apply(bg, tr.repo,
+		parse(t, "{resources: {gpt-4: {limits: {rpm: 1000/hour}}, claude: {limits: {rpm: 1000/hour, tpm: 9}}}}"),
+		nil)
 	check(t, err)
 	tr.use(0, "alice", "gpt-4", limiter.Tokens("rpm", 100))
 	tr.use(0, "alice", "claude", limiter.Tokens("rpm", 100).And("tpm", 5))
 	tr.use(0, "bob", "claude", limiter.Tokens("rpm", 3))
-	report, err := manifest.WhatIf(bg, tr.repo, parse(t, "{resources: {claude: {limits: {rpm: 50/hour, new: 5}}}}"), &manifest.WhatIfOptions{
-		Now: func() time.Time { return midnight.Add(time.Hour) },
-	})
+	report, err := manifest.WhatIf(bg, tr.repo, parse(t, "{resources: {claude: {limits: {rpm: 50/hour, new: 5}}}}"),
+		&manifest.WhatIfOptions{
+			Now: func() time.Time { return midnight.Add(time.Hour) },
+		})
 	check(t, err)
 	type row struct {
 		entity, resource, limit string
@@ -251,7 +292,10 @@ func TestWhatIfOfManifest(t *testing.T) {
 	for _, r := range report.Rows {
 		got = append(got, row{r.Entity, r.Resource, r.Limit, r.Over, r.Removed()})
 	}
-	want := []row{{"alice", "claude", "tpm", 0, true}, {"alice", "gpt-4", "rpm", 99, false}, {"alice", "claude", "rpm", 1, false}}
+	want := []row{
+		{"alice", "claude", "tpm", 0, true}, {"alice", "gpt-4", "rpm", 99, false},
+		{"alice", "claude", "rpm", 1, false},
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("rows are %v, want %v", got, want)
 	}
@@ -267,7 +311,8 @@ func TestWhatIfStopsReading(t *testing.T) {
 		}
 	}
 	for maximum, complete := range map[int]bool{99: false, 100: true, 40: false} {
-		report := tr.whatIf(50*time.Hour, levelOf("", "", limiter.PerHour("rpm", 1)), manifest.WhatIfOptions{MaxSnapshots: maximum})
+		report := tr.whatIf(50*time.Hour, levelOf("", "", limiter.PerHour("rpm", 1)),
+			manifest.WhatIfOptions{MaxSnapshots: maximum})
 		equal(t, "complete", report.Complete, complete)
 		equal(t, "snapshots", report.Snapshots, maximum)
 		equal(t, "last", *report.Last, midnight.Add(49*time.Hour))
@@ -304,7 +349,8 @@ func TestWhatIfRefusesNonsense(t *testing.T) {
 			return err
 		},
 		"twice": func() error {
-			_, err := manifest.WhatIfLimits(bg, repo, levelOf("", "", limiter.PerHour("a", 1), limiter.PerHour("a", 2)), nil)
+			_, err := manifest.WhatIfLimits(bg, repo,
+				levelOf("", "", limiter.PerHour("a", 1), limiter.PerHour("a", 2)), nil)
 			return err
 		},
 	} {
@@ -325,7 +371,9 @@ func TestWhatIfOfAShadowLimit(t *testing.T) {
 	tr := newTraffic(t, memory.New(nil), quota.Shadow())
 	tr.now = midnight
 	for range 3 {
-		_, err := tr.lim.Acquire(bg, limiter.Request{Entity: "key", Resource: "gpt-4", Consume: limiter.Tokens("tpm", 60)})
+		_, err := tr.lim.Acquire(bg, limiter.Request{
+			Entity: "key", Resource: "gpt-4", Consume: limiter.Tokens("tpm", 60),
+		})
 		check(t, err)
 	}
 	for _, c := range []struct {
@@ -334,7 +382,8 @@ func TestWhatIfOfAShadowLimit(t *testing.T) {
 		entities  int
 	}{{quota, 80, 0, 1}, {limiter.Quota("tpm", 50, limiter.EveryDay).Shadow(), 0, 0, 0}} {
 		report := tr.whatIf(time.Hour, levelOf("", "gpt-4", c.proposed), manifest.WhatIfOptions{All: true})
-		if len(report.Rows) != 1 || report.Rows[0].Over != c.over || report.Rows[0].OverNow != c.now || report.EntitiesOver != c.entities {
+		if len(report.Rows) != 1 || report.Rows[0].Over != c.over || report.Rows[0].OverNow != c.now ||
+			report.EntitiesOver != c.entities {
 			t.Errorf("%v: %+v, and %d entities over", c.proposed, report.Rows, report.EntitiesOver)
 		}
 	}

@@ -144,10 +144,11 @@ func (u *usageReader) read(ctx context.Context, queries []limiter.Scope, from, t
 
 // readBefore reports whether a query before s finds the snapshot too.
 func (u *usageReader) readBefore(s limiter.Scope, snapshot limiter.UsageSnapshot) bool {
-	return slices.ContainsFunc(wider(limiter.Scope{Entity: snapshot.Entity, Resource: snapshot.Resource}), func(w limiter.Scope) bool {
-		i, asked := u.index[w]
-		return asked && i < u.index[s]
-	})
+	return slices.ContainsFunc(wider(limiter.Scope{Entity: snapshot.Entity, Resource: snapshot.Resource}),
+		func(w limiter.Scope) bool {
+			i, asked := u.index[w]
+			return asked && i < u.index[s]
+		})
 }
 
 func (u *usageReader) keep(snapshot limiter.UsageSnapshot) {

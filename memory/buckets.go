@@ -20,7 +20,8 @@ func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scop
 		}
 		all := r.buckets(now.UnixMilli(), of)
 		slices.SortFunc(all, func(a, b limiter.Bucket) int {
-			return cmp.Or(cmp.Compare(a.Account.Resource, b.Account.Resource), cmp.Compare(a.Account.Entity, b.Account.Entity))
+			return cmp.Or(cmp.Compare(a.Account.Resource, b.Account.Resource),
+				cmp.Compare(a.Account.Entity, b.Account.Entity))
 		})
 		return all, nil
 	})

@@ -9,7 +9,9 @@ import (
 )
 
 // Consume takes every amount of a charge, or none.
-func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (out limiter.Outcome, err error) {
+func (r *Repository) Consume(
+	ctx context.Context, now time.Time, charge limiter.Charge,
+) (out limiter.Outcome, err error) {
 	if err := r.requireActive(ctx); err != nil {
 		return out, err
 	}
@@ -263,7 +265,10 @@ func (n *namespace) newEntry(now int64, key limiter.Scope, in limitSet) *entry {
 }
 
 func account(key limiter.Scope, in limitSet, e *entry) *limiter.Account {
-	return &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: in.limits, Source: in.source, Default: in.isDefault, Ref: e}
+	return &limiter.Account{
+		Entity: key.Entity, Resource: key.Resource, Limits: in.limits, Source: in.source, Default: in.isDefault,
+		Ref: e,
+	}
 }
 
 // limitSet holds the current limits, nil if there are none, and their source.

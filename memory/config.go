@@ -71,7 +71,9 @@ func (r *Repository) OnUnavailable() limiter.OnUnavailable {
 
 // ResourcesWithDefaults returns the resources that have limits, sorted.
 func (r *Repository) ResourcesWithDefaults(ctx context.Context) ([]string, error) {
-	return r.scopeNames(ctx, func(s limiter.Scope) (string, bool) { return s.Resource, s.Entity == "" && s.Resource != "" })
+	return r.scopeNames(ctx, func(s limiter.Scope) (string, bool) {
+		return s.Resource, s.Entity == "" && s.Resource != ""
+	})
 }
 
 // ResourcesWithLimits returns the resources for which an entity has limits,
@@ -84,7 +86,9 @@ func (r *Repository) ResourcesWithLimits(ctx context.Context) ([]string, error) 
 // sorted.
 func (r *Repository) EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] {
 	return rules.Sequence(func() ([]string, error) {
-		return r.scopeNames(ctx, func(s limiter.Scope) (string, bool) { return s.Entity, s.Entity != "" && s.Resource == resource })
+		return r.scopeNames(ctx, func(s limiter.Scope) (string, bool) {
+			return s.Entity, s.Entity != "" && s.Resource == resource
+		})
 	})
 }
 
@@ -117,7 +121,9 @@ func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash,
 
 // SetManaged replaces the scopes, the hash and the owner if previous is the stored
 // hash. Otherwise the error matches limiter.ErrConflict.
-func (r *Repository) SetManaged(ctx context.Context, _ time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
+func (r *Repository) SetManaged(
+	ctx context.Context, _ time.Time, previous, hash, owner string, scopes []limiter.Scope,
+) error {
 	if err := r.requireActive(ctx); err != nil {
 		return err
 	}

@@ -15,7 +15,9 @@ type topUp struct {
 }
 
 // Fill resets or tops up a bucket, and stores the audit event.
-func (r *Repository) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev limiter.AuditEvent) (done bool, err error) {
+func (r *Repository) Fill(
+	ctx context.Context, now time.Time, f limiter.Fill, ev limiter.AuditEvent,
+) (done bool, err error) {
 	if err := r.requireActive(ctx); err != nil {
 		return false, err
 	}

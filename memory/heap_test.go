@@ -36,7 +36,9 @@ func measure(tb testing.TB, entities int) (l footprint) {
 	}
 	acquire := func(entity string) {
 		if err == nil {
-			_, err = lim.Acquire(tb.Context(), limiter.Request{Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 100)})
+			_, err = lim.Acquire(tb.Context(), limiter.Request{
+				Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 100),
+			})
 		}
 	}
 	const busy = "busy"

@@ -21,7 +21,9 @@ func (n *namespace) record(ev limiter.AuditEvent) {
 	n.forgetEvents(ev.At.UnixMilli())
 	ev.Details, ev.At = rules.CloneDetails(ev.Details), rules.WholeSecond(ev.At)
 	events := n.audit[ev.Entity]
-	at, _ := slices.BinarySearchFunc(events, ev.ID, func(e limiter.AuditEvent, id string) int { return strings.Compare(e.ID, id) })
+	at, _ := slices.BinarySearchFunc(events, ev.ID, func(e limiter.AuditEvent, id string) int {
+		return strings.Compare(e.ID, id)
+	})
 	n.audit[ev.Entity] = slices.Insert(events, at, ev)
 }
 

@@ -34,7 +34,8 @@ func TestExpiredBucketsAreSwept(t *testing.T) {
 			}
 			for i := range 3000 {
 				_, err := lim.Acquire(t.Context(), limiter.Request{
-					Entity: fmt.Sprint("key-", i), Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1), Limits: override,
+					Entity: fmt.Sprint("key-", i), Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1),
+					Limits: override,
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -79,7 +80,9 @@ func TestUsageIsKeptForItsRetentionAfterTheWindow(t *testing.T) {
 	}
 	const days = 20
 	for range days {
-		if _, err := lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)}); err != nil {
+		if _, err := lim.Acquire(t.Context(), limiter.Request{
+			Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1),
+		}); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(24 * time.Hour)
@@ -120,7 +123,9 @@ func TestConcurrentSweep(t *testing.T) {
 			for i := range 500 {
 				ms.Add(10_000)
 				entity := fmt.Sprint("key-", worker, "-", i)
-				lease, err := lim.Acquire(t.Context(), limiter.Request{Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)})
+				lease, err := lim.Acquire(t.Context(), limiter.Request{
+					Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1),
+				})
 				switch {
 				case err != nil:
 				case i%3 == 0:

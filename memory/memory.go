@@ -71,7 +71,10 @@ func New(opts *Options) *Repository {
 	}
 	s := &store{namespaces: map[string]*namespace{}, ttl: rules.Multiplier(o.BucketTTL), retention: o.UsageRetention}
 	s.err = limiter.Namespace{Name: o.Namespace}.Validate()
-	return &Repository{store: s, namespace: s.add(limiter.Namespace{Name: o.Namespace, CreatedAt: rules.WholeSecond(time.Now())})}
+	return &Repository{
+		store:     s,
+		namespace: s.add(limiter.Namespace{Name: o.Namespace, CreatedAt: rules.WholeSecond(time.Now())}),
+	}
 }
 
 // Ping returns nil until the repository is closed.

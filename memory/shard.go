@@ -103,7 +103,8 @@ func (s *shard) expire(e *entry) {
 func (s *shard) each(of limiter.Scope) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		wanted := func(e *entry) bool {
-			return (of.Entity == "" || e.Account.Entity == of.Entity) && (of.Resource == "" || e.Account.Resource == of.Resource)
+			return (of.Entity == "" || e.Account.Entity == of.Entity) && (of.Resource == "" ||
+				e.Account.Resource == of.Resource)
 		}
 		if of.Entity != "" {
 			for e := s.buckets.first(s.hash(of.Entity)); e != nil; e = e.next {

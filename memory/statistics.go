@@ -10,7 +10,10 @@ import (
 // Statistics yields the number of buckets in memory.
 func (r *Repository) Statistics() iter.Seq[limiter.Statistic] {
 	return slices.Values([]limiter.Statistic{
-		{Name: "store.buckets", Unit: "{bucket}", Description: "Buckets in memory", Value: float64(r.store.countBuckets())},
+		{
+			Name: "store.buckets", Unit: "{bucket}", Description: "Buckets in memory",
+			Value: float64(r.store.countBuckets()),
+		},
 	})
 }
 

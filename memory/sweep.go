@@ -114,7 +114,9 @@ func (w *sweeper) step(horizon int64) (visited int, removed, done bool) {
 
 // sweepChains visits some nodes, beginning with a chain, and advances that chain.
 // It reports whether it removed any, and whether it reached the end of the table.
-func sweepChains[T any, P node[T]](t *table[T, P], chain *int, keep func(*T) (kept bool, cost int)) (visited int, removed, end bool) {
+func sweepChains[T any, P node[T]](
+	t *table[T, P], chain *int, keep func(*T) (kept bool, cost int),
+) (visited int, removed, end bool) {
 	for *chain < t.chains && visited < sweepLock {
 		visited++
 		t.prune(*chain, func(n *T) bool {

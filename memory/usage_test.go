@@ -19,7 +19,9 @@ type plain []limiter.UsageSnapshot
 
 func (p *plain) book(account *limiter.Account, u rules.Usage) {
 	for _, part := range rules.Snapshots(account, u) {
-		at := slices.IndexFunc(*p, func(s limiter.UsageSnapshot) bool { return s.Window == part.Window && s.Start.Equal(part.Start) })
+		at := slices.IndexFunc(*p, func(s limiter.UsageSnapshot) bool {
+			return s.Window == part.Window && s.Start.Equal(part.Start)
+		})
 		if at < 0 {
 			*p = append(*p, part)
 			continue
@@ -52,7 +54,9 @@ func TestSeriesMatchesSnapshots(t *testing.T) {
 			for range 300 {
 				now = now.Add(time.Duration(rng.Int64N(int64(12 * time.Hour))))
 				first := rng.IntN(3)
-				account := &limiter.Account{Entity: "alice", Resource: "gpt-4", Limits: limits[first : first+1+rng.IntN(3-first)]}
+				account := &limiter.Account{
+					Entity: "alice", Resource: "gpt-4", Limits: limits[first : first+1+rng.IntN(3-first)],
+				}
 				u := rules.Usage{Hour: now.Truncate(time.Hour).UnixMilli(), Events: 1 + rng.Int64N(3)}
 				for range account.Limits {
 					u.Used = append(u.Used, rng.Int64N(7)-3)

@@ -48,7 +48,9 @@ func auditNewestFirst(f *fixture) {
 	f.equal("of the entity", f.actions("key-1", ""), []string{
 		"entity_deleted key-1", "limits_deleted key-1", "limits_set key-1", "entity_created key-1",
 	})
-	f.equal("of the resource", f.actions("$RESOURCE:"+model, ""), []string{"limits_deleted $RESOURCE:" + model, "limits_set $RESOURCE:" + model})
+	f.equal("of the resource", f.actions("$RESOURCE:"+model, ""), []string{
+		"limits_deleted $RESOURCE:" + model, "limits_set $RESOURCE:" + model,
+	})
 	f.equal("of the system", f.actions("$SYSTEM", ""), []string{"limits_deleted $SYSTEM", "limits_set $SYSTEM"})
 	f.equal("of an unknown entity", f.actions("key-2", ""), []string(nil))
 }
@@ -57,7 +59,8 @@ func auditStored(f *fixture) {
 	ev := f.event("limits_set", "key-1")
 	ev.Resource, ev.Principal, ev.At = model, "arn:aws:iam::1:user/ü", epoch.Add(time.Hour)
 	ev.Details = map[string]any{
-		"nil": nil, "true": true, "text": "a \"quoted\" ü", "whole": int64(1<<53 + 1), "negative": int64(-1), "part": 0.5,
+		"nil": nil, "true": true, "text": "a \"quoted\" ü", "whole": int64(1<<53 + 1), "negative": int64(-1),
+		"part": 0.5,
 		"list": []any{int64(1), "two", nil, map[string]any{"three": int64(3)}},
 		"map":  map[string]any{"list": []any{}, "map": map[string]any{}},
 	}
@@ -66,7 +69,8 @@ func auditStored(f *fixture) {
 	f.equal("events", f.audit("key-1", ""), []limiter.AuditEvent{ev})
 	anonymous := f.event("entity_created", "key-2")
 	anonymous.Principal = ""
-	f.ok("CreateEntity", f.repo.CreateEntity(f.ctx, limiter.Entity{ID: "key-2", Name: "key-2", CreatedAt: epoch}, anonymous))
+	f.ok("CreateEntity",
+		f.repo.CreateEntity(f.ctx, limiter.Entity{ID: "key-2", Name: "key-2", CreatedAt: epoch}, anonymous))
 	f.equal("events", f.audit("key-2", ""), []limiter.AuditEvent{anonymous})
 }
 
@@ -92,7 +96,9 @@ func auditByID(f *fixture) {
 	for _, n := range []int64{50, 30, 70, 60} {
 		ev := f.event(fmt.Sprint(n), "key-1")
 		ev.ID = eventID(n)
-		f.ok("SetConfig", f.repo.SetConfig(f.ctx, limiter.Config{Scope: limiter.Scope{Entity: "key-1"}, Limits: []limiter.Limit{perMinute60}}, ev))
+		f.ok("SetConfig",
+			f.repo.SetConfig(f.ctx,
+				limiter.Config{Scope: limiter.Scope{Entity: "key-1"}, Limits: []limiter.Limit{perMinute60}}, ev))
 	}
 	f.equal("events", f.actions("key-1", ""), []string{"70 key-1", "60 key-1", "50 key-1", "30 key-1"})
 	f.equal("older events", f.actions("key-1", eventID(60)), []string{"50 key-1", "30 key-1"})
@@ -105,7 +111,8 @@ func auditEverything(f *fixture) {
 	f.setMode(limiter.Allow)
 	f.deleteEntity("key-1")
 	f.equal("of everything", f.actions("", ""), []string{
-		"entity_deleted key-1", "limits_set $SYSTEM", "limits_set $RESOURCE:" + model, "limits_set key-2", "entity_created key-1",
+		"entity_deleted key-1", "limits_set $SYSTEM", "limits_set $RESOURCE:" + model, "limits_set key-2",
+		"entity_created key-1",
 	})
 	all := f.audit("", "")
 	f.equal("older ones", f.audit("", all[1].ID), all[2:])
@@ -121,7 +128,8 @@ func auditRecordsDeleted(f *fixture) {
 	f.ok("DeleteEntity", f.repo.DeleteEntity(f.ctx, "key-1", ev))
 	got := f.newest("key-1").Details
 	if n, ok := got["records_deleted"].(int64); !ok || n < 2 {
-		f.Errorf("records_deleted is %v (%T), want an int64 of at least 2", got["records_deleted"], got["records_deleted"])
+		f.Errorf("records_deleted is %v (%T), want an int64 of at least 2", got["records_deleted"],
+			got["records_deleted"])
 	}
 	f.equal("the caller's details", got["reason"], any("test"))
 	f.equal("the caller's map", ev.Details, map[string]any{"reason": "test"})
@@ -178,7 +186,8 @@ func auditWholeSecond(f *fixture) {
 	own := limiter.Scope{Entity: "key-1", Resource: model}
 	e := limiter.Entity{ID: "key-1", Name: "key-1", CreatedAt: epoch}
 	f.ok("CreateEntity", f.repo.CreateEntity(f.ctx, e, late("entity_created")))
-	f.ok("SetConfig", f.repo.SetConfig(f.ctx, limiter.Config{Scope: own, Limits: []limiter.Limit{perMinute60}}, late("limits_set")))
+	f.ok("SetConfig",
+		f.repo.SetConfig(f.ctx, limiter.Config{Scope: own, Limits: []limiter.Limit{perMinute60}}, late("limits_set")))
 	f.ok("DeleteConfig", f.repo.DeleteConfig(f.ctx, own, late("limits_deleted")))
 	f.ok("DeleteEntity", f.repo.DeleteEntity(f.ctx, "key-1", late("entity_deleted")))
 	events := f.audit("key-1", "")

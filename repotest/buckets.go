@@ -31,7 +31,8 @@ func missingStartsFull(f *fixture) {
 	out := f.take(0, ask("key-1", rpm(1)))
 	f.equal("outcome", out, limiter.Outcome{Admitted: true, Self: limiter.Bucket{
 		Account: &limiter.Account{
-			Entity: "key-1", Resource: model, Limits: []limiter.Limit{perMinute60}, Source: limiter.Scope{Resource: model},
+			Entity: "key-1", Resource: model, Limits: []limiter.Limit{perMinute60},
+			Source: limiter.Scope{Resource: model},
 		},
 		Tokens: []int64{59_000},
 	}})

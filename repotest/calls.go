@@ -38,7 +38,8 @@ func (f *fixture) calls(account *limiter.Account) []call {
 	f.Helper()
 	lost, wrecked, spare := f.lostNamespace("lost"), f.lostNamespace("wrecked"), "spare"
 	f.namespace(spare)
-	return slices.Concat(f.namespaceCalls(spare, lost, wrecked), f.managedCalls(), f.pageCalls(), f.scopedCalls(account))
+	return slices.Concat(f.namespaceCalls(spare, lost, wrecked), f.managedCalls(), f.pageCalls(),
+		f.scopedCalls(account))
 }
 
 // lostNamespace returns the ID of a deleted namespace.
@@ -55,9 +56,15 @@ func (f *fixture) namespaceCalls(spare, lost, wrecked string) []call {
 		{"Ping", false, r.Ping},
 		{"Namespaces", false, func(ctx context.Context) error { return drain(f, r.Namespaces(ctx)) }},
 		{"Namespace", false, func(ctx context.Context) error { _, err := r.Namespace(ctx, spare); return err }},
-		{"RegisterNamespace", false, func(ctx context.Context) error { _, err := r.RegisterNamespace(ctx, epoch, "new"); return err }},
+		{"RegisterNamespace", false, func(ctx context.Context) error {
+			_, err := r.RegisterNamespace(ctx, epoch, "new")
+			return err
+		}},
 		{"DeleteNamespace", false, func(ctx context.Context) error { return r.DeleteNamespace(ctx, epoch, spare) }},
-		{"RecoverNamespace", false, func(ctx context.Context) error { _, err := r.RecoverNamespace(ctx, epoch, lost); return err }},
+		{"RecoverNamespace", false, func(ctx context.Context) error {
+			_, err := r.RecoverNamespace(ctx, epoch, lost)
+			return err
+		}},
 		{"PurgeNamespace", false, func(ctx context.Context) error { return r.PurgeNamespace(ctx, wrecked) }},
 	}
 }
@@ -74,20 +81,33 @@ func (f *fixture) scopedCalls(account *limiter.Account) []call {
 			return r.Credit(ctx, epoch, limiter.Credit{Account: account, Amounts: rpm(-1)})
 		}},
 		{"Buckets", true, func(ctx context.Context) error { return drain(f, r.Buckets(ctx, epoch, of)) }},
-		{"Usage", true, func(ctx context.Context) error { return drain(f, r.Usage(ctx, limiter.UsageQuery{Resource: model})) }},
+		{"Usage", true, func(ctx context.Context) error {
+			return drain(f, r.Usage(ctx, limiter.UsageQuery{Resource: model}))
+		}},
 		{"AuditEvents", true, func(ctx context.Context) error { return drain(f, r.AuditEvents(ctx, "$SYSTEM", "")) }},
 		{"CreateEntity", true, func(ctx context.Context) error {
 			return r.CreateEntity(ctx, created, f.event("entity_created", "key-2"))
 		}},
 		{"Entity", true, func(ctx context.Context) error { _, err := r.Entity(ctx, "key-1"); return err }},
 		{"Entities", true, func(ctx context.Context) error { return drain(f, r.Entities(ctx, "")) }},
-		{"SetConfig", true, func(ctx context.Context) error { return r.SetConfig(ctx, cfg, f.event("limits_set", auditEntity(of))) }},
+		{"SetConfig", true, func(ctx context.Context) error {
+			return r.SetConfig(ctx, cfg, f.event("limits_set", auditEntity(of)))
+		}},
 		{"Config", true, func(ctx context.Context) error { _, err := r.Config(ctx, of); return err }},
-		{"ResourcesWithDefaults", true, func(ctx context.Context) error { _, err := r.ResourcesWithDefaults(ctx); return err }},
-		{"ResourcesWithLimits", true, func(ctx context.Context) error { _, err := r.ResourcesWithLimits(ctx); return err }},
-		{"EntitiesWithLimits", true, func(ctx context.Context) error { return drain(f, r.EntitiesWithLimits(ctx, "")) }},
+		{"ResourcesWithDefaults", true, func(ctx context.Context) error {
+			_, err := r.ResourcesWithDefaults(ctx)
+			return err
+		}},
+		{"ResourcesWithLimits", true, func(ctx context.Context) error {
+			_, err := r.ResourcesWithLimits(ctx)
+			return err
+		}},
+		{"EntitiesWithLimits", true, func(ctx context.Context) error {
+			return drain(f, r.EntitiesWithLimits(ctx, ""))
+		}},
 		{"Fill", true, func(ctx context.Context) error {
-			_, err := r.Fill(ctx, epoch, limiter.Fill{Entity: "key-1", Resource: model}, f.event("bucket_reset", "key-1"))
+			_, err := r.Fill(ctx, epoch, limiter.Fill{Entity: "key-1", Resource: model},
+				f.event("bucket_reset", "key-1"))
 			return err
 		}},
 		{"SetSwitch", true, func(ctx context.Context) error {

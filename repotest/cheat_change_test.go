@@ -14,12 +14,16 @@ import (
 // changeCheats lists ways in which a store may break the promise when limits change, or
 // when a bucket is left alone. Each returns the limits to fill.
 var changeCheats = map[string]quotaCheat{
-	"fill what changes": eachLimit(func(seen, is limiter.Limit, known bool, _ time.Duration) bool { return known && seen != is }),
-	"fill what joins":   eachLimit(func(_, _ limiter.Limit, known bool, _ time.Duration) bool { return !known }),
+	"fill what changes": eachLimit(func(seen, is limiter.Limit, known bool, _ time.Duration) bool {
+		return known && seen != is
+	}),
+	"fill what joins": eachLimit(func(_, _ limiter.Limit, known bool, _ time.Duration) bool { return !known }),
 }
 
 // fillIdle fills a bucket that was left alone for an hour.
-var fillIdle = eachLimit(func(_, _ limiter.Limit, known bool, idle time.Duration) bool { return known && idle > time.Hour })
+var fillIdle = eachLimit(func(_, _ limiter.Limit, known bool, idle time.Duration) bool {
+	return known && idle > time.Hour
+})
 
 // eachLimit returns a cheat that decides about each limit, by what it was when the
 // bucket was charged before, and by the time since.

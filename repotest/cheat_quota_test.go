@@ -21,8 +21,12 @@ type quotaCheat func(seen, is limiter.Bucket) []string
 
 // quotaCheats lists ways in which a store may break the promise of a quota.
 var quotaCheats = map[string]quotaCheat{
-	"step twice":                             eachQuota(func(_ limiter.Limit, before, begin, _, _ int64) bool { return before < begin }),
-	"forget the window if a clock is behind": eachQuota(func(_ limiter.Limit, _, begin, _, now int64) bool { return now < begin }),
+	"step twice": eachQuota(func(_ limiter.Limit, before, begin, _, _ int64) bool {
+		return before < begin
+	}),
+	"forget the window if a clock is behind": eachQuota(func(_ limiter.Limit, _, begin, _, now int64) bool {
+		return now < begin
+	}),
 	"mint at midnight of UTC, whatever the zone": eachQuota(func(l limiter.Limit, _, _, seen, now int64) bool {
 		return l.Zone != "" && utcDay(seen) < utcDay(now)
 	}),
@@ -75,14 +79,18 @@ func (c *quotaCheater) try(ctx context.Context, now time.Time, charge limiter.Ch
 		return
 	}
 	key := limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}
-	out, err := c.Repository.Peek(ctx, now, limiter.Charge{Entity: charge.Entity, Resource: charge.Resource, Defaults: charge.Defaults})
+	out, err := c.Repository.Peek(ctx, now, limiter.Charge{
+		Entity: charge.Entity, Resource: charge.Resource, Defaults: charge.Defaults,
+	})
 	if err != nil {
 		return
 	}
 	last := c.seen[key]
 	names := c.cheat(last[0], out.Self) // the last charge but one, so that a step comes before
 	if len(names) > 0 {
-		_, _ = c.Fill(ctx, now, limiter.Fill{Entity: charge.Entity, Resource: charge.Resource, Limits: names, Defaults: charge.Defaults}, limiter.AuditEvent{Entity: "cheat"})
+		_, _ = c.Fill(ctx, now,
+			limiter.Fill{Entity: charge.Entity, Resource: charge.Resource, Limits: names, Defaults: charge.Defaults},
+			limiter.AuditEvent{Entity: "cheat"})
 	}
 	c.seen[key] = [2]limiter.Bucket{last[1], out.Self}
 }
@@ -239,7 +247,9 @@ var rogues = map[string]struct {
 	twice, endure string // "" for not found by this
 }{
 	"forgets the IDs of top-ups": {func() *rogue { return &rogue{forgets: true} }, "is carried out", "is carried out"},
-	"ignores switches":           {func() *rogue { return &rogue{deaf: true} }, "", "which is off for more than a minute"},
+	"ignores switches": {func() *rogue {
+		return &rogue{deaf: true}
+	}, "", "which is off for more than a minute"},
 	"counts refusals":            {func() *rogue { return &rogue{counts: true} }, "", ""},
 	"gives back what was spared": {func() *rogue { return &rogue{ignores: true} }, "their shadows", ""},
 	"enforces shadow limits":     {func() *rogue { return &rogue{enforces: true} }, "", ""},

@@ -121,7 +121,8 @@ func findsCheaters(t *testing.T, run func(tb testing.TB, seed uint64, newCheater
 				said := verdict(t, func(tb testing.TB) { tb.Helper(); run(tb, seed, newCheater) })
 				if said != "" {
 					t.Logf("found in history %d", seed)
-					if !strings.Contains(said, "more than the limits allow") && !strings.Contains(said, "but the bucket holds at least") {
+					if !strings.Contains(said, "more than the limits allow") &&
+						!strings.Contains(said, "but the bucket holds at least") {
 						t.Errorf("found, but not as a broken promise: %s", said)
 					}
 					return
@@ -273,7 +274,9 @@ func (c *cheater) loseBucket(ctx context.Context, entity string) {
 	known := err == nil
 	var configs []limiter.Config
 	for _, resource := range []string{"", "gpt-4", "claude"} {
-		if cfg, err := c.Config(ctx, limiter.Scope{Entity: entity, Resource: resource}); err == nil && cfg.Limits != nil {
+		if cfg, err := c.Config(
+			ctx, limiter.Scope{Entity: entity, Resource: resource},
+		); err == nil && cfg.Limits != nil {
 			configs = append(configs, cfg)
 		}
 	}

@@ -46,8 +46,9 @@ func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Reposito
 	tb.Helper()
 	h := &history{
 		pages:       hasPages(first) && hasPages(second),
-		countsUsage: !slices.Contains(except, usageNoun), overrides: !slices.Contains(except, overrideNoun), charged: map[entityKey]bool{},
-		TB: tb, seed: seed, ops: ops, rng: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(),
+		countsUsage: !slices.Contains(except, usageNoun), overrides: !slices.Contains(except, overrideNoun),
+		charged: map[entityKey]bool{},
+		TB:      tb, seed: seed, ops: ops, rng: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(),
 		era: eras[seed%uint64(len(eras))], oracle: newOracle(), topUps: map[topUpKey]time.Time{},
 	}
 	h.now = h.era.begin

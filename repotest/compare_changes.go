@@ -91,7 +91,9 @@ func (h *history) createEntity() {
 	if p := pick(h.rng, someEntities); p != e.ID && !h.chance(4) {
 		e.Parent, e.Cascade = p, !h.chance(4)
 	}
-	_ = h.change(fmt.Sprintf("CreateEntity %v", e), func(repo limiter.Repository) error { return repo.CreateEntity(h.ctx, e, ev) })
+	_ = h.change(fmt.Sprintf("CreateEntity %v", e), func(repo limiter.Repository) error {
+		return repo.CreateEntity(h.ctx, e, ev)
+	})
 }
 
 func (h *history) deleteEntity() {
@@ -133,7 +135,9 @@ func (h *history) onlyExpiredBucket(now time.Time, entity string) bool {
 		return false
 	}
 	for _, resource := range append([]string{""}, someResources...) {
-		if cfg, err := repo.Config(h.ctx, limiter.Scope{Entity: entity, Resource: resource}); err == nil && len(cfg.Limits) > 0 {
+		if cfg, err := repo.Config(
+			h.ctx, limiter.Scope{Entity: entity, Resource: resource},
+		); err == nil && len(cfg.Limits) > 0 {
 			return false
 		}
 	}
@@ -159,7 +163,9 @@ func (h *history) changeNamespace() {
 	case n < 2 || p == nil:
 		h.registerNamespace(now, name)
 	case n < 4:
-		_ = h.change("DeleteNamespace "+name, func(repo limiter.Repository) error { return repo.DeleteNamespace(h.ctx, now, name) })
+		_ = h.change("DeleteNamespace "+name, func(repo limiter.Repository) error {
+			return repo.DeleteNamespace(h.ctx, now, name)
+		})
 	case n == 4:
 		h.note("RecoverNamespace of %s", p.name)
 		_, _ = both(h, "RecoverNamespace", func(side int, repo limiter.Repository) (string, error) {

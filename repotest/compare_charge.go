@@ -39,7 +39,10 @@ func balanceOf(b limiter.Bucket, overridden bool) balance {
 	if b.Account == nil {
 		return balance{}
 	}
-	out := balance{b.Account.Entity, b.Account.Resource, b.Account.Limits, b.Account.Source, b.Account.Default, b.Tokens, b.Ahead, b.Detail}
+	out := balance{
+		b.Account.Entity, b.Account.Resource, b.Account.Limits, b.Account.Source, b.Account.Default, b.Tokens,
+		b.Ahead, b.Detail,
+	}
 	if overridden {
 		out.Source, out.Default = limiter.Scope{}, false // undefined for an override
 	}
@@ -174,7 +177,10 @@ func (h *history) part(parts []*lease, amounts limiter.Amounts, first, second li
 	if first.Account == nil {
 		return parts
 	}
-	l := &lease{in: h.where, accounts: [2]*limiter.Account{first.Account, second.Account}, amounts: amounts, spared: sparedOf(first)}
+	l := &lease{
+		in: h.where, accounts: [2]*limiter.Account{first.Account, second.Account}, amounts: amounts,
+		spared: sparedOf(first),
+	}
 	if l.record = h.oracle.records[keyOf(h.where, first.Account)]; l.record != nil {
 		l.expiry = l.record.expiry
 	}
@@ -219,7 +225,9 @@ func (h *history) credit() {
 	now := h.clock()
 	h.note("%s Credit %s %s %s, spared %v", stamp(now), l.accounts[0].Entity, l.accounts[0].Resource, amounts, l.spared)
 	_, err := both(h, "Credit", func(side int, repo limiter.Repository) (struct{}, error) {
-		return struct{}{}, repo.Credit(h.ctx, now, limiter.Credit{Account: l.accounts[side], Amounts: amounts, Spared: l.spared})
+		return struct{}{}, repo.Credit(h.ctx, now, limiter.Credit{
+			Account: l.accounts[side], Amounts: amounts, Spared: l.spared,
+		})
 	})
 	if !l.gone && (err == nil || h.fault == After) {
 		h.oracle.credit(h, l, now, amounts, l.spared)

@@ -66,7 +66,8 @@ func (h *history) advance() {
 	next := h.now
 	switch {
 	case h.chance(30):
-		next = h.oracle.nearBoundary(pick(h.rng, someWindows), h.now, time.Duration(h.rng.Int64N(int64(3*maxSkew)))-3*maxSkew/2)
+		next = h.oracle.nearBoundary(pick(h.rng, someWindows), h.now,
+			time.Duration(h.rng.Int64N(int64(3*maxSkew)))-3*maxSkew/2)
 	case h.chance(300):
 		next = h.now.Add(time.Duration(h.rng.Int64N(int64(50 * time.Hour))))
 	case h.chance(40):

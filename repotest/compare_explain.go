@@ -36,7 +36,8 @@ func (h *history) explainThenAcquire() {
 	if !looked || !took {
 		return
 	}
-	compareAnswers(h, "Explain, then Acquire (not two repositories)", [2]verdict{said[0], did[0]}, [2]error{sayErr, doErr})
+	compareAnswers(h, "Explain, then Acquire (not two repositories)", [2]verdict{said[0], did[0]},
+		[2]error{sayErr, doErr})
 	checkObserved(h, "Peek, then Consume (not two repositories)", charge, h.observed[0].peek, h.observed[0].consume)
 }
 
@@ -56,7 +57,9 @@ func (h *history) acquire(repo limiter.Repository, now time.Time, charge limiter
 }
 
 // acquireLease returns the decision of a limiter, and its lease if it admits.
-func (h *history) acquireLease(repo limiter.Repository, now func() time.Time, charge limiter.Charge) (verdict, *limiter.Lease, error) {
+func (h *history) acquireLease(
+	repo limiter.Repository, now func() time.Time, charge limiter.Charge,
+) (verdict, *limiter.Lease, error) {
 	lease, err := h.limiter(repo, now, charge).Acquire(h.ctx, chargeRequest(charge))
 	if refusal, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		return verdict{false, refusal.Decision}, nil, nil
@@ -79,5 +82,8 @@ func (h *history) limiter(repo limiter.Repository, now func() time.Time, charge 
 // chargeRequest returns the request that leads to a charge. In an outage it
 // returns an error, not a lease.
 func chargeRequest(c limiter.Charge) limiter.Request {
-	return limiter.Request{Entity: c.Entity, Resource: c.Resource, Consume: c.Amounts, Limits: c.Limits, OnUnavailable: limiter.Block}
+	return limiter.Request{
+		Entity: c.Entity, Resource: c.Resource, Consume: c.Amounts, Limits: c.Limits,
+		OnUnavailable: limiter.Block,
+	}
 }

@@ -60,7 +60,10 @@ func (h *history) fill() {
 // topUpID returns one of few IDs, so that repetitions are common. It returns a new
 // one for an ID that is about to be forgotten, which a store may do within a second.
 func (h *history) topUpID(now time.Time, of limiter.Scope) string {
-	key := topUpKey{h.where, of.Entity, of.Resource, fmt.Sprintf("%s-%d", pick(h.rng, []string{"a", "b", "c"}), h.deletions)}
+	key := topUpKey{
+		h.where, of.Entity, of.Resource,
+		fmt.Sprintf("%s-%d", pick(h.rng, []string{"a", "b", "c"}), h.deletions),
+	}
 	if h.soonForgotten(now, key) {
 		return fmt.Sprintf("new-%d", h.events)
 	}
@@ -86,7 +89,8 @@ func (h *history) filled(now time.Time, f limiter.Fill) {
 		key := topUpKey{h.where, f.Entity, f.Resource, f.ID}
 		used, known := h.topUps[key]
 		if repeated := known && now.Sub(used) < limiter.TopUpLife; repeated == h.observed[0].filled {
-			h.fail("Fill: top-up %s is carried out: %v; it was made before: %v, at %s", f.ID, h.observed[0].filled, known, stamp(used))
+			h.fail("Fill: top-up %s is carried out: %v; it was made before: %v, at %s", f.ID, h.observed[0].filled,
+				known, stamp(used))
 		}
 		if !h.observed[0].filled {
 			return

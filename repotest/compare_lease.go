@@ -138,12 +138,14 @@ func (h *history) credited(l *heldLease, c limiter.Credit) {
 	for limit, n := range c.Amounts.All() {
 		p := paymentOf(c.Account, limit, c.Spared)
 		if l.paid[p] -= n; n > 0 && l.paid[p] < 0 {
-			h.fail("%s of %s and %s gets back %d tokens more than it paid under the lease", limit, c.Account.Entity, c.Account.Resource, -l.paid[p])
+			h.fail("%s of %s and %s gets back %d tokens more than it paid under the lease", limit, c.Account.Entity,
+				c.Account.Resource, -l.paid[p])
 		}
 	}
 	i := slices.IndexFunc(l.parts, func(part *lease) bool { return part.accounts[0] == c.Account })
 	if i < 0 {
-		h.fail("a settlement credits an account of %s and %s that no charge of the lease returned", c.Account.Entity, c.Account.Resource)
+		h.fail("a settlement credits an account of %s and %s that no charge of the lease returned",
+			c.Account.Entity, c.Account.Resource)
 	}
 	if part := l.parts[i]; !part.gone {
 		h.oracle.credit(h, part, h.leaseNow, c.Amounts, c.Spared)

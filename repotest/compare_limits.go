@@ -76,7 +76,9 @@ func (h *history) varyLimits(s limiter.Scope, others []limiter.Limit) []limiter.
 		return others
 	}
 	other := pick(h.rng, others)
-	at, found := slices.BinarySearchFunc(cfg.Limits, other.Name, func(l limiter.Limit, name string) int { return strings.Compare(l.Name, name) })
+	at, found := slices.BinarySearchFunc(cfg.Limits, other.Name, func(l limiter.Limit, name string) int {
+		return strings.Compare(l.Name, name)
+	})
 	if !found {
 		return slices.Insert(cfg.Limits, at, other)
 	}

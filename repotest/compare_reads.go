@@ -96,15 +96,23 @@ func (h *history) readRecords() {
 	scope := h.scope()
 	entity := pick(h.rng, someEntities)
 	h.note("read records %v %s", scope, entity)
-	_, _ = both(h, "Config", func(_ int, repo limiter.Repository) (limiter.Config, error) { return repo.Config(h.ctx, scope) })
-	_, _ = both(h, "Entity", func(_ int, repo limiter.Repository) (limiter.Entity, error) { return repo.Entity(h.ctx, entity) })
+	_, _ = both(h, "Config", func(_ int, repo limiter.Repository) (limiter.Config, error) {
+		return repo.Config(h.ctx, scope)
+	})
+	_, _ = both(h, "Entity", func(_ int, repo limiter.Repository) (limiter.Entity, error) {
+		return repo.Entity(h.ctx, entity)
+	})
 	for _, parent := range []string{"", entity} {
 		_, _ = both(h, "Entities", func(_ int, repo limiter.Repository) ([]limiter.Entity, error) {
 			return toSlice(repo.Entities(h.ctx, parent))
 		})
 	}
-	_, _ = both(h, "ResourcesWithDefaults", func(_ int, repo limiter.Repository) ([]string, error) { return repo.ResourcesWithDefaults(h.ctx) })
-	_, _ = both(h, "ResourcesWithLimits", func(_ int, repo limiter.Repository) ([]string, error) { return repo.ResourcesWithLimits(h.ctx) })
+	_, _ = both(h, "ResourcesWithDefaults", func(_ int, repo limiter.Repository) ([]string, error) {
+		return repo.ResourcesWithDefaults(h.ctx)
+	})
+	_, _ = both(h, "ResourcesWithLimits", func(_ int, repo limiter.Repository) ([]string, error) {
+		return repo.ResourcesWithLimits(h.ctx)
+	})
 	_, _ = both(h, "EntitiesWithLimits", func(_ int, repo limiter.Repository) ([]string, error) {
 		return toSlice(repo.EntitiesWithLimits(h.ctx, scope.Resource))
 	})

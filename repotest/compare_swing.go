@@ -115,7 +115,10 @@ func (h *history) useLeaseOf(bucket limiter.Charge) {
 
 // idle pauses for long enough that some buckets fill, and some expire.
 func (h *history) idle() {
-	pause := pick(h.rng, []time.Duration{0, 0, time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, 2 * time.Hour, 30 * time.Hour, 9 * day, 40 * day})
+	pause := pick(h.rng, []time.Duration{
+		0, 0, time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, 2 * time.Hour, 30 * time.Hour,
+		9 * day, 40 * day,
+	})
 	if pause += time.Duration(h.rng.Int64N(int64(pause/4 + 1))); !h.tooLate(h.now.Add(pause)) {
 		h.now = h.now.Add(pause)
 	}
@@ -155,7 +158,8 @@ func (h *history) replay(now time.Time) {
 		for _, credit := range c.credits {
 			at := slices.IndexFunc(parts, func(l *lease) bool { return l.accounts[0] == credit.Account })
 			if at < 0 {
-				h.fail("a credit to an account of %s and %s that no charge returned", credit.Account.Entity, credit.Account.Resource)
+				h.fail("a credit to an account of %s and %s that no charge returned", credit.Account.Entity,
+					credit.Account.Resource)
 			}
 			h.oracle.credit(h, parts[at], now, credit.Amounts, credit.Spared)
 		}

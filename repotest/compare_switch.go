@@ -27,7 +27,9 @@ func (h *history) changeSwitch() {
 		s.Scope.Entity = pick(h.rng, someEntities)
 	}
 	ev := h.event(now, "disabled", auditEntity(s.Scope))
-	_ = h.change(fmt.Sprintf("%s SetSwitch %v", stamp(now), s), func(repo limiter.Repository) error { return repo.SetSwitch(h.ctx, s, ev) })
+	_ = h.change(fmt.Sprintf("%s SetSwitch %v", stamp(now), s), func(repo limiter.Repository) error {
+		return repo.SetSwitch(h.ctx, s, ev)
+	})
 }
 
 // enable turns a level on, or at times one that is not off.
@@ -36,13 +38,17 @@ func (h *history) enable(of limiter.Scope) {
 		of = h.scope()
 	}
 	ev := h.event(h.clock(), "enabled", auditEntity(of))
-	_ = h.change(fmt.Sprintf("DeleteSwitch %v", of), func(repo limiter.Repository) error { return repo.DeleteSwitch(h.ctx, of, ev) })
+	_ = h.change(fmt.Sprintf("DeleteSwitch %v", of), func(repo limiter.Repository) error {
+		return repo.DeleteSwitch(h.ctx, of, ev)
+	})
 }
 
 // readSwitches compares the levels that are off.
 func (h *history) readSwitches() []limiter.Switch {
 	h.note("Switches")
-	all, _ := both(h, "Switches", func(_ int, repo limiter.Repository) ([]limiter.Switch, error) { return toSlice(repo.Switches(h.ctx)) })
+	all, _ := both(h, "Switches", func(_ int, repo limiter.Repository) ([]limiter.Switch, error) {
+		return toSlice(repo.Switches(h.ctx))
+	})
 	return all[0]
 }
 

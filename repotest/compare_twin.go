@@ -106,12 +106,15 @@ func (h *history) fillTwins(topUp bool) {
 	f := limiter.Fill{Resource: model, Limits: []string{pick(h.rng, h.twins.limits).Name}}
 	if topUp {
 		h.twins.topUps++
-		f.Amounts, f.ID, f.Limits = limiter.Tokens(f.Limits[0], 1+h.rng.Int64N(30)), fmt.Sprintf("twin-%d", h.twins.topUps), nil
+		f.Amounts, f.ID, f.Limits = limiter.Tokens(f.Limits[0],
+			1+h.rng.Int64N(30)), fmt.Sprintf("twin-%d", h.twins.topUps), nil
 	}
 	for _, f.Entity = range []string{twinReal, twinShadow} {
 		ev := h.event(h.now, "bucket_reset", f.Entity)
 		h.note("%s Fill %s %v %s", stamp(h.now), f.Entity, f.Limits, f.Amounts)
-		_, err := without(h, "Fill of a twin", func(_ int, repo limiter.Repository) (bool, error) { return repo.Fill(h.ctx, h.now, f, ev) })
+		_, err := without(h, "Fill of a twin", func(_ int, repo limiter.Repository) (bool, error) {
+			return repo.Fill(h.ctx, h.now, f, ev)
+		})
 		if err != nil {
 			h.fail("Fill of a twin: %v", err)
 		}
@@ -139,7 +142,8 @@ func (h *history) acquireTwins() {
 		return
 	}
 	if got.Admitted == got.WouldRefuse {
-		h.fail("%s of %v: the limit admits: %v, its shadow would refuse: %v", amounts, h.twins.limits, got.Admitted, got.WouldRefuse)
+		h.fail("%s of %v: the limit admits: %v, its shadow would refuse: %v", amounts, h.twins.limits, got.Admitted,
+			got.WouldRefuse)
 	}
 	if got.WouldRefuse {
 		h.twins.would[limit]++
@@ -153,12 +157,16 @@ type twinEnds struct {
 	adjust   int64
 }
 
-func (h *history) acquireTwin(repo limiter.Repository, amounts limiter.Amounts, ends twinEnds) (got twinAnswer, err error) {
+func (h *history) acquireTwin(
+	repo limiter.Repository, amounts limiter.Amounts, ends twinEnds,
+) (got twinAnswer, err error) {
 	lim := h.limiter(repo, func() time.Time { return h.now }, limiter.Charge{})
 	var open []*limiter.Lease
 	limit, _ := amounts.At(0)
 	for _, entity := range []string{twinReal, twinShadow} {
-		lease, err := lim.Acquire(h.ctx, limiter.Request{Entity: entity, Resource: model, Consume: amounts, OnUnavailable: limiter.Block})
+		lease, err := lim.Acquire(h.ctx, limiter.Request{
+			Entity: entity, Resource: model, Consume: amounts, OnUnavailable: limiter.Block,
+		})
 		if _, refused := errors.AsType[*limiter.ExceededError](err); refused && entity == twinReal {
 			continue
 		}
@@ -223,7 +231,8 @@ func (h *history) checkTwins(when string) {
 
 func (h *history) sameTwins(when string, got twinAnswer) {
 	if !slices.Equal(got.Real, got.Shadow) || !slices.Equal(got.RealStarts, got.ShadowStarts) {
-		h.fail("%s: limits %v hold %v in windows %v, their shadows %v in %v", when, h.twins.limits, got.Real, got.RealStarts, got.Shadow, got.ShadowStarts)
+		h.fail("%s: limits %v hold %v in windows %v, their shadows %v in %v", when, h.twins.limits, got.Real,
+			got.RealStarts, got.Shadow, got.ShadowStarts)
 	}
 }
 
@@ -248,7 +257,8 @@ func (h *history) countTwins() {
 	})
 	for limit, n := range h.twins.would {
 		if counted[limit] != n {
-			h.fail("usage counts %d charges that the shadow of %s would have refused, want %d", counted[limit], limit, n)
+			h.fail("usage counts %d charges that the shadow of %s would have refused, want %d", counted[limit],
+				limit, n)
 		}
 	}
 }

@@ -170,7 +170,9 @@ func giveAndTake(f *fixture) {
 			if !out.Admitted || out.Parent.Account == nil {
 				return fmt.Errorf("not admitted with its parent: %+v", out)
 			}
-			self, parent := limiter.Credit{Account: out.Self.Account, Amounts: rpm(1)}, limiter.Credit{Account: out.Parent.Account, Amounts: rpm(1)}
+			self, parent := limiter.Credit{Account: out.Self.Account, Amounts: rpm(1)}, limiter.Credit{
+				Account: out.Parent.Account, Amounts: rpm(1),
+			}
 			if err := f.repo.Credit(f.ctx, epoch, self, parent); err != nil {
 				return err
 			}
@@ -212,7 +214,10 @@ func changesAtOnce(f *fixture) {
 	f.each(func(worker int) error {
 		for i := range times() / 5 {
 			if worker == 0 {
-				cfg := limiter.Config{Scope: limiter.Scope{Resource: model}, Limits: []limiter.Limit{limiter.PerMinute("rpm", int64(60+i%2))}}
+				cfg := limiter.Config{
+					Scope:  limiter.Scope{Resource: model},
+					Limits: []limiter.Limit{limiter.PerMinute("rpm", int64(60+i%2))},
+				}
 				if err := f.repo.SetConfig(f.ctx, cfg, f.event("limits_set", "$RESOURCE:"+model)); err != nil {
 					return err
 				}

@@ -62,7 +62,9 @@ func configScopes(f *fixture) {
 		f.setLimits(s, limiter.PerMinute("rpm", int64(i+1)))
 	}
 	for i, s := range scopes {
-		f.equal("config", f.config(s), limiter.Config{Scope: s, Limits: []limiter.Limit{limiter.PerMinute("rpm", int64(i+1))}})
+		f.equal("config", f.config(s), limiter.Config{
+			Scope: s, Limits: []limiter.Limit{limiter.PerMinute("rpm", int64(i+1))},
+		})
 	}
 	f.deleteConfig(limiter.Scope{Entity: "a"})
 	f.equal("its neighbour", len(f.config(limiter.Scope{Entity: "a", Resource: "a"}).Limits), 1)
@@ -87,9 +89,13 @@ func configPrecedence(f *fixture) {
 func configPartial(f *fixture) {
 	f.setLimits(limiter.Scope{}, perMinute60)
 	f.setMode(limiter.Allow)
-	f.equal("config", f.config(limiter.Scope{}), limiter.Config{Limits: []limiter.Limit{perMinute60}, OnUnavailable: limiter.Allow})
+	f.equal("config", f.config(limiter.Scope{}), limiter.Config{
+		Limits: []limiter.Limit{perMinute60}, OnUnavailable: limiter.Allow,
+	})
 	f.setLimits(limiter.Scope{}, limiter.PerMinute("rpm", 30))
-	f.equal("config", f.config(limiter.Scope{}), limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 30)}, OnUnavailable: limiter.Allow})
+	f.equal("config", f.config(limiter.Scope{}), limiter.Config{
+		Limits: []limiter.Limit{limiter.PerMinute("rpm", 30)}, OnUnavailable: limiter.Allow,
+	})
 	both := limiter.Config{Limits: []limiter.Limit{perMinute60}, OnUnavailable: limiter.Block}
 	f.ok("SetConfig", f.repo.SetConfig(f.ctx, both, f.event("limits_set", "$SYSTEM")))
 	f.equal("config", f.config(limiter.Scope{}), both)
@@ -136,7 +142,8 @@ func configSystemDeleted(f *fixture) {
 func configNotFound(f *fixture) {
 	for _, s := range limiter.Precedence("key-1", model) {
 		missing := func() {
-			f.fails("DeleteConfig", f.repo.DeleteConfig(f.ctx, s, f.event("limits_deleted", auditEntity(s))), limiter.ErrNotFound)
+			f.fails("DeleteConfig", f.repo.DeleteConfig(f.ctx, s, f.event("limits_deleted", auditEntity(s))),
+				limiter.ErrNotFound)
 		}
 		before := len(f.audit(auditEntity(s), ""))
 		missing()

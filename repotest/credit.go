@@ -81,7 +81,9 @@ func creditsIndependent(f *fixture) {
 	gone := f.take(0, ask("key-1", rpm(10))).Self.Account
 	here := f.take(0, ask("key-2", rpm(10))).Self.Account
 	f.deleteEntity("key-1")
-	f.ok("Credit", f.repo.Credit(f.ctx, epoch, limiter.Credit{Account: gone, Amounts: rpm(1)}, limiter.Credit{Account: here, Amounts: rpm(2)}))
+	f.ok("Credit",
+		f.repo.Credit(f.ctx, epoch, limiter.Credit{Account: gone, Amounts: rpm(1)},
+			limiter.Credit{Account: here, Amounts: rpm(2)}))
 	f.holds(0, "key-2", 52_000)
 }
 

@@ -175,7 +175,8 @@ func defaultsListed(f *fixture) {
 		if pager, ok := limiter.Optional[limiter.BucketPager](f.repo); ok {
 			found, err := pager.BucketsAt(f.ctx, at(d), []limiter.Scope{{Entity: "key-1", Resource: model}})
 			f.ok("BucketsAt", err)
-			listed["BucketsAt"], listed["BucketPage"] = found[0].Account, first(f, "BucketPage", f.pages(d, limiter.BucketQuery{})).Account
+			listed["BucketsAt"], listed["BucketPage"] = found[0].Account, first(f, "BucketPage",
+				f.pages(d, limiter.BucketQuery{})).Account
 		}
 		for what, account := range listed {
 			f.equal(what+": default", account.Default, isDefault)

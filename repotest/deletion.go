@@ -112,7 +112,8 @@ func deleteUncreated(f *fixture) {
 func deleteTwice(f *fixture) {
 	f.create(limiter.Entity{ID: "key-1", Name: "key-1"})
 	f.deleteEntity("key-1")
-	f.fails("DeleteEntity", f.repo.DeleteEntity(f.ctx, "key-1", f.event("entity_deleted", "key-1")), limiter.ErrNotFound)
+	f.fails("DeleteEntity", f.repo.DeleteEntity(f.ctx, "key-1", f.event("entity_deleted", "key-1")),
+		limiter.ErrNotFound)
 	f.equal("events", len(f.audit("key-1", "")), 2)
 }
 

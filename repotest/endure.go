@@ -55,12 +55,15 @@ import (
 // Endure returns lower bounds of the net consumption. A store that counts less
 // has given tokens back twice. The history depends on seed and on the
 // interleaving of clients.
-func Endure(tb testing.TB, seed uint64, ops int, slack float64, admin limiter.Repository, clients ...limiter.Repository) []Net {
+func Endure(
+	tb testing.TB, seed uint64, ops int, slack float64, admin limiter.Repository, clients ...limiter.Repository,
+) []Net {
 	tb.Helper()
 	e := &endurance{
 		TB: tb, seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), ctx: context.Background(), slack: slack,
 		admin: admin, clients: clients, now: time.Date(2026, time.January, 31, 23, 58, 0, 0, time.UTC),
-		books: map[accountLimit]*book{}, after: map[string]int64{}, drops: map[string]int{}, oracle: newOracle(), history: map[string][]validity{},
+		books: map[accountLimit]*book{}, after: map[string]int64{}, drops: map[string]int{}, oracle: newOracle(),
+		history: map[string][]validity{},
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -216,7 +219,9 @@ func (e *endurance) nextLimit(name string) limiter.Limit {
 func (e *endurance) add(l limiter.Limit) {
 	e.returns(l)
 	e.begin(l)
-	at, _ := slices.BinarySearchFunc(e.limits, l.Name, func(l limiter.Limit, name string) int { return strings.Compare(l.Name, name) })
+	at, _ := slices.BinarySearchFunc(e.limits, l.Name, func(l limiter.Limit, name string) int {
+		return strings.Compare(l.Name, name)
+	})
 	e.limits = slices.Insert(slices.Clone(e.limits), at, l)
 }
 
@@ -358,5 +363,6 @@ func (e *endurance) note(format string, args ...any) {
 
 func (e *endurance) fail(format string, args ...any) {
 	e.Helper()
-	e.Fatalf("%s\n\nthe last operations:\n  %s\n\nseed %d", fmt.Sprintf(format, args...), strings.Join(e.log, "\n  "), e.seed)
+	e.Fatalf("%s\n\nthe last operations:\n  %s\n\nseed %d", fmt.Sprintf(format, args...),
+		strings.Join(e.log, "\n  "), e.seed)
 }

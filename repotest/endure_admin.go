@@ -89,9 +89,11 @@ func (e *endurance) toggle() {
 		return // clients may not know yet that the last one is on
 	}
 	e.level = levelOff{off: true, changed: e.now, scope: pick(e.rng, []limiter.Scope{
-		{Entity: "alice"}, {Entity: "key-1"}, {Entity: "team"}, {Entity: "key-2", Resource: model}, {Entity: "team", Resource: model}, {Resource: "claude"},
+		{Entity: "alice"}, {Entity: "key-1"}, {Entity: "team"}, {Entity: "key-2", Resource: model},
+		{Entity: "team", Resource: model}, {Resource: "claude"},
 	})}
-	e.must(e.admin.SetSwitch(e.ctx, limiter.Switch{Scope: e.level.scope, Reason: "a test", Since: e.now}, e.event("disabled")))
+	e.must(e.admin.SetSwitch(e.ctx, limiter.Switch{Scope: e.level.scope, Reason: "a test", Since: e.now},
+		e.event("disabled")))
 	e.note("%s SetSwitch %v", stamp(e.now), e.level.scope)
 }
 
@@ -108,7 +110,8 @@ func (e *endurance) checkSwitch(c limiter.Charge, err error) {
 	case disabled && !e.level.off && settled:
 		e.fail("%s and %s: %v, but the level is on for more than a minute", c.Entity, c.Resource, err)
 	case err == nil && e.level.off && settled && e.concerns(c):
-		e.fail("%s and %s: a charge passes %v, which is off for more than a minute", c.Entity, c.Resource, e.level.scope)
+		e.fail("%s and %s: a charge passes %v, which is off for more than a minute", c.Entity, c.Resource,
+			e.level.scope)
 	}
 }
 

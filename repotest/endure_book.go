@@ -122,7 +122,8 @@ func (e *endurance) checkRate(bk *book, l limiter.Limit, b limiter.Bucket, n int
 	slack := int64(e.slack * float64(most(rates, capacityOf)))
 	slack += most(rates, func(l limiter.Limit) int64 { return earned(l, skew.Milliseconds()) }) + 1
 	if m.room -= n * milli; -m.room > slack {
-		e.fail("%s of %s and %s: a window that ends here admits %d thousandths more than the limits allow", l, b.Account.Entity, b.Account.Resource, -m.room)
+		e.fail("%s of %s and %s: a window that ends here admits %d thousandths more than the limits allow", l,
+			b.Account.Entity, b.Account.Resource, -m.room)
 	}
 }
 
@@ -137,7 +138,10 @@ func (e *endurance) checkBalances(now int64, b limiter.Bucket, amounts limiter.A
 			continue
 		}
 		if admitted {
-			floor := tally{limit: l, most: max(0, capacityOf(l)-b.Tokens[i]), at: now, peakLeast: capacityOf(l), peakMost: capacityOf(l)}
+			floor := tally{
+				limit: l, most: max(0, capacityOf(l)-b.Tokens[i]), at: now, peakLeast: capacityOf(l),
+				peakMost: capacityOf(l),
+			}
 			if l.IsQuota() && b.Detail != nil {
 				floor.start = b.Detail.Starts[i]
 			}
@@ -159,7 +163,8 @@ func (e *endurance) checkBalances(now int64, b limiter.Bucket, amounts limiter.A
 			floor -= earned(l, skew.Milliseconds()) + 1
 		}
 		if b.Tokens[i] < floor {
-			e.fail("%s of %s and %s: a refusal shows %d thousandths, but the bucket holds at least %d", l, b.Account.Entity, b.Account.Resource, b.Tokens[i], floor)
+			e.fail("%s of %s and %s: a refusal shows %d thousandths, but the bucket holds at least %d", l,
+				b.Account.Entity, b.Account.Resource, b.Tokens[i], floor)
 		}
 	}
 }

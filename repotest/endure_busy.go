@@ -54,10 +54,14 @@ func (b *busyHistory) advance() time.Duration {
 		b.burst, b.keeps = !b.burst, b.chance(2)
 		if b.burst = b.burst && b.hot != (limiter.Scope{}); !b.burst {
 			b.steps = 100 + b.rng.IntN(300)
-			b.hot = limiter.Scope{Entity: pick(b.rng, []string{"alice", "key-1", "key-2", "team"}), Resource: pick(b.rng, someResources)}
+			b.hot = limiter.Scope{
+				Entity:   pick(b.rng, []string{"alice", "key-1", "key-2", "team"}),
+				Resource: pick(b.rng, someResources),
+			}
 			pause := time.Duration(b.rng.Int64N(int64(100 * hold)))
 			if b.metered() && b.chance(3) { // to a boundary, which the phase crosses
-				pause = b.oracle.nearBoundary(window{limiter.EveryHour, ""}, b.now, -time.Duration(b.rng.Int64N(int64(20*hold)))).Sub(b.now)
+				pause = b.oracle.nearBoundary(window{limiter.EveryHour, ""}, b.now,
+					-time.Duration(b.rng.Int64N(int64(20*hold)))).Sub(b.now)
 			}
 			return pause
 		}

@@ -11,7 +11,10 @@ import (
 func (e *endurance) consume() {
 	e.Helper()
 	client, now := e.client()
-	c := limiter.Charge{Entity: pick(e.rng, []string{"alice", "bob", "carol", "key-1", "key-2", "key-3", "team"}), Resource: pick(e.rng, someResources)}
+	c := limiter.Charge{
+		Entity:   pick(e.rng, []string{"alice", "bob", "carol", "key-1", "key-2", "key-3", "team"}),
+		Resource: pick(e.rng, someResources),
+	}
 	for _, i := range e.rng.Perm(len(someLimits))[:1+e.rng.IntN(2)] {
 		c.Amounts = c.Amounts.And(someLimits[i], e.rng.Int64N(8))
 	}
@@ -89,7 +92,8 @@ func (e *endurance) credit() {
 	var err error
 	e.call(func() { err = l.client.Credit(e.ctx, now, credits...) })
 	for _, p := range l.payers {
-		e.note("%s Credit %s %s %s undo=%v spared %v: %v", stamp(now), p.Entity, p.Resource, amounts, undo, p.spared, err)
+		e.note("%s Credit %s %s %s undo=%v spared %v: %v", stamp(now), p.Entity, p.Resource, amounts, undo,
+			p.spared, err)
 		if err != nil {
 			e.forgetBalances(p.Entity, p.Resource)
 			continue

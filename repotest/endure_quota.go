@@ -100,7 +100,8 @@ func (e *endurance) checkWindow(bk *book, l limiter.Limit, b limiter.Bucket, i i
 	sum := bk.sum(w)
 	sum.used += n
 	if over := sum.used - e.peak(l.Name, w) - sum.given; over > 0 {
-		e.fail("%s of %s and %s: the window of %d admits %d tokens more than the limits allow", l, b.Account.Entity, b.Account.Resource, w.start, over)
+		e.fail("%s of %s and %s: the window of %d admits %d tokens more than the limits allow", l, b.Account.Entity,
+			b.Account.Resource, w.start, over)
 	}
 }
 
@@ -112,7 +113,8 @@ func (e *endurance) spares(b limiter.Bucket, i int, n int64) bool {
 		return false
 	}
 	if l := b.Account.Limits[i]; !l.IsShadow || b.Tokens[i] >= n*milli {
-		e.fail("%s of %s and %s: a charge of %d is spared, but the bucket holds %d thousandths", l, b.Account.Entity, b.Account.Resource, n, b.Tokens[i])
+		e.fail("%s of %s and %s: a charge of %d is spared, but the bucket holds %d thousandths", l,
+			b.Account.Entity, b.Account.Resource, n, b.Tokens[i])
 	}
 	return true
 }
@@ -133,7 +135,8 @@ func indexOf(limits []limiter.Limit, name string) int {
 func (e *endurance) checkShadow(b limiter.Bucket, i int) {
 	e.Helper()
 	if e.busy == nil && i >= 0 && b.Account.Limits[i].IsShadow && b.Tokens[i] < 0 {
-		e.fail("%s of %s and %s: an admitted charge left %d thousandths, and was not spared", b.Account.Limits[i], b.Account.Entity, b.Account.Resource, b.Tokens[i])
+		e.fail("%s of %s and %s: an admitted charge left %d thousandths, and was not spared", b.Account.Limits[i],
+			b.Account.Entity, b.Account.Resource, b.Tokens[i])
 	}
 }
 
@@ -151,7 +154,10 @@ func (e *endurance) rush() time.Duration {
 	for _, l := range e.limits {
 		if l.IsQuota() && (e.crowd.steps == 0 || e.chance(2)) {
 			w = windowOf(l)
-			e.crowd = crowd{limiter.Scope{Entity: pick(e.rng, someEntities), Resource: pick(e.rng, someResources)}, l, 10 + e.rng.IntN(20)}
+			e.crowd = crowd{
+				limiter.Scope{Entity: pick(e.rng, someEntities), Resource: pick(e.rng, someResources)}, l,
+				10 + e.rng.IntN(20),
+			}
 		}
 	}
 	near := time.Duration(e.rng.Int64N(int64(4*skew))) - 3*skew

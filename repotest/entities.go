@@ -22,7 +22,10 @@ func entityChecks() []check {
 func entityStored(f *fixture) {
 	for _, e := range []limiter.Entity{
 		{ID: "plain", Name: "plain"},
-		{ID: "key:1@x.y-z_0", Name: "Schlüssel \"1\" of\n'Ω'", Parent: "missing", Cascade: true, Metadata: map[string]string{"a": "", "ü": "1"}},
+		{
+			ID: "key:1@x.y-z_0", Name: "Schlüssel \"1\" of\n'Ω'", Parent: "missing", Cascade: true,
+			Metadata: map[string]string{"a": "", "ü": "1"},
+		},
 		{ID: "child", Name: "child", Parent: "plain"},
 	} {
 		f.create(e)
@@ -48,7 +51,8 @@ func entityExists(f *fixture) {
 func entityNotFound(f *fixture) {
 	_, err := f.repo.Entity(f.ctx, "key-1")
 	f.fails("Entity", err, limiter.ErrNotFound)
-	f.fails("DeleteEntity", f.repo.DeleteEntity(f.ctx, "key-1", f.event("entity_deleted", "key-1")), limiter.ErrNotFound)
+	f.fails("DeleteEntity", f.repo.DeleteEntity(f.ctx, "key-1", f.event("entity_deleted", "key-1")),
+		limiter.ErrNotFound)
 	f.equal("events", f.audit("key-1", ""), []limiter.AuditEvent(nil))
 	f.equal("entities", collect(f, "Entities", f.repo.Entities(f.ctx, "")), []limiter.Entity(nil))
 }

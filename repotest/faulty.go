@@ -147,7 +147,9 @@ func (f *Faulty) DeleteConfig(ctx context.Context, s limiter.Scope, ev limiter.A
 
 // ResourcesWithDefaults calls ResourcesWithDefaults of the repository, or fails as planned.
 func (f *Faulty) ResourcesWithDefaults(ctx context.Context) ([]string, error) {
-	return callWithFault(f, "ResourcesWithDefaults", func() ([]string, error) { return f.repo.ResourcesWithDefaults(ctx) })
+	return callWithFault(f, "ResourcesWithDefaults", func() ([]string, error) {
+		return f.repo.ResourcesWithDefaults(ctx)
+	})
 }
 
 // ResourcesWithLimits calls ResourcesWithLimits of the repository, or fails as planned.
@@ -166,7 +168,9 @@ func (f *Faulty) OnUnavailable() limiter.OnUnavailable { return f.repo.OnUnavail
 // Namespace calls Namespace of the repository, or fails as planned. The view
 // follows the same plan.
 func (f *Faulty) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
-	view, err := callWithFault(f, "Namespace", func() (limiter.Repository, error) { return f.repo.Namespace(ctx, name) })
+	view, err := callWithFault(f, "Namespace", func() (limiter.Repository, error) {
+		return f.repo.Namespace(ctx, name)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +184,9 @@ func (f *Faulty) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace, er
 
 // RegisterNamespace calls RegisterNamespace of the repository, or fails as planned.
 func (f *Faulty) RegisterNamespace(ctx context.Context, now time.Time, name string) (limiter.Namespace, error) {
-	return callWithFault(f, "RegisterNamespace", func() (limiter.Namespace, error) { return f.repo.RegisterNamespace(ctx, now, name) })
+	return callWithFault(f, "RegisterNamespace", func() (limiter.Namespace, error) {
+		return f.repo.RegisterNamespace(ctx, now, name)
+	})
 }
 
 // DeleteNamespace calls DeleteNamespace of the repository, or fails as planned.
@@ -190,7 +196,9 @@ func (f *Faulty) DeleteNamespace(ctx context.Context, now time.Time, name string
 
 // RecoverNamespace calls RecoverNamespace of the repository, or fails as planned.
 func (f *Faulty) RecoverNamespace(ctx context.Context, now time.Time, id string) (limiter.Namespace, error) {
-	return callWithFault(f, "RecoverNamespace", func() (limiter.Namespace, error) { return f.repo.RecoverNamespace(ctx, now, id) })
+	return callWithFault(f, "RecoverNamespace", func() (limiter.Namespace, error) {
+		return f.repo.RecoverNamespace(ctx, now, id)
+	})
 }
 
 // PurgeNamespace calls PurgeNamespace of the repository, or fails as planned.
@@ -211,7 +219,9 @@ func (f *Faulty) Managed(ctx context.Context) (scopes []limiter.Scope, hash, own
 
 // SetManaged calls SetManaged of the repository, or fails as planned. It
 // returns errors.ErrUnsupported if the repository has no such method.
-func (f *Faulty) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
+func (f *Faulty) SetManaged(
+	ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope,
+) error {
 	store, ok := limiter.Optional[limiter.ManagedStore](f.repo)
 	if !ok {
 		return errors.ErrUnsupported

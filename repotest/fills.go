@@ -46,7 +46,8 @@ func fillChecks() []check {
 // reset resets limits of an entity for the default resource.
 func (f *fixture) reset(d time.Duration, entity string, limits ...string) {
 	f.Helper()
-	done, err := f.repo.Fill(f.ctx, at(d), limiter.Fill{Entity: entity, Resource: model, Limits: limits}, f.event("bucket_reset", entity))
+	done, err := f.repo.Fill(f.ctx, at(d), limiter.Fill{Entity: entity, Resource: model, Limits: limits},
+		f.event("bucket_reset", entity))
 	f.ok("Fill", err)
 	f.equal("a reset is carried out", done, true)
 }
@@ -54,7 +55,8 @@ func (f *fixture) reset(d time.Duration, entity string, limits ...string) {
 // topUp adds amounts to the bucket of key-1, and checks whether that was carried out.
 func (f *fixture) topUp(d time.Duration, amounts limiter.Amounts, id string, want bool) {
 	f.Helper()
-	done, err := f.repo.Fill(f.ctx, at(d), limiter.Fill{Entity: "key-1", Resource: model, Amounts: amounts, ID: id}, f.event("bucket_topped_up", "key-1"))
+	done, err := f.repo.Fill(f.ctx, at(d), limiter.Fill{Entity: "key-1", Resource: model, Amounts: amounts, ID: id},
+		f.event("bucket_topped_up", "key-1"))
 	f.ok("Fill", err)
 	f.equal("top-up "+id+" is carried out", done, want)
 }
@@ -214,7 +216,10 @@ func topUpForgotten(f *fixture) {
 
 func topUpPerBucket(f *fixture) {
 	f.setLimits(limiter.Scope{}, perMinute60)
-	for _, c := range []limiter.Scope{{Entity: "key-1", Resource: model}, {Entity: "key-2", Resource: model}, {Entity: "key-1", Resource: "claude"}} {
+	for _, c := range []limiter.Scope{
+		{Entity: "key-1", Resource: model}, {Entity: "key-2", Resource: model},
+		{Entity: "key-1", Resource: "claude"},
+	} {
 		charge := limiter.Charge{Entity: c.Entity, Resource: c.Resource, Amounts: rpm(60)}
 		f.take(0, charge, 0)
 		for _, want := range []bool{true, false} {
@@ -288,7 +293,10 @@ func fillDefaults(f *fixture) {
 	charge := ask("key-1", rpm(60))
 	charge.Defaults = []limiter.Limit{perMinute60}
 	f.take(0, charge, 0)
-	fill := limiter.Fill{Entity: "key-1", Resource: model, Limits: []string{"tpm"}, Defaults: []limiter.Limit{perMinute60, limiter.PerMinute("tpm", 100)}}
+	fill := limiter.Fill{
+		Entity: "key-1", Resource: model, Limits: []string{"tpm"},
+		Defaults: []limiter.Limit{perMinute60, limiter.PerMinute("tpm", 100)},
+	}
 	done, err := f.repo.Fill(f.ctx, epoch, fill, f.event("bucket_reset", "key-1"))
 	f.ok("Fill", err)
 	f.equal("carried out", done, true)

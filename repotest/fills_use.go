@@ -109,7 +109,8 @@ func fillAudit(f *fixture) {
 	f.ok("Fill", err)
 	_, err = f.repo.Fill(f.ctx, epoch, fill, f.event("bucket_topped_up", "key-1"))
 	f.ok("Fill again", err)
-	_, err = f.repo.Fill(f.ctx, epoch, limiter.Fill{Entity: "key-1", Resource: model, Limits: []string{"x"}}, f.event("bucket_reset", "key-1"))
+	_, err = f.repo.Fill(f.ctx, epoch, limiter.Fill{Entity: "key-1", Resource: model, Limits: []string{"x"}},
+		f.event("bucket_reset", "key-1"))
 	f.invalid("Fill of a limit that does not exist", err)
 	f.equal("events", f.audit("key-1", ""), []limiter.AuditEvent{ev})
 	f.reset(0, "key-1")
@@ -132,9 +133,18 @@ func fillLimiter(f *fixture) {
 	f.holds(0, "key-1", 60_000, 100_000)
 	f.invalid("Reset of a limit that does not exist", lim.Reset(f.ctx, "key-1", model, "x"))
 	want := []limiter.AuditEvent{
-		{Action: "bucket_reset", Entity: "key-1", Resource: model, At: epoch, Details: map[string]any{"limits": []any{"rpm", "tpm"}}},
-		{Action: "bucket_reset", Entity: "key-1", Resource: model, At: epoch, Details: map[string]any{"limits": []any{"tpm"}}},
-		{Action: "bucket_topped_up", Entity: "key-1", Resource: model, At: epoch, Details: map[string]any{"id": "a", "amounts": map[string]any{"rpm": int64(7)}}},
+		{
+			Action: "bucket_reset", Entity: "key-1", Resource: model, At: epoch,
+			Details: map[string]any{"limits": []any{"rpm", "tpm"}},
+		},
+		{
+			Action: "bucket_reset", Entity: "key-1", Resource: model, At: epoch,
+			Details: map[string]any{"limits": []any{"tpm"}},
+		},
+		{
+			Action: "bucket_topped_up", Entity: "key-1", Resource: model, At: epoch,
+			Details: map[string]any{"id": "a", "amounts": map[string]any{"rpm": int64(7)}},
+		},
 	}
 	got := f.audit("key-1", "")
 	for i := range got {
@@ -155,7 +165,8 @@ func topUpConcurrent(f *fixture) {
 			for i := range ids {
 				id := string(rune('a' + (caller+i)%ids))
 				ev := f.event("bucket_topped_up", "key-1")
-				ok, err := f.repo.Fill(f.ctx, epoch, limiter.Fill{Entity: "key-1", Resource: model, Amounts: rpm(1), ID: id}, ev)
+				ok, err := f.repo.Fill(f.ctx, epoch,
+					limiter.Fill{Entity: "key-1", Resource: model, Amounts: rpm(1), ID: id}, ev)
 				mu.Lock()
 				if err != nil {
 					f.Errorf("Fill: %v", err)

@@ -83,7 +83,9 @@ func TestAJumpStopsABucketForItsFillTime(t *testing.T) {
 	embedded(t, func(s store) {
 		t, repo := s.t, s.repo
 		right, wrong := off(t, repo, 0), off(t, repo, jump)
-		if err := right.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 60), limiter.PerSecond("rps", 100)); err != nil {
+		if err := right.SetSystemDefaults(
+			t.Context(), limiter.PerMinute("rpm", 60), limiter.PerSecond("rps", 100),
+		); err != nil {
 			t.Fatal(err)
 		}
 		for _, lim := range []*limiter.RateLimiter{right, wrong} {
@@ -133,7 +135,8 @@ func TestAShortJumpIsPaidBackInFull(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		began := time.Now()
-		if _, err := right.Wait(short, ask("alice", 1)); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 0 {
+		if _, err := right.Wait(short, ask("alice", 1)); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(began) != 0 {
 			t.Errorf("after %v: %v, want at once that the deadline is too near", time.Since(began), err)
 		}
 	})
@@ -151,7 +154,9 @@ func TestAJumpEndsForEveryCall(t *testing.T) {
 			}
 			return fmt.Errorf("not refused: %w", err)
 		},
-		"give-back": func(_ *limiter.RateLimiter, lease *limiter.Lease) error { return lease.Rollback(context.Background()) },
+		"give-back": func(_ *limiter.RateLimiter, lease *limiter.Lease) error {
+			return lease.Rollback(context.Background())
+		},
 		"change of limits": func(lim *limiter.RateLimiter, _ *limiter.Lease) error {
 			return lim.SetLimits(context.Background(), "team", "gpt-4", limiter.PerMinute("rpm", 50))
 		},
@@ -279,7 +284,9 @@ func TestJumpsMintNoMoreThanTheTimeTheySkip(t *testing.T) {
 				if err := off(t, repo, 0).SetSystemDefaults(t.Context(), limits...); err != nil {
 					t.Fatal(err)
 				}
-				offsets := []time.Duration{0, 0, -time.Second, time.Second, 30 * time.Second, 2 * time.Minute, 5 * time.Minute}
+				offsets := []time.Duration{
+					0, 0, -time.Second, time.Second, 30 * time.Second, 2 * time.Minute, 5 * time.Minute,
+				}
 				began := time.Now()
 				var latest time.Duration // of any caller, since the beginning
 				var calm []grant         // since the last jump
@@ -292,7 +299,10 @@ func TestJumpsMintNoMoreThanTheTimeTheySkip(t *testing.T) {
 					}
 					g := grant{at: time.Since(began), n: [2]int64{rng.Int64N(15), rng.Int64N(15)}}
 					latest = max(latest, g.at+by)
-					req := limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("fast", g.n[0]).And("slow", g.n[1])}
+					req := limiter.Request{
+						Entity: "alice", Resource: "gpt-4",
+						Consume: limiter.Tokens("fast", g.n[0]).And("slow", g.n[1]),
+					}
 					if refused(t, off(t, repo, by), req) != 0 {
 						continue
 					}
@@ -309,7 +319,8 @@ func TestJumpsMintNoMoreThanTheTimeTheySkip(t *testing.T) {
 						for _, before := range slices.Backward(calm) {
 							within += before.n[i]
 							if most := 2*l.Capacity + refill(l, g.at-before.at+4*time.Second); within > most {
-								t.Fatalf("%s: %d admitted from %v to %v, want at most %d", l.Name, within, before.at, g.at, most)
+								t.Fatalf("%s: %d admitted from %v to %v, want at most %d", l.Name, within,
+									before.at, g.at, most)
 							}
 						}
 					}

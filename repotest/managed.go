@@ -41,9 +41,12 @@ func (f *fixture) managedCalls() []call {
 	}
 	return []call{
 		{"Managed", true, func(ctx context.Context) error { _, _, _, err := store.Managed(ctx); return err }},
-		{"SetManaged", true, func(ctx context.Context) error { return store.SetManaged(ctx, epoch, "hash", "hash", "", nil) }},
+		{"SetManaged", true, func(ctx context.Context) error {
+			return store.SetManaged(ctx, epoch, "hash", "hash", "", nil)
+		}},
 		{"ReplaceConfig", true, func(ctx context.Context) error {
-			return store.ReplaceConfig(ctx, limiter.Config{OnUnavailable: limiter.Block}, f.event("limits_set", "$SYSTEM"))
+			return store.ReplaceConfig(ctx, limiter.Config{OnUnavailable: limiter.Block},
+				f.event("limits_set", "$SYSTEM"))
 		}},
 	}
 }
@@ -89,7 +92,8 @@ func managedNothing(f *fixture) {
 
 func managedStored(f *fixture) {
 	all := []limiter.Scope{
-		{Entity: "k", Resource: "b"}, {Resource: "openai/gpt-4"}, {}, {Entity: "k"}, {Resource: "B"}, {Entity: "k", Resource: "B"}, {Entity: "12", Resource: "b"},
+		{Entity: "k", Resource: "b"}, {Resource: "openai/gpt-4"}, {}, {Entity: "k"}, {Resource: "B"},
+		{Entity: "k", Resource: "B"}, {Entity: "12", Resource: "b"},
 	}
 	f.ok("SetManaged", f.setManaged("", "first", all...))
 	f.checkManaged("first", all[2], all[4], all[1], all[6], all[3], all[5], all[0])
@@ -120,7 +124,8 @@ func managedOnce(f *fixture) {
 		var group sync.WaitGroup
 		for i := range rivals {
 			group.Go(func() {
-				err := f.setManaged(previous, fmt.Sprintf("%d of round %d", i, round), limiter.Scope{Entity: fmt.Sprint(i)})
+				err := f.setManaged(previous, fmt.Sprintf("%d of round %d", i, round),
+					limiter.Scope{Entity: fmt.Sprint(i)})
 				switch {
 				case err == nil:
 					won.Add(1)

@@ -68,7 +68,8 @@ func managedReplacedLive(f *fixture) {
 	ev.At = at(30 * time.Second)
 	more := limiter.Config{Scope: own, Limits: []limiter.Limit{limiter.PerMinute("rpm", 600)}}
 	f.ok("ReplaceConfig", f.managedStore().ReplaceConfig(f.ctx, more, ev))
-	f.equal("limits of the bucket", first(f, "Buckets", f.buckets(30*time.Second, limiter.Scope{Entity: "key-1"})).Account.Limits, more.Limits)
+	f.equal("limits of the bucket",
+		first(f, "Buckets", f.buckets(30*time.Second, limiter.Scope{Entity: "key-1"})).Account.Limits, more.Limits)
 	f.take(time.Minute, ask("key-1", rpm(1)), 329_000) // half a minute by the old rate, and half by the new one
 	f.deleteConfig(own)
 	f.replace(limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 8)}})

@@ -78,11 +78,13 @@ func taken(h *history, charge limiter.Charge, b balance, admitted bool) (paid []
 		n, named := charge.Amounts.Lookup(l.Name)
 		switch before := b.Tokens[i]; {
 		case admitted && b.spares(i) && before >= n*milli:
-			h.fail("%s of %s and %s: a charge of %d is spared, but the bucket holds %d thousandths", l, b.Entity, b.Resource, n, before)
+			h.fail("%s of %s and %s: a charge of %d is spared, but the bucket holds %d thousandths", l, b.Entity,
+				b.Resource, n, before)
 		case admitted && named && !b.spares(i):
 			paid[i] = n * milli
 			if before < 0 {
-				h.fail("%s of %s and %s: a charge of %d leaves %d thousandths, so it is more than the limits allow", l, b.Entity, b.Resource, n, before)
+				h.fail("%s of %s and %s: a charge of %d leaves %d thousandths, so it is more than the limits allow",
+					l, b.Entity, b.Resource, n, before)
 			}
 		case named && before < n*milli && (!l.IsShadow || charge.Strict):
 			short = true
@@ -175,11 +177,14 @@ func (o *oracle) observe(h *history, r *record, now int64, b balance, i int, tok
 	case agree != nil:
 		r.set(l.Name, agree)
 	case tokens > most && most >= least:
-		h.fail("%s of %s and %s: it holds %d thousandths, more than the limits allow: at most %d\n%s", l, b.Entity, b.Resource, tokens, most, r.text(l.Name))
+		h.fail("%s of %s and %s: it holds %d thousandths, more than the limits allow: at most %d\n%s", l, b.Entity,
+			b.Resource, tokens, most, r.text(l.Name))
 	case most >= least:
-		h.fail("%s of %s and %s: it holds %d thousandths, but the bucket holds at least %d\n%s", l, b.Entity, b.Resource, tokens, least, r.text(l.Name))
+		h.fail("%s of %s and %s: it holds %d thousandths, but the bucket holds at least %d\n%s", l, b.Entity,
+			b.Resource, tokens, least, r.text(l.Name))
 	default:
-		h.fail("%s of %s and %s: its window begins at %s\n%s", l, b.Entity, b.Resource, stamp(time.UnixMilli(start).UTC()), r.text(l.Name))
+		h.fail("%s of %s and %s: its window begins at %s\n%s", l, b.Entity, b.Resource,
+			stamp(time.UnixMilli(start).UTC()), r.text(l.Name))
 	}
 }
 

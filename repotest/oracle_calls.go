@@ -59,7 +59,8 @@ func (r *record) text(name string) string {
 	var s strings.Builder
 	for _, t := range r.limits[name] {
 		least, most := t.room()
-		fmt.Fprintf(&s, "  it may be %s, away %v, with %d to %d left at %s", t.limit, t.away, least, most, stamp(time.UnixMilli(t.at).UTC()))
+		fmt.Fprintf(&s, "  it may be %s, away %v, with %d to %d left at %s", t.limit, t.away, least, most,
+			stamp(time.UnixMilli(t.at).UTC()))
 		if t.limit.IsQuota() {
 			fmt.Fprintf(&s, " in the window of %s", stamp(time.UnixMilli(t.start).UTC()))
 		}
@@ -71,7 +72,9 @@ func (r *record) text(name string) string {
 // override enters a charge with limits of its own. They judge the call. A rate refills
 // by them. A bucket may follow a quota of theirs, as if its limits had changed, and
 // a limit that it lacks joins it.
-func (o *oracle) override(h *history, r *record, now int64, charge limiter.Charge, b balance, paid []int64, writes bool) {
+func (o *oracle) override(
+	h *history, r *record, now int64, charge limiter.Charge, b balance, paid []int64, writes bool,
+) {
 	h.Helper()
 	reshaped := false
 	for i, view := range b.Limits {
@@ -107,7 +110,11 @@ func (o *oracle) override(h *history, r *record, now int64, charge limiter.Charg
 			}
 		}
 		if after == nil {
-			h.fail("%s of %s and %s: it holds %d thousandths for an override %s, more than the limits allow: at most %d\n%s", name, b.Entity, b.Resource, before, l, most, r.text(name))
+			h.fail(
+				"%s of %s and %s: it holds %d thousandths for an override %s, more than the limits allow: at "+
+					"most %d\n%s",
+				name, b.Entity, b.Resource, before, l, most, r.text(name),
+			)
 		}
 		if known || writes {
 			r.set(name, after)

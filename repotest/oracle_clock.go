@@ -35,7 +35,10 @@ func newAlmanac() *almanac {
 
 // longest returns a time that is longer than any window.
 func (w window) longest() int64 {
-	days := map[limiter.Calendar]int64{limiter.EveryHour: 1, limiter.EveryDay: 3, limiter.EveryWeek: 9, limiter.EveryMonth: 33, limiter.EveryYear: 368}
+	days := map[limiter.Calendar]int64{
+		limiter.EveryHour: 1, limiter.EveryDay: 3, limiter.EveryWeek: 9, limiter.EveryMonth: 33,
+		limiter.EveryYear: 368,
+	}
 	return days[w.every] * day.Milliseconds()
 }
 
@@ -50,8 +53,10 @@ func (a *almanac) spanAt(w window, t int64) span {
 	zone := a.zone(w.zone)
 	this, longest := period(w.every, zone, t), w.longest()
 	s := span{
-		start: t - longest + firstWhere(longest, func(ms int64) bool { return period(w.every, zone, t-longest+ms) == this }),
-		end:   t + firstWhere(longest, func(ms int64) bool { return period(w.every, zone, t+ms) > this }),
+		start: t - longest + firstWhere(longest, func(ms int64) bool {
+			return period(w.every, zone, t-longest+ms) == this
+		}),
+		end: t + firstWhere(longest, func(ms int64) bool { return period(w.every, zone, t+ms) > this }),
 	}
 	a.found[w] = [2]span{s, last[0]}
 	return s

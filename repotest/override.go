@@ -144,7 +144,9 @@ func overrideParent(f *fixture) {
 func overrideRefused(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)), 0)
-	f.refuse(3*time.Second, overrideCharge("key-1", rpm(31), limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm", 10)), 30_000, 10_000)
+	f.refuse(3*time.Second,
+		overrideCharge("key-1", rpm(31), limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm", 10)), 30_000,
+		10_000)
 	f.holds(time.Second, "key-1", 1_000)
 	f.refuse(0, overrideCharge("key-2", rpm(601), limiter.PerMinute("rpm", 600)), 600_000)
 	f.unlisted(0, "key-2")

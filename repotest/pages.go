@@ -77,7 +77,9 @@ func (f *fixture) pages(d time.Duration, q limiter.BucketQuery) []limiter.Bucket
 // maxPages bounds the pages of one list, so that a store that repeats one fails.
 const maxPages = 10_000
 
-func readPages(ctx context.Context, pager limiter.BucketPager, now time.Time, q limiter.BucketQuery) (all []limiter.Bucket, err error) {
+func readPages(
+	ctx context.Context, pager limiter.BucketPager, now time.Time, q limiter.BucketQuery,
+) (all []limiter.Bucket, err error) {
 	for range maxPages {
 		page, err := pager.BucketPage(ctx, now, q)
 		if err != nil {
@@ -143,7 +145,8 @@ func pagesOfAnySize(f *fixture) {
 	f.equal("an empty store", f.page(limiter.BucketQuery{}), limiter.BucketPage{})
 	f.fill(listing...)
 	for size := range len(listing) + 2 {
-		f.equal(fmt.Sprintf("pages of %d", size), namesOf(f.pages(0, limiter.BucketQuery{Max: size})), inOrder("", listing...))
+		f.equal(fmt.Sprintf("pages of %d", size), namesOf(f.pages(0, limiter.BucketQuery{Max: size})),
+			inOrder("", listing...))
 	}
 	_, err := f.pager().BucketPage(f.ctx, epoch, limiter.BucketQuery{Max: -1})
 	f.invalid("a negative maximum", err)
@@ -164,7 +167,10 @@ func pagesByPrefix(f *fixture) {
 func pagesByBytes(f *fixture) {
 	f.setLimits(limiter.Scope{}, perMinute60)
 	var keys []limiter.Scope
-	for _, entity := range []string{"z", "Z", "é", "e\u0301", "ﬁ", "\U0001F600", "\uFFFD", "日本", "<script>", `"'\`, "a#b", "a/b", "a b", "%", "_", "~"} {
+	for _, entity := range []string{
+		"z", "Z", "é", "e\u0301", "ﬁ", "\U0001F600", "\uFFFD", "日本", "<script>", `"'\`, "a#b", "a/b", "a b",
+		"%", "_", "~",
+	} {
 		keys = append(keys, limiter.Scope{Entity: entity, Resource: "x"}, limiter.Scope{Entity: entity, Resource: "ß"})
 	}
 	f.fill(keys...)
@@ -172,7 +178,8 @@ func pagesByBytes(f *fixture) {
 		f.equal("all", namesOf(f.pages(0, limiter.BucketQuery{Max: size})), inOrder("", keys...))
 	}
 	for _, prefix := range []string{"é", "e", "a", "%", "_", "\U0001F600", "日", "\""} {
-		f.equal("prefix "+prefix, namesOf(f.pages(0, limiter.BucketQuery{Prefix: prefix, Max: 2})), inOrder(prefix, keys...))
+		f.equal("prefix "+prefix, namesOf(f.pages(0, limiter.BucketQuery{Prefix: prefix, Max: 2})),
+			inOrder(prefix, keys...))
 	}
 }
 
@@ -231,7 +238,8 @@ func pagesWithoutExpired(f *fixture) {
 	f.take(0, ask("stays", rpm(1)))
 	f.take(time.Hour, ask("young", rpm(1)))
 	for _, size := range []int{1, 0} {
-		f.equal("all", namesOf(f.pages(time.Hour, limiter.BucketQuery{Max: size})), []string{"stays " + model, "young " + model})
+		f.equal("all", namesOf(f.pages(time.Hour, limiter.BucketQuery{Max: size})),
+			[]string{"stays " + model, "young " + model})
 	}
 	at, err := f.pager().BucketsAt(f.ctx, at(time.Hour), []limiter.Scope{{Entity: "goes-1", Resource: model}})
 	f.ok("BucketsAt", err)
@@ -285,11 +293,13 @@ func pagesOfMany(f *fixture) {
 // pagesAgree compares with Buckets after changes of every level.
 func pagesAgree(f *fixture) {
 	f.populate()
-	f.fill(limiter.Scope{Entity: "project-1", Resource: "other"}, limiter.Scope{Entity: "key-9", Resource: model}, limiter.Scope{Entity: "key-1", Resource: "other"})
+	f.fill(limiter.Scope{Entity: "project-1", Resource: "other"}, limiter.Scope{Entity: "key-9", Resource: model},
+		limiter.Scope{Entity: "key-1", Resource: "other"})
 	steps := []func(){
 		func() {},
 		func() {
-			f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, limiter.PerMinute("rpm", 30), limiter.PerMinute("tpm", 10))
+			f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, limiter.PerMinute("rpm", 30),
+				limiter.PerMinute("tpm", 10))
 		},
 		func() { f.setDefaults(limiter.PerMinute("rpm", 600)) },
 		func() { f.setLimits(limiter.Scope{Entity: "project-1"}, limiter.PerMinute("tpm", 7)) },
@@ -303,7 +313,8 @@ func pagesAgree(f *fixture) {
 		want := collect(f, "Buckets", f.repo.Buckets(f.ctx, at(now), limiter.Scope{}))
 		var keys []limiter.Scope
 		slices.SortFunc(want, func(a, b limiter.Bucket) int {
-			return cmp.Or(strings.Compare(a.Account.Entity, b.Account.Entity), strings.Compare(a.Account.Resource, b.Account.Resource))
+			return cmp.Or(strings.Compare(a.Account.Entity, b.Account.Entity),
+				strings.Compare(a.Account.Resource, b.Account.Resource))
 		})
 		for _, b := range want {
 			keys = append(keys, limiter.Scope{Entity: b.Account.Entity, Resource: b.Account.Resource})
@@ -319,7 +330,8 @@ func bucketsByKey(f *fixture) {
 	f.setLimits(limiter.Scope{}, perMinute60)
 	f.fill(listing...)
 	keys := []limiter.Scope{
-		{Entity: "c", Resource: "x"}, {Entity: "a", Resource: "y"}, {Entity: "missing", Resource: "x"}, {Entity: "c", Resource: "x"}, {Entity: "a", Resource: "z"}, {Entity: "a", Resource: "x"},
+		{Entity: "c", Resource: "x"}, {Entity: "a", Resource: "y"}, {Entity: "missing", Resource: "x"},
+		{Entity: "c", Resource: "x"}, {Entity: "a", Resource: "z"}, {Entity: "a", Resource: "x"},
 	}
 	found, err := f.pager().BucketsAt(f.ctx, at(500*time.Millisecond), keys)
 	f.ok("BucketsAt", err)
@@ -335,7 +347,10 @@ func bucketsByKey(f *fixture) {
 	f.equal("names", names, []string{"c x", "a y", "", "c x", "", "a x"})
 	clear(found[0].Tokens)
 	f.equal("a key that repeats", found[3].Tokens, []int64{59_500})
-	impossible := []limiter.Scope{{Entity: strings.Repeat("a", 3000), Resource: "x"}, {Entity: "a", Resource: strings.Repeat("x", 3000)}, {Entity: "a"}, {Resource: "x"}}
+	impossible := []limiter.Scope{
+		{Entity: strings.Repeat("a", 3000), Resource: "x"}, {Entity: "a", Resource: strings.Repeat("x", 3000)},
+		{Entity: "a"}, {Resource: "x"},
+	}
 	found, err = f.pager().BucketsAt(f.ctx, epoch, impossible)
 	f.ok("BucketsAt of keys that cannot exist", err)
 	f.equal("keys that cannot exist", found, make([]limiter.Bucket, len(impossible)))

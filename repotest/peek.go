@@ -19,11 +19,15 @@ func peekChecks() []check {
 		{"of a new bucket that refuses", func(f *fixture) {}, ask("key-1", rpm(61))},
 		{"of a bucket that was charged", func(f *fixture) { f.take(0, ask("key-1", rpm(60))) }, ask("key-1", rpm(5))},
 		{"of a bucket that refuses", func(f *fixture) { f.take(0, ask("key-1", rpm(60))) }, ask("key-1", rpm(11))},
-		{"of a bucket that is ahead", func(f *fixture) { f.take(time.Minute, ask("key-1", rpm(60))) }, ask("key-1", rpm(0))},
+		{"of a bucket that is ahead", func(f *fixture) {
+			f.take(time.Minute, ask("key-1", rpm(60)))
+		}, ask("key-1", rpm(0))},
 		{"of a bucket in debt", func(f *fixture) {
 			f.credit(0, f.take(0, ask("key-1", rpm(60))).Self.Account, rpm(-60))
 		}, ask("key-1", rpm(0))},
-		{"of a bucket that has expired", func(f *fixture) { f.take(-time.Hour, ask("key-1", rpm(60))) }, ask("key-1", rpm(5))},
+		{"of a bucket that has expired", func(f *fixture) {
+			f.take(-time.Hour, ask("key-1", rpm(60)))
+		}, ask("key-1", rpm(5))},
 		{"after a change of limits", func(f *fixture) {
 			f.take(0, ask("key-1", rpm(60)))
 			f.setDefaults(limiter.PerMinute("rpm", 600), second)

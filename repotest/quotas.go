@@ -222,7 +222,9 @@ func quotaClockBehind(f *fixture) {
 	f.take(0, ask("key-1", tpd(80)), 20_000)
 	f.take(midnight, ask("key-1", tpd(30)), 70_000)
 	out := f.take(midnight-time.Hour, ask("key-1", tpd(20)), 50_000)
-	f.equal("window", out.Self.Detail, &limiter.Detail{At: start(midnight - time.Hour), Starts: []int64{start(midnight)}})
+	f.equal("window", out.Self.Detail, &limiter.Detail{
+		At: start(midnight - time.Hour), Starts: []int64{start(midnight)},
+	})
 	f.refuse(0, ask("key-1", tpd(51)), 50_000)
 	f.holds(midnight+day-ms(1), "key-1", 50_000)
 	f.holds(midnight+day, "key-1", 100_000)
@@ -350,7 +352,9 @@ func quotaListed(f *fixture) {
 	if pager, ok := limiter.Optional[limiter.BucketPager](f.repo); ok {
 		page, err := pager.BucketsAt(f.ctx, at(midnight), []limiter.Scope{{Entity: "key-1", Resource: model}})
 		f.ok("BucketsAt", err)
-		f.equal("window in a page", first(f, "BucketsAt", page).Detail, &limiter.Detail{At: start(midnight), Starts: []int64{start(midnight)}})
+		f.equal("window in a page", first(f, "BucketsAt", page).Detail, &limiter.Detail{
+			At: start(midnight), Starts: []int64{start(midnight)},
+		})
 	}
 }
 

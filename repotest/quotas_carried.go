@@ -229,7 +229,8 @@ func quotaCarriedAny(f *fixture) {
 				used -= n
 			}
 			if used > largest {
-				f.Fatalf("seed %d: %d admitted where at most %d a window were in force, the last %s", seed, used, largest, l)
+				f.Fatalf("seed %d: %d admitted where at most %d a window were in force, the last %s", seed, used,
+					largest, l)
 			}
 		}
 	}

@@ -190,9 +190,13 @@ func quotaPeakWait(f *fixture) {
 	f.equal("RetryAfter", d.RetryAfter(), midnight)
 	f.equal("FullAfter", d.Primary().FullAfter, midnight)
 	b := first(f, "Buckets", f.buckets(0, limiter.Scope{Entity: "key-1"}))
-	f.equal("detail", b.Detail, &limiter.Detail{At: start(0), Starts: []int64{start(midnight - day)}, Peaks: []int64{100_000}})
+	f.equal("detail", b.Detail, &limiter.Detail{
+		At: start(0), Starts: []int64{start(midnight - day)}, Peaks: []int64{100_000},
+	})
 	f.take(midnight, ask("key-1", tpd(20)), 0)
-	f.equal("detail", f.refuse(midnight, ask("key-1", tpd(1)), 0).Self.Detail, &limiter.Detail{At: start(midnight), Starts: []int64{start(midnight)}})
+	f.equal("detail", f.refuse(midnight, ask("key-1", tpd(1)), 0).Self.Detail, &limiter.Detail{
+		At: start(midnight), Starts: []int64{start(midnight)},
+	})
 }
 
 // lowered returns a limiter and its lease of 100 tokens of a quota, which was lowered

@@ -17,7 +17,9 @@ func quotaOverride(f *fixture) {
 	f.setDefaults(daily(100), slow)
 	f.take(0, ask("key-1", tpd(20)), 80_000, 10_000)
 	out := f.refuse(0, overrideCharge("key-1", tpd(11), daily(30)), 10_000) // 20 of 30 are spent
-	f.equal("window", out.Self.Detail, &limiter.Detail{At: start(0), Starts: []int64{start(midnight - day)}, Peaks: []int64{100_000}})
+	f.equal("window", out.Self.Detail, &limiter.Detail{
+		At: start(0), Starts: []int64{start(midnight - day)}, Peaks: []int64{100_000},
+	})
 	f.take(0, overrideCharge("key-1", tpd(10), daily(30)), 0)
 	f.holds(0, "key-1", 70_000, 10_000)
 	f.take(0, ask("key-1", tpd(20)), 50_000, 10_000)

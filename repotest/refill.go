@@ -33,7 +33,9 @@ func noDoubleBurst(f *fixture) {
 func telescopes(f *fixture) {
 	f.setDefaults(limiter.Custom("tpm", 1000, 7, time.Minute))
 	f.take(0, ask("key-1", tpm(500)), 500_000)
-	for _, step := range [][2]int64{{5, 500_000}, {6, 500_001}, {14, 500_001}, {15, 500_002}, {60, 500_007}, {65, 500_007}, {66, 500_008}} {
+	for _, step := range [][2]int64{
+		{5, 500_000}, {6, 500_001}, {14, 500_001}, {15, 500_002}, {60, 500_007}, {65, 500_007}, {66, 500_008},
+	} {
 		f.holds(ms(step[0]), "key-1", step[1])
 	}
 }

@@ -25,7 +25,9 @@ func registryNothing(f *fixture) {
 		{Scope: limiter.Scope{Entity: "alice"}, OnUnavailable: limiter.Allow},
 	} {
 		f.ok("SetConfig", f.repo.SetConfig(f.ctx, cfg, f.event("limits_set", auditEntity(cfg.Scope))))
-		f.fails("DeleteConfig", f.repo.DeleteConfig(f.ctx, cfg.Scope, f.event("limits_deleted", auditEntity(cfg.Scope))), limiter.ErrNotFound)
+		f.fails("DeleteConfig",
+			f.repo.DeleteConfig(f.ctx, cfg.Scope, f.event("limits_deleted", auditEntity(cfg.Scope))),
+			limiter.ErrNotFound)
 	}
 	f.defaults()
 }
@@ -71,7 +73,9 @@ func registryDefaults(f *fixture) {
 }
 
 func registryLimits(f *fixture) {
-	for _, s := range []limiter.Scope{{Entity: "k", Resource: "b"}, {Entity: "j", Resource: "b"}, {Entity: "k", Resource: "a"}, {Entity: "k"}} {
+	for _, s := range []limiter.Scope{
+		{Entity: "k", Resource: "b"}, {Entity: "j", Resource: "b"}, {Entity: "k", Resource: "a"}, {Entity: "k"},
+	} {
 		f.setLimits(s, perMinute60)
 		f.setLimits(s, perMinute60) // set twice, listed once
 	}
@@ -86,7 +90,10 @@ func registryLimits(f *fixture) {
 }
 
 func registryEntities(f *fixture) {
-	for _, s := range []limiter.Scope{{Entity: "k", Resource: "b"}, {Entity: "j", Resource: "b"}, {Entity: "K", Resource: "b"}, {Entity: "k"}, {Resource: "b"}} {
+	for _, s := range []limiter.Scope{
+		{Entity: "k", Resource: "b"}, {Entity: "j", Resource: "b"}, {Entity: "K", Resource: "b"}, {Entity: "k"},
+		{Resource: "b"},
+	} {
 		f.setLimits(s, perMinute60)
 	}
 	f.limitedEntities("b", "K", "j", "k")

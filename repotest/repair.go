@@ -160,7 +160,9 @@ func repairListed(f *fixture) {
 	limits := []limiter.Limit{limiter.PerMinute("a", 7), limiter.PerMinute("rpm", 30)}
 	f.setLimits(limiter.Scope{Entity: "key-1"}, limits...)
 	f.equal("buckets", f.buckets(0, limiter.Scope{Resource: model}), []limiter.Bucket{{
-		Account: &limiter.Account{Entity: "key-1", Resource: model, Limits: limits, Source: limiter.Scope{Entity: "key-1"}},
+		Account: &limiter.Account{
+			Entity: "key-1", Resource: model, Limits: limits, Source: limiter.Scope{Entity: "key-1"},
+		},
 		Tokens:  []int64{7_000, 30_000},
 		Updated: epoch.UnixMilli(),
 	}})
@@ -188,7 +190,9 @@ func repairMillisecond(f *fixture) {
 	f.take(0, ask("key-1", rpm(60)), 0)
 	set := f.event("limits_set", "key-1")
 	set.At = at(1_999 * time.Millisecond)
-	f.ok("SetConfig", f.repo.SetConfig(f.ctx, limiter.Config{Scope: own, Limits: []limiter.Limit{limiter.PerMinute("rpm", 600)}}, set))
+	f.ok("SetConfig",
+		f.repo.SetConfig(f.ctx, limiter.Config{Scope: own, Limits: []limiter.Limit{limiter.PerMinute("rpm", 600)}},
+			set))
 	f.holds(1_999*time.Millisecond, "key-1", 1_999)
 	f.holds(2_999*time.Millisecond, "key-1", 11_999)
 	unset := f.event("limits_deleted", "key-1")

@@ -330,7 +330,8 @@ func leftLeaseReplaced(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
 	f.take(late, ask("key-1", rpm(1)), 59_000, 5_500_000)
 	if f.countsUsage {
-		u := first(f, "Usage", f.usage(limiter.UsageQuery{Entity: "key-1", Window: limiter.Daily, From: at(late - day)}))
+		u := first(f, "Usage",
+			f.usage(limiter.UsageQuery{Entity: "key-1", Window: limiter.Daily, From: at(late - day)}))
 		f.equal("usage", u.Counters, map[string]int64{"tpm": 500, "rpm": 1})
 	}
 }

@@ -284,7 +284,10 @@ func shadowCredit(f *fixture) {
 		all := f.usage(limiter.UsageQuery{Entity: "key-1", Window: limiter.Hourly})
 		f.equal("counters", first(f, "Usage", all).Counters, counters{"rpm": 50 + 20 - 20 + 500, "tpm": 40 - 30 + 5})
 	}
-	f.ok("Credit", f.repo.Credit(f.ctx, at(time.Second), limiter.Credit{Account: out.Self.Account, Amounts: rpm(1), Undo: true, Spared: []string{"rpm"}}))
+	f.ok("Credit",
+		f.repo.Credit(f.ctx, at(time.Second), limiter.Credit{
+			Account: out.Self.Account, Amounts: rpm(1), Undo: true, Spared: []string{"rpm"},
+		}))
 	f.holds(time.Second, "key-1", 11_000, 86_000)
 }
 
@@ -326,7 +329,8 @@ func shadowAgrees(f *fixture) {
 			shadow := f.take(d, ask("shadow", amounts), enforced.Self.Tokens...)
 			would := slices.Contains(sparedOf(shadow.Self), limits[j].Name)
 			if would == enforced.Admitted {
-				f.Fatalf("%v: the shadow of %s would refuse %s: %v, the limit refuses: %v", d, limits[j], amounts, would, !enforced.Admitted)
+				f.Fatalf("%v: the shadow of %s would refuse %s: %v, the limit refuses: %v", d, limits[j], amounts,
+					would, !enforced.Admitted)
 			}
 			if would {
 				refused++

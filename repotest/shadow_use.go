@@ -50,7 +50,9 @@ func shadowStatusRefused(f *fixture) {
 func shadowExplain(f *fixture) {
 	f.setDefaults(shadowed, daily(100).Shadow())
 	f.take(0, ask("key-1", rpm(50).And("tpd", 90)))
-	for _, req := range []limiter.Request{request(rpm(11)), request(rpm(1).And("tpd", 11)), request(rpm(9).And("tpd", 10))} {
+	for _, req := range []limiter.Request{
+		request(rpm(11)), request(rpm(1).And("tpd", 11)), request(rpm(9).And("tpd", 10)),
+	} {
 		explained, err := f.limiter(0).Explain(f.ctx, req)
 		f.ok("Explain", err)
 		lease, err := f.limiter(0).Acquire(f.ctx, req)

@@ -27,7 +27,9 @@ func (f *fixture) state(d time.Duration) (s state) {
 	s.Entities = collect(f, "Entities", f.repo.Entities(f.ctx, ""))
 	s.Buckets = f.buckets(d, limiter.Scope{Resource: model})
 	s.Usage = f.usage(limiter.UsageQuery{Resource: model})
-	for _, scope := range []limiter.Scope{{}, {Resource: model}, {Entity: "key-1"}, {Entity: "key-1", Resource: model}} {
+	for _, scope := range []limiter.Scope{
+		{}, {Resource: model}, {Entity: "key-1"}, {Entity: "key-1", Resource: model},
+	} {
 		cfg, err := f.repo.Config(f.ctx, scope)
 		f.ok("Config", err)
 		s.Configs = append(s.Configs, cfg)

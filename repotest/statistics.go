@@ -43,9 +43,12 @@ func (f *fixture) statistics(repo limiter.Repository) map[string]limiter.Statist
 }
 
 func statisticsNamed(f *fixture) {
-	name, unit := regexp.MustCompile(`^[a-z]+(_[a-z]+)*(\.[a-z]+(_[a-z]+)*)+$`), regexp.MustCompile(`^(s|By|1|\{[a-z]+\})$`)
+	name, unit := regexp.MustCompile(
+		`^[a-z]+(_[a-z]+)*(\.[a-z]+(_[a-z]+)*)+$`,
+	), regexp.MustCompile(`^(s|By|1|\{[a-z]+\})$`)
 	for _, s := range f.statistics(f.repo) {
-		if !name.MatchString(s.Name) || !unit.MatchString(s.Unit) || s.Description == "" || s.Total && (s.Value < 0 || s.Value != s.Value) {
+		if !name.MatchString(s.Name) || !unit.MatchString(s.Unit) || s.Description == "" || s.Total && (s.Value < 0 ||
+			s.Value != s.Value) {
 			f.Errorf("statistic %+v: want a dotted name, a unit of UCUM, a description, and a total of at least 0", s)
 		}
 	}
@@ -70,7 +73,8 @@ func statisticsGrow(f *fixture) {
 
 func statisticsOfViews(f *fixture) {
 	_, inside := f.namespace("other")
-	f.equal("names of statistics", slices.Sorted(maps.Keys(f.statistics(inside.repo))), slices.Sorted(maps.Keys(f.statistics(f.repo))))
+	f.equal("names of statistics", slices.Sorted(maps.Keys(f.statistics(inside.repo))),
+		slices.Sorted(maps.Keys(f.statistics(f.repo))))
 	inside.populate()
 	for name, s := range f.statistics(inside.repo) {
 		if whole := f.statistics(f.repo)[name]; s.Total && whole.Value < s.Value {

@@ -27,7 +27,8 @@ func sweepClockAhead(f *fixture) {
 	}
 	ev := f.event("limits_set", "$SYSTEM")
 	ev.At = now
-	f.ok("SetConfig", f.repo.SetConfig(f.ctx, limiter.Config{Limits: []limiter.Limit{limiter.PerSecond("rpm", 10)}}, ev))
+	f.ok("SetConfig",
+		f.repo.SetConfig(f.ctx, limiter.Config{Limits: []limiter.Limit{limiter.PerSecond("rpm", 10)}}, ev))
 	f.equal("admitted", consume(now, "alice", 10), true)
 	before := f.usage(limiter.UsageQuery{Entity: "alice"})
 	for i := range 300 { // enough to sweep every part of the store

@@ -73,7 +73,9 @@ func (f *fixture) isDisabled(what string, err error, c limiter.Charge, want limi
 	if !ok {
 		f.Fatalf("%s of %s and %s: %v, want a *limiter.DisabledError", what, c.Entity, c.Resource, err)
 	}
-	f.equal(what+": the switch", *off, limiter.DisabledError{Entity: c.Entity, Resource: c.Resource, Scope: want, Reason: off.Reason, Since: epoch})
+	f.equal(what+": the switch", *off, limiter.DisabledError{
+		Entity: c.Entity, Resource: c.Resource, Scope: want, Reason: off.Reason, Since: epoch,
+	})
 }
 
 // switches returns the switches of the store.
@@ -118,14 +120,20 @@ func switchError(f *fixture) {
 	f.setDefaults(perMinute60)
 	own := limiter.Scope{Entity: "key-1", Resource: model}
 	ev := f.event("disabled", "key-1")
-	f.ok("SetSwitch", f.repo.SetSwitch(f.ctx, limiter.Switch{Scope: own, Reason: reason, Since: epoch.Add(999 * time.Millisecond)}, ev))
+	f.ok("SetSwitch",
+		f.repo.SetSwitch(f.ctx,
+			limiter.Switch{Scope: own, Reason: reason, Since: epoch.Add(999 * time.Millisecond)}, ev))
 	_, err := f.repo.Consume(f.ctx, at(time.Hour), ask("key-1", rpm(1)))
 	off, _ := errors.AsType[*limiter.DisabledError](err)
-	f.equal("error", off, &limiter.DisabledError{Entity: "key-1", Resource: model, Scope: own, Reason: reason, Since: epoch})
+	f.equal("error", off, &limiter.DisabledError{
+		Entity: "key-1", Resource: model, Scope: own, Reason: reason, Since: epoch,
+	})
 	f.disable(limiter.Scope{Entity: "key-2"}, "")
 	_, err = f.repo.Peek(f.ctx, epoch, ask("key-2", rpm(1)))
 	off, _ = errors.AsType[*limiter.DisabledError](err)
-	f.equal("error without a reason", off, &limiter.DisabledError{Entity: "key-2", Resource: model, Scope: limiter.Scope{Entity: "key-2"}, Since: epoch})
+	f.equal("error without a reason", off, &limiter.DisabledError{
+		Entity: "key-2", Resource: model, Scope: limiter.Scope{Entity: "key-2"}, Since: epoch,
+	})
 }
 
 func switchPrecedence(f *fixture) {
@@ -181,7 +189,9 @@ func switchParentOrder(f *fixture) {
 		f.disable(scope, reason)
 		f.disabled(ask("key-1", rpm(1)), scope)
 	}
-	for _, scope := range []limiter.Scope{{}, {Resource: model}, {Entity: "key-1"}, {Entity: "key-1", Resource: model}} {
+	for _, scope := range []limiter.Scope{
+		{}, {Resource: model}, {Entity: "key-1"}, {Entity: "key-1", Resource: model},
+	} {
 		f.disable(scope, reason)
 		f.disabled(ask("key-1", rpm(1)), scope)
 	}
@@ -290,10 +300,16 @@ func switchAgain(f *fixture) {
 	f.disable(limiter.Scope{Entity: "key-1"}, "first")
 	ev := f.event("disabled", "key-1")
 	ev.At = at(time.Hour)
-	f.ok("SetSwitch", f.repo.SetSwitch(f.ctx, limiter.Switch{Scope: limiter.Scope{Entity: "key-1"}, Reason: "second", Since: ev.At}, ev))
-	f.equal("switches", f.switches(), []limiter.Switch{{Scope: limiter.Scope{Entity: "key-1"}, Reason: "second", Since: epoch}})
+	f.ok("SetSwitch",
+		f.repo.SetSwitch(f.ctx,
+			limiter.Switch{Scope: limiter.Scope{Entity: "key-1"}, Reason: "second", Since: ev.At}, ev))
+	f.equal("switches", f.switches(), []limiter.Switch{{
+		Scope: limiter.Scope{Entity: "key-1"}, Reason: "second", Since: epoch,
+	}})
 	f.enable(limiter.Scope{Entity: "key-1"})
-	f.ok("SetSwitch", f.repo.SetSwitch(f.ctx, limiter.Switch{Scope: limiter.Scope{Entity: "key-1"}, Since: ev.At}, f.event("disabled", "key-1")))
+	f.ok("SetSwitch",
+		f.repo.SetSwitch(f.ctx, limiter.Switch{Scope: limiter.Scope{Entity: "key-1"}, Since: ev.At},
+			f.event("disabled", "key-1")))
 	f.equal("switches", f.switches(), []limiter.Switch{{Scope: limiter.Scope{Entity: "key-1"}, Since: at(time.Hour)}})
 }
 

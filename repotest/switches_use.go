@@ -61,7 +61,9 @@ func switchOutage(f *fixture) {
 	f.disable(limiter.Scope{Entity: "key-1"}, reason)
 	f.disabled(ask("key-1", rpm(1)), limiter.Scope{Entity: "key-1"}) // the store has seen it
 	f.take(0, ask("key-2", rpm(1)))
-	down, err := limiter.New(outages(f.repo), &limiter.Options{OnUnavailable: limiter.Allow, Now: func() time.Time { return epoch }})
+	down, err := limiter.New(outages(f.repo), &limiter.Options{OnUnavailable: limiter.Allow, Now: func() time.Time {
+		return epoch
+	}})
 	f.ok("New", err)
 	_, err = down.Acquire(f.ctx, request(rpm(1)))
 	f.isDisabled("Acquire in an outage", err, ask("key-1", rpm(1)), limiter.Scope{Entity: "key-1"})
@@ -80,7 +82,8 @@ func switchNamespaces(f *fixture) {
 	other.take(0, ask("key-1", rpm(1)), 59_000)
 	f.equal("switches of the other", other.switches(), []limiter.Switch(nil))
 	f.equal("LastSwitch of the other", other.repo.LastSwitch("key-1", model), (*limiter.Switch)(nil))
-	f.fails("DeleteSwitch in the other", other.repo.DeleteSwitch(f.ctx, limiter.Scope{}, f.event("enabled", "$SYSTEM")), limiter.ErrNotFound)
+	f.fails("DeleteSwitch in the other",
+		other.repo.DeleteSwitch(f.ctx, limiter.Scope{}, f.event("enabled", "$SYSTEM")), limiter.ErrNotFound)
 	other.disable(limiter.Scope{Resource: model}, "its own")
 	f.enable(limiter.Scope{})
 	f.enable(limiter.Scope{Entity: "key-1"})
@@ -137,7 +140,9 @@ func switchLimiter(f *fixture) {
 	lim := f.limiter(ms(999))
 	own := limiter.Scope{Entity: "key-1", Resource: model}
 	f.ok("Disable", lim.Disable(f.ctx, own, reason))
-	f.equal("Switches", collect(f, "Switches", lim.Switches(f.ctx)), []limiter.Switch{{Scope: own, Reason: reason, Since: epoch}})
+	f.equal("Switches", collect(f, "Switches", lim.Switches(f.ctx)), []limiter.Switch{{
+		Scope: own, Reason: reason, Since: epoch,
+	}})
 	_, err := lim.Acquire(f.ctx, request(rpm(1)))
 	f.isDisabled("Acquire", err, ask("key-1", rpm(1)), own)
 	_, err = lim.Wait(f.ctx, request(rpm(1)))
@@ -157,7 +162,8 @@ func switchLease(f *fixture) {
 	rolledBack, err := lim.Acquire(f.ctx, request(rpm(20)))
 	f.ok("Acquire", err)
 	f.disable(limiter.Scope{Entity: "project-1"}, reason)
-	f.isDisabled("Lease.Consume", committed.Consume(f.ctx, rpm(1)), ask("key-1", rpm(1)), limiter.Scope{Entity: "project-1"})
+	f.isDisabled("Lease.Consume", committed.Consume(f.ctx, rpm(1)), ask("key-1", rpm(1)),
+		limiter.Scope{Entity: "project-1"})
 	f.ok("Adjust", committed.Adjust(rpm(5)))
 	f.ok("Flush", committed.Flush(f.ctx))
 	f.ok("Adjust", committed.Adjust(rpm(-1)))

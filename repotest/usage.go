@@ -39,7 +39,9 @@ type counters = map[string]int64
 // snapshot returns the expected snapshot of the default resource.
 func snapshot(entity string, w limiter.Window, start time.Time, events int64, c counters) limiter.UsageSnapshot {
 	_, end := w.Bounds(start)
-	return limiter.UsageSnapshot{Entity: entity, Resource: model, Window: w, Start: start, End: end, Counters: c, Events: events}
+	return limiter.UsageSnapshot{
+		Entity: entity, Resource: model, Window: w, Start: start, End: end, Counters: c, Events: events,
+	}
 }
 
 // used checks the usage of an entity that was active in the first hour only.
@@ -58,7 +60,8 @@ func usageWindows(f *fixture) {
 	f.used("key-1", 1, counters{"rpm": 2, "tpm": 500})
 	f.take(0, ask("key-1", rpm(1)))
 	f.used("key-1", 2, counters{"rpm": 3, "tpm": 500})
-	f.equal("end of the hour", first(f, "Usage", f.usage(limiter.UsageQuery{Entity: "key-1"})).End, thisHour.Add(time.Hour-time.Second))
+	f.equal("end of the hour", first(f, "Usage", f.usage(limiter.UsageQuery{Entity: "key-1"})).End,
+		thisHour.Add(time.Hour-time.Second))
 }
 
 // usageOwnHour crosses the end of an hour, of a day and of a month.
@@ -86,7 +89,8 @@ func usageOwnHour(f *fixture) {
 // usageAddsUp goes from one month into the next in steps that do not align
 // with hours and days.
 func usageAddsUp(f *fixture) {
-	f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, limiter.PerMinute("rpm", 1000)) // does not expire, and takes every credit
+	// does not expire, and takes every credit
+	f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, limiter.PerMinute("rpm", 1000))
 	total := int64(0)
 	for i := range int64(60) {
 		d := time.Duration(i) * 13 * time.Hour
@@ -152,10 +156,11 @@ func usageClockBehind(f *fixture) {
 	// A credit advances the bucket's time, too.
 	f.credit(time.Hour, account, rpm(-8))
 	f.take(0, ask("key-1", rpm(16)))
-	f.equal("usage by the hour", f.usage(limiter.UsageQuery{Entity: "key-1", Window: limiter.Hourly}), []limiter.UsageSnapshot{
-		snapshot("key-1", limiter.Hourly, thisHour.Add(time.Hour), 2, counters{"rpm": 24}),
-		snapshot("key-1", limiter.Hourly, thisHour, 3, counters{"rpm": 7}),
-	})
+	f.equal("usage by the hour", f.usage(limiter.UsageQuery{Entity: "key-1", Window: limiter.Hourly}),
+		[]limiter.UsageSnapshot{
+			snapshot("key-1", limiter.Hourly, thisHour.Add(time.Hour), 2, counters{"rpm": 24}),
+			snapshot("key-1", limiter.Hourly, thisHour, 3, counters{"rpm": 7}),
+		})
 }
 
 func usageUTC(f *fixture) {

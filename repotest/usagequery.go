@@ -61,7 +61,8 @@ func usageQuery(f *fixture) {
 	base := limiter.UsageQuery{Entity: "a", Resource: "x"}
 	hours, days := base, base
 	hours.Window, days.Window = limiter.Hourly, limiter.Daily
-	f.selects("hours", hours, "03-15 15h x a hourly", "03-14 17h x a hourly", "03-14 16h x a hourly", "03-14 15h x a hourly")
+	f.selects("hours", hours, "03-15 15h x a hourly", "03-14 17h x a hourly", "03-14 16h x a hourly",
+		"03-14 15h x a hourly")
 	f.selects("days", days, "03-15 00h x a daily", "03-14 00h x a daily")
 	hours.From, hours.To = thisHour.Add(time.Hour), thisHour.Add(2*time.Hour)
 	f.selects("hours between, inclusive", hours, "03-14 17h x a hourly", "03-14 16h x a hourly")
@@ -70,11 +71,14 @@ func usageQuery(f *fixture) {
 	hours.From, hours.To = time.Time{}, thisHour
 	f.selects("hours that begin no later", hours, "03-14 15h x a hourly")
 	base.From, base.To = thisDay, thisDay.Add(day-time.Second)
-	f.selects("all windows of a day", base, "03-14 17h x a hourly", "03-14 16h x a hourly", "03-14 15h x a hourly", "03-14 00h x a daily")
+	f.selects("all windows of a day", base, "03-14 17h x a hourly", "03-14 16h x a hourly", "03-14 15h x a hourly",
+		"03-14 00h x a daily")
 	f.selects("an unknown entity", limiter.UsageQuery{Entity: "unknown"})
 	f.selects("another resource", limiter.UsageQuery{Entity: "a", Resource: "y"})
-	f.selects("months of an entity", limiter.UsageQuery{Entity: "a", Window: limiter.Monthly}, "03-01 00h x a monthly", "03-01 00h x/1 a monthly")
-	f.selects("months of a resource", limiter.UsageQuery{Resource: "x", Window: limiter.Monthly}, "03-01 00h x a monthly", "03-01 00h x a1 monthly")
+	f.selects("months of an entity", limiter.UsageQuery{Entity: "a", Window: limiter.Monthly},
+		"03-01 00h x a monthly", "03-01 00h x/1 a monthly")
+	f.selects("months of a resource", limiter.UsageQuery{Resource: "x", Window: limiter.Monthly},
+		"03-01 00h x a monthly", "03-01 00h x a1 monthly")
 }
 
 func usageNotShared(f *fixture) {

@@ -25,7 +25,9 @@ func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scop
 }
 
 // bucketPage reads the buckets that follow after.
-func (r *Repository) bucketPage(tx *tx, now int64, of, after limiter.Scope) (page []limiter.Bucket, next *limiter.Scope, err error) {
+func (r *Repository) bucketPage(
+	tx *tx, now int64, of, after limiter.Scope,
+) (page []limiter.Bucket, next *limiter.Scope, err error) {
 	generation, err := r.requireActive(tx)
 	if err != nil {
 		return nil, nil, err
@@ -36,7 +38,8 @@ func (r *Repository) bucketPage(tx *tx, now int64, of, after limiter.Scope) (pag
 		rec, err := tx.record(scan)
 		records = append(records, rec)
 		return err
-	}, "SELECT "+tx.columns()+" FROM buckets_v5 b WHERE "+where+" AND (resource, entity) > (?, ?) ORDER BY resource, entity LIMIT ?",
+	}, "SELECT "+tx.columns()+" FROM buckets_v5 b WHERE "+where+" AND (resource, entity) > (?, ?) ORDER BY "+
+		"resource, entity LIMIT ?",
 		append(args, after.Resource, after.Entity, pageSize)...)
 	if err != nil {
 		return nil, nil, err
@@ -53,7 +56,9 @@ func (r *Repository) bucketPage(tx *tx, now int64, of, after limiter.Scope) (pag
 
 // currentViews returns the buckets that have not expired as the next charge would
 // find them.
-func (r *Repository) currentViews(tx *tx, now int64, records []*record, generation int64) (views []limiter.Bucket, err error) {
+func (r *Repository) currentViews(
+	tx *tx, now int64, records []*record, generation int64,
+) (views []limiter.Bucket, err error) {
 	for _, rec := range records {
 		local, back := r.machine.Local(&rec.Bucket, now)
 		if rec.Gone(local) {

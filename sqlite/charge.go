@@ -157,10 +157,13 @@ func (r *Repository) repairBucket(tx *tx, now int64, key limiter.Scope) error {
 	}
 	found.PullBack(back)
 	limits, source, err := tx.resolve(r.key, key)
-	if unknown := rules.CheckZones(limits) != nil; err != nil || limits == nil || unknown { // a charge reports an unknown zone
+	// a charge reports an unknown zone
+	if unknown := rules.CheckZones(limits) != nil; err != nil || limits == nil || unknown {
 		return err
 	}
-	account := &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source, Ref: found.id}
+	account := &limiter.Account{
+		Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source, Ref: found.id,
+	}
 	repaired, err := found.Repair(local, account, rules.Idle(limits, source, r.ttl), tx.book(r.key))
 	if err != nil || !repaired && back == 0 {
 		return err
@@ -207,7 +210,10 @@ func views(payers []*payer) []limiter.Bucket {
 
 // begin starts the charge of the bucket at a key, nil if there is none, under the
 // current limits.
-func (r *Repository) begin(tx *tx, now int64, key limiter.Scope, found *record, generation int64, charge *limiter.Charge, book rules.Book) (*payer, error) {
+func (r *Repository) begin(
+	tx *tx, now int64, key limiter.Scope, found *record, generation int64, charge *limiter.Charge,
+	book rules.Book,
+) (*payer, error) {
 	s := &payer{record: found, now: now}
 	if found != nil {
 		local, back := r.machine.Local(&found.Bucket, now)
@@ -255,7 +261,9 @@ func (r *Repository) find(tx *tx, key limiter.Scope) (found *record, now *facts,
 // refresh applies the current limits and parent to the record, or creates one.
 // Without stored limits it uses the defaults of the charge. The record then gets
 // generation 0, because the next charge may have other defaults.
-func (r *Repository) refresh(tx *tx, s *payer, key limiter.Scope, generation int64, defaults []limiter.Limit, book rules.Book) error {
+func (r *Repository) refresh(
+	tx *tx, s *payer, key limiter.Scope, generation int64, defaults []limiter.Limit, book rules.Book,
+) error {
 	limits, source, err := tx.resolve(r.key, key)
 	if err != nil {
 		return err
@@ -276,7 +284,9 @@ func (r *Repository) refresh(tx *tx, s *payer, key limiter.Scope, generation int
 		return err
 	}
 	idle := rules.Idle(limits, source, r.ttl)
-	account := &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source, Default: isDefault}
+	account := &limiter.Account{
+		Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source, Default: isDefault,
+	}
 	if s.record == nil {
 		s.record = &record{Bucket: rules.New(s.now, account, idle)}
 	} else {
@@ -317,7 +327,9 @@ func (r *Repository) beginOverride(tx *tx, s *payer, key limiter.Scope, charge *
 
 // follow makes the record follow the quotas of an override that no level and no
 // default holds.
-func (r *Repository) follow(tx *tx, s *payer, key limiter.Scope, limits, defaults []limiter.Limit, book rules.Book) error {
+func (r *Repository) follow(
+	tx *tx, s *payer, key limiter.Scope, limits, defaults []limiter.Limit, book rules.Book,
+) error {
 	stored, _, err := tx.resolve(r.key, key)
 	if err != nil {
 		return err

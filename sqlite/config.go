@@ -59,7 +59,8 @@ func (r *Repository) Config(ctx context.Context, s limiter.Scope) (cfg limiter.C
 
 func (t *tx) config(ns int64, s limiter.Scope) (limiter.Config, error) {
 	var limits, mode string
-	err := t.row("SELECT limits, on_unavailable FROM configs WHERE ns = ? AND entity = ? AND resource = ?", ns, s.Entity, s.Resource).scan(&limits, &mode)
+	err := t.row("SELECT limits, on_unavailable FROM configs WHERE ns = ? AND entity = ? AND resource = ?", ns,
+		s.Entity, s.Resource).scan(&limits, &mode)
 	if errors.Is(err, errNoRow) {
 		return limiter.Config{Scope: s}, nil
 	}
@@ -73,7 +74,9 @@ func (t *tx) config(ns int64, s limiter.Scope) (limiter.Config, error) {
 func (t *tx) configLimits(s limiter.Scope, text string) ([]limiter.Limit, error) {
 	limits, err := t.file.parsed.limits(text)
 	if err != nil {
-		return nil, &limiter.CorruptError{Item: fmt.Sprintf("%s: limits of %s", t.file.path, rules.ScopeName(s)), Reason: err.Error()}
+		return nil, &limiter.CorruptError{
+			Item: fmt.Sprintf("%s: limits of %s", t.file.path, rules.ScopeName(s)), Reason: err.Error(),
+		}
 	}
 	return limits, nil
 }
@@ -116,7 +119,8 @@ func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limit
 		if err != nil && !isCorrupt(err) {
 			return err
 		}
-		n, err := tx.exec("DELETE FROM configs WHERE ns = ? AND entity = ? AND resource = ?", r.key, s.Entity, s.Resource)
+		n, err := tx.exec("DELETE FROM configs WHERE ns = ? AND entity = ? AND resource = ?", r.key, s.Entity,
+			s.Resource)
 		if err == nil && n == 0 {
 			return fmt.Errorf("limits of %s: %w", rules.ScopeName(s), limiter.ErrNotFound)
 		}
@@ -137,7 +141,8 @@ func (r *Repository) OnUnavailable() limiter.OnUnavailable {
 
 // ResourcesWithDefaults returns the resources that have limits, sorted.
 func (r *Repository) ResourcesWithDefaults(ctx context.Context) ([]string, error) {
-	return r.names(ctx, "SELECT resource FROM configs WHERE ns = ? AND entity = '' AND resource <> '' ORDER BY resource", r.key)
+	return r.names(ctx,
+		"SELECT resource FROM configs WHERE ns = ? AND entity = '' AND resource <> '' ORDER BY resource", r.key)
 }
 
 // ResourcesWithLimits returns the resources for which an entity has limits,
@@ -150,7 +155,8 @@ func (r *Repository) ResourcesWithLimits(ctx context.Context) ([]string, error) 
 // sorted.
 func (r *Repository) EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] {
 	return rules.Pages(func(after string) (page []string, next *string, err error) {
-		page, err = r.names(ctx, "SELECT entity FROM configs WHERE ns = ? AND resource = ? AND entity > ? ORDER BY entity LIMIT ?",
+		page, err = r.names(ctx, "SELECT entity FROM configs WHERE ns = ? AND resource = ? AND entity > ? "+
+			"ORDER BY entity LIMIT ?",
 			r.key, resource, after, pageSize)
 		if len(page) == pageSize {
 			next = &page[len(page)-1]

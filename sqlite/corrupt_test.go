@@ -18,7 +18,9 @@ func TestDamagedRowsAreNamed(t *testing.T) {
 	repo := open(t, path, nil)
 	lim := limiterOn(t, repo)
 	ctx := t.Context()
-	req := limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1), OnUnavailable: limiter.Allow}
+	req := limiter.Request{
+		Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1), OnUnavailable: limiter.Allow,
+	}
 	set := func() {
 		t.Helper()
 		if err := lim.SetResourceDefaults(ctx, "gpt-4", limiter.PerMinute("rpm", 10)); err != nil {
@@ -31,13 +33,27 @@ func TestDamagedRowsAreNamed(t *testing.T) {
 	}
 	for _, c := range []struct{ name, damage, repair, says string }{
 		{
-			"limits without a capacity", `UPDATE configs SET limits = '[{"name":"rpm"}]'; UPDATE namespaces_v5 SET facts = facts + 1`, "",
+			"limits without a capacity",
+			`UPDATE configs SET limits = '[{"name":"rpm"}]'; UPDATE namespaces_v5 SET facts = facts + 1`, "",
 			"limits of resource gpt-4",
 		},
-		{"limits that are not JSON", `UPDATE configs SET limits = '['; UPDATE namespaces_v5 SET facts = facts + 1`, "", "limits of resource gpt-4"},
-		{"a balance that is not a number", `UPDATE buckets_v5 SET tokens = '[many]'`, `UPDATE buckets_v5 SET tokens = '[9000]'`, "bucket of alice and gpt-4"},
-		{"a missing balance", `UPDATE buckets_v5 SET tokens = '[]'`, `UPDATE buckets_v5 SET tokens = '[9000]'`, "bucket of alice and gpt-4"},
-		{"an invalid level", `UPDATE buckets_v5 SET level = 7`, `UPDATE buckets_v5 SET level = 2`, "bucket of alice and gpt-4"},
+		{
+			"limits that are not JSON",
+			`UPDATE configs SET limits = '['; UPDATE namespaces_v5 SET facts = facts + 1`, "",
+			"limits of resource gpt-4",
+		},
+		{
+			"a balance that is not a number", `UPDATE buckets_v5 SET tokens = '[many]'`,
+			`UPDATE buckets_v5 SET tokens = '[9000]'`, "bucket of alice and gpt-4",
+		},
+		{
+			"a missing balance", `UPDATE buckets_v5 SET tokens = '[]'`,
+			`UPDATE buckets_v5 SET tokens = '[9000]'`, "bucket of alice and gpt-4",
+		},
+		{
+			"an invalid level", `UPDATE buckets_v5 SET level = 7`, `UPDATE buckets_v5 SET level = 2`,
+			"bucket of alice and gpt-4",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			script(ctx, t, path, c.damage)
@@ -75,11 +91,15 @@ func TestFailedChangeStoresNothing(t *testing.T) {
 			}
 			check(lim.SetSystemDefaults(ctx, limiter.PerMinute("rpm", 1)))
 			check(lim.SetLimits(ctx, "alice", "gpt-4", limiter.PerMinute("rpm", 10)))
-			_, err := lim.Acquire(ctx, limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)})
+			_, err := lim.Acquire(ctx, limiter.Request{
+				Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1),
+			})
 			check(err)
 			script(ctx, t, path, damage)
 			if strings.Contains(damage, "buckets") {
-				if err := lim.SetLimits(ctx, "alice", "gpt-4", limiter.PerMinute("rpm", 1000)); !isType[*limiter.CorruptError](err) {
+				if err := lim.SetLimits(
+					ctx, "alice", "gpt-4", limiter.PerMinute("rpm", 1000),
+				); !isType[*limiter.CorruptError](err) {
 					t.Errorf("set: %v, want a CorruptError", err)
 				}
 			}
@@ -139,11 +159,14 @@ func TestPagesLeaveDamagedBucketsOut(t *testing.T) {
 		}
 	}
 	for _, entity := range []string{"a", "b", "c", "d", "e"} {
-		if _, err := lim.Acquire(ctx, limiter.Request{Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)}); err != nil {
+		if _, err := lim.Acquire(ctx, limiter.Request{
+			Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1),
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	script(ctx, t, path, `UPDATE buckets_v5 SET tokens = '[many]' WHERE entity = 'b'; UPDATE configs SET limits = '[' WHERE entity = 'd'; UPDATE namespaces_v5 SET facts = facts + 1`)
+	script(ctx, t, path,
+		`UPDATE buckets_v5 SET tokens = '[many]' WHERE entity = 'b'; UPDATE configs SET limits = '[' WHERE entity = 'd'; UPDATE namespaces_v5 SET facts = facts + 1`)
 	for _, size := range []int{1, 2, 10} {
 		var found, damaged []string
 		q := limiter.BucketQuery{Max: size}
@@ -166,7 +189,9 @@ func TestPagesLeaveDamagedBucketsOut(t *testing.T) {
 			t.Errorf("pages of %d: %s", size, got)
 		}
 	}
-	if _, err := repo.BucketsAt(ctx, time.Now(), []limiter.Scope{{Entity: "b", Resource: "gpt-4"}}); !isType[*limiter.CorruptError](err) {
+	if _, err := repo.BucketsAt(
+		ctx, time.Now(), []limiter.Scope{{Entity: "b", Resource: "gpt-4"}},
+	); !isType[*limiter.CorruptError](err) {
 		t.Errorf("by key: %v, want a CorruptError", err)
 	}
 }

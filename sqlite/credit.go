@@ -20,7 +20,9 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 	return r.write(ctx, now, func(tx *tx) error {
 		for _, c := range credits {
 			if id, _ := c.Account.Ref.(int64); id == 0 {
-				return &limiter.InvalidError{Field: "account", Value: c.Account.Entity, Reason: "must come from this store"}
+				return &limiter.InvalidError{
+					Field: "account", Value: c.Account.Entity, Reason: "must come from this store",
+				}
 			}
 		}
 		for _, c := range credits {
@@ -64,14 +66,17 @@ func (r *Repository) credit(tx *tx, now int64, c limiter.Credit) error {
 func (t *tx) wasDeleted(ns int64, entity string, id int64) (bool, error) {
 	var deleted bool
 	err := t.row(`SELECT NOT EXISTS (SELECT 1 FROM namespaces_v5 WHERE key = ? AND NOT purging)
-		OR EXISTS (SELECT 1 FROM deleted_buckets WHERE ns = ? AND entity = ? AND last >= ?)`, ns, ns, entity, id).scan(&deleted)
+		OR EXISTS (SELECT 1 FROM deleted_buckets WHERE ns = ? AND entity = ? AND last >= ?)`, ns, ns, entity,
+		id).scan(&deleted)
 	return deleted, err
 }
 
 // takeFromReplacement takes amounts of an expired bucket from the bucket that
 // replaced it. If there is none, it creates one under the current limits, or
 // under those of the lease.
-func (r *Repository) takeFromReplacement(tx *tx, now int64, account *limiter.Account, takes *limiter.Amounts, spared []string) error {
+func (r *Repository) takeFromReplacement(
+	tx *tx, now int64, account *limiter.Account, takes *limiter.Amounts, spared []string,
+) error {
 	current, err := tx.bucket("b.ns = ? AND b.entity = ? AND b.resource = ?", r.key, account.Entity, account.Resource)
 	if err != nil {
 		return err

@@ -69,7 +69,9 @@ func (t *tx) entity(scan func(...any) error) (e limiter.Entity, err error) {
 	}
 	e.CreatedAt = time.Unix(created, 0).UTC()
 	if err := json.Unmarshal([]byte(metadata), &e.Metadata); err != nil {
-		return e, &limiter.CorruptError{Item: fmt.Sprintf("%s: entity %s", t.file.path, e.ID), Reason: "metadata: " + err.Error()}
+		return e, &limiter.CorruptError{
+			Item: fmt.Sprintf("%s: entity %s", t.file.path, e.ID), Reason: "metadata: " + err.Error(),
+		}
 	}
 	return e, nil
 }

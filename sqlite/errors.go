@@ -53,15 +53,18 @@ func (f *file) explain(ctx context.Context, err error) error {
 	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
 		return &limiter.CorruptError{Item: f.path, Reason: err.Error()}
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
-		return fmt.Errorf("sqlite: %s has been locked by another process for more than %s: %w", f.path, f.opts.BusyTimeout, err)
+		return fmt.Errorf("sqlite: %s has been locked by another process for more than %s: %w", f.path,
+			f.opts.BusyTimeout, err)
 	case lib.SQLITE_READONLY: // not an outage: it is permanent, and Allow must not admit the call
 		return fmt.Errorf("sqlite: cannot write %s: %w: %w; make %s writable, or open it read-only (%w)",
 			f.path, fs.ErrPermission, limiter.ErrConflict, cmp.Or(f.deniedPath(), "it"), err)
 	case lib.SQLITE_CANTOPEN:
 		if denied := f.deniedPath(); denied != "" {
-			return fmt.Errorf("sqlite: cannot open %s: %w; make %s readable and writable for this user (%w)", f.path, fs.ErrPermission, denied, err)
+			return fmt.Errorf("sqlite: cannot open %s: %w; make %s readable and writable for this user (%w)",
+				f.path, fs.ErrPermission, denied, err)
 		}
-		return fmt.Errorf("sqlite: cannot open %s: %w; the file and its folder must be readable and writable", f.path, err)
+		return fmt.Errorf("sqlite: cannot open %s: %w; the file and its folder must be readable and writable",
+			f.path, err)
 	case lib.SQLITE_FULL:
 		return fmt.Errorf("sqlite: the disk of %s is full: %w; free some space", f.path, err)
 	}

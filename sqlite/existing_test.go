@@ -69,7 +69,9 @@ func TestExistingCreatesNothing(t *testing.T) {
 			if diff := cmp.Diff(before, contents(t, folder)); diff != "" {
 				t.Errorf("the folder was changed:\n%s", diff)
 			}
-			if err := openError(t, path, &sqlite.Options{Namespace: c.namespace, Existing: true, ReadOnly: true}); !c.refused(err) {
+			if err := openError(t, path, &sqlite.Options{
+				Namespace: c.namespace, Existing: true, ReadOnly: true,
+			}); !c.refused(err) {
 				t.Errorf("read-only: %v", err)
 			}
 		})
@@ -86,7 +88,9 @@ func createStore(t *testing.T, path string) {
 
 func TestExistingDoesNotCreateTheFolder(t *testing.T) {
 	folder := t.TempDir()
-	if err := openError(t, filepath.Join(folder, "no", "limits.db"), &sqlite.Options{Existing: true}); !errors.Is(err, fs.ErrNotExist) {
+	if err := openError(
+		t, filepath.Join(folder, "no", "limits.db"), &sqlite.Options{Existing: true},
+	); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	if files := contents(t, folder); len(files) > 0 {
@@ -119,7 +123,8 @@ func TestExistingMigratesAnOlderStore(t *testing.T) {
 	}
 	defer db.Close()
 	var version, namespaces int
-	row := db.QueryRowContext(t.Context(), "SELECT user_version, (SELECT count(*) FROM namespaces_v5) FROM pragma_user_version")
+	row := db.QueryRowContext(t.Context(),
+		"SELECT user_version, (SELECT count(*) FROM namespaces_v5) FROM pragma_user_version")
 	if err := row.Scan(&version, &namespaces); err != nil || version < 1 || namespaces != 0 {
 		t.Errorf("version %d, %d namespaces, %v", version, namespaces, err)
 	}

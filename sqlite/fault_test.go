@@ -225,7 +225,8 @@ func TestBusyTimeoutCountsFromTheCall(t *testing.T) {
 		var group sync.WaitGroup
 		for range 1200 {
 			group.Go(func() {
-				if _, err := lim.Acquire(t.Context(), oneOfAlice); !isOutage(err) || !strings.Contains(err.Error(), "locked by another process") {
+				if _, err := lim.Acquire(t.Context(), oneOfAlice); !isOutage(err) ||
+					!strings.Contains(err.Error(), "locked by another process") {
 					t.Errorf("got %v", err)
 				}
 			})

@@ -11,7 +11,9 @@ import (
 )
 
 // Fill resets or tops up a bucket, and stores the audit event.
-func (r *Repository) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev limiter.AuditEvent) (done bool, err error) {
+func (r *Repository) Fill(
+	ctx context.Context, now time.Time, f limiter.Fill, ev limiter.AuditEvent,
+) (done bool, err error) {
 	f.Limits, f.Defaults = slices.Clone(f.Limits), slices.Clone(f.Defaults)
 	if ev, err = detach(ev); err != nil {
 		return false, err
@@ -82,7 +84,9 @@ func (r *Repository) fill(tx *tx, now int64, f *limiter.Fill) ([]limiter.Limit, 
 	}
 	found.PullBack(back)
 	if account != found.Account { // otherwise no limits are in force
-		if _, err := found.Repair(local, account, rules.Idle(account.Limits, account.Source, r.ttl), tx.book(r.key)); err != nil {
+		if _, err := found.Repair(
+			local, account, rules.Idle(account.Limits, account.Source, r.ttl), tx.book(r.key),
+		); err != nil {
 			return nil, err
 		}
 	}
@@ -92,7 +96,9 @@ func (r *Repository) fill(tx *tx, now int64, f *limiter.Fill) ([]limiter.Limit, 
 
 // fillAccount returns the account with the limits in force: the stored ones, or
 // the defaults, or the limits that the bucket has.
-func (r *Repository) fillAccount(tx *tx, key limiter.Scope, found *record, defaults []limiter.Limit) (*limiter.Account, error) {
+func (r *Repository) fillAccount(
+	tx *tx, key limiter.Scope, found *record, defaults []limiter.Limit,
+) (*limiter.Account, error) {
 	limits, source, err := tx.resolve(r.key, key)
 	if err != nil {
 		return nil, err

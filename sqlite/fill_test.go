@@ -34,7 +34,10 @@ func TestTopUpOfAnotherProcess(t *testing.T) {
 	if out, err := first.Consume(t.Context(), now, charge); err != nil || !out.Admitted {
 		t.Fatal(out, err)
 	}
-	fill := limiter.Fill{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("tokens", 3), ID: "invoice-1", Defaults: limits}
+	fill := limiter.Fill{
+		Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("tokens", 3), ID: "invoice-1",
+		Defaults: limits,
+	}
 	charge.Amounts = limiter.Amounts{}
 	for i, c := range []struct {
 		r    *Repository
@@ -42,10 +45,13 @@ func TestTopUpOfAnotherProcess(t *testing.T) {
 		done bool
 		left int64
 	}{
-		{first, 0, true, 3}, {second, 0, false, 3}, {first, limiter.TopUpLife - time.Millisecond, false, 3}, {second, limiter.TopUpLife, true, 6},
+		{first, 0, true, 3}, {second, 0, false, 3}, {first, limiter.TopUpLife - time.Millisecond, false, 3},
+		{second, limiter.TopUpLife, true, 6},
 	} {
 		now = newYear.Add(c.at)
-		done, err := c.r.Fill(t.Context(), now, fill, limiter.AuditEvent{ID: string(rune('a' + i)), Entity: "alice", At: now})
+		done, err := c.r.Fill(t.Context(), now, fill, limiter.AuditEvent{
+			ID: string(rune('a' + i)), Entity: "alice", At: now,
+		})
 		if err != nil || done != c.done {
 			t.Errorf("fill %d: %t, %v; want %t", i, done, err, c.done)
 		}

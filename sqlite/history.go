@@ -35,8 +35,10 @@ func (r *Repository) record(tx *tx, ev limiter.AuditEvent) error {
 	if err != nil {
 		return tx.fail(err) // the change is already written
 	}
-	_, err = tx.exec("INSERT INTO audit (ns, entity, id, action, principal, resource, at, details, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		r.key, ev.Entity, ev.ID, ev.Action, ev.Principal, ev.Resource, ev.At.Unix(), string(details), ev.At.Add(r.opts.AuditRetention).Unix())
+	_, err = tx.exec("INSERT INTO audit (ns, entity, id, action, principal, resource, at, details, expires) "+
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		r.key, ev.Entity, ev.ID, ev.Action, ev.Principal, ev.Resource, ev.At.Unix(), string(details),
+		ev.At.Add(r.opts.AuditRetention).Unix())
 	return err
 }
 
@@ -80,7 +82,9 @@ func (t *tx) event(scan func(...any) error) (ev limiter.AuditEvent, err error) {
 	decoder := json.NewDecoder(bytes.NewReader([]byte(details)))
 	decoder.UseNumber()
 	if err := decoder.Decode(&ev.Details); err != nil {
-		return ev, &limiter.CorruptError{Item: fmt.Sprintf("%s: event %s of %s", t.file.path, ev.ID, ev.Entity), Reason: err.Error()}
+		return ev, &limiter.CorruptError{
+			Item: fmt.Sprintf("%s: event %s of %s", t.file.path, ev.ID, ev.Entity), Reason: err.Error(),
+		}
 	}
 	ev.Details, _ = numbers(ev.Details).(map[string]any)
 	return ev, nil

@@ -173,7 +173,9 @@ func TestFileIsMigratedStepByStep(t *testing.T) {
 }
 
 func TestExpiredRowsAreSwept(t *testing.T) {
-	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), &Options{UsageRetention: 48 * time.Hour, AuditRetention: 24 * time.Hour})
+	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), &Options{
+		UsageRetention: 48 * time.Hour, AuditRetention: 24 * time.Hour,
+	})
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	r.machine.Clock = func() time.Time { return now }
 	lim, err := limiter.New(r, &limiter.Options{Now: func() time.Time { return now }})
@@ -182,7 +184,9 @@ func TestExpiredRowsAreSwept(t *testing.T) {
 	}
 	acquire := func(entity string, debt int64) {
 		t.Helper()
-		lease, err := lim.Acquire(t.Context(), limiter.Request{Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)})
+		lease, err := lim.Acquire(t.Context(), limiter.Request{
+			Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1),
+		})
 		if err == nil {
 			_ = lease.Adjust(limiter.Tokens("rpm", debt))
 			err = lease.Commit(t.Context())
@@ -197,7 +201,9 @@ func TestExpiredRowsAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := r.read(t.Context(), func(tx *tx) error {
-			return tx.row("SELECT (SELECT count(*) FROM buckets_v5), (SELECT count(*) FROM usage), (SELECT count(*) FROM audit)").scan(&buckets, &usage, &audit)
+			return tx.row(
+				"SELECT (SELECT count(*) FROM buckets_v5), (SELECT count(*) FROM usage), (SELECT count(*) FROM audit)",
+			).scan(&buckets, &usage, &audit)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -213,12 +219,17 @@ func TestExpiredRowsAreSwept(t *testing.T) {
 	now = now.Add(2 * time.Hour)
 	acquire("busy", 0)
 	if buckets, usage, audit := count(); buckets != 2 || usage != 3 || audit != 1 {
-		t.Errorf("after the idle bucket expired: %d buckets, %d usage, %d audit rows, want 2, 3 and 1", buckets, usage, audit)
+		t.Errorf("after the idle bucket expired: %d buckets, %d usage, %d audit rows, want 2, 3 and 1", buckets,
+			usage, audit)
 	}
 	now = now.Add(47 * time.Hour)
 	acquire("late", 0)
 	if buckets, usage, audit := count(); buckets != 2 || usage != 5 || audit != 0 {
-		t.Errorf("after retention: %d buckets, %d usage, %d audit rows, want debtor and late, all of busy but the first hour of idle, none", buckets, usage, audit)
+		t.Errorf(
+			"after retention: %d buckets, %d usage, %d audit rows, want debtor and late, all of busy but the "+
+				"first hour of idle, none",
+			buckets, usage, audit,
+		)
 	}
 }
 
@@ -231,7 +242,9 @@ func TestDamagedUsageDoesNotStopTheSweep(t *testing.T) {
 	limits := []limiter.Limit{limiter.PerMinute("rpm", 100)}
 	consume := func(entity string) {
 		t.Helper()
-		if _, err := r.Consume(t.Context(), now, limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1), Limits: limits}); err != nil {
+		if _, err := r.Consume(t.Context(), now, limiter.Charge{
+			Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1), Limits: limits,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -240,7 +253,8 @@ func TestDamagedUsageDoesNotStopTheSweep(t *testing.T) {
 	now = now.Add(3 * time.Hour)
 	if err := r.write(t.Context(), time.Time{}, func(tx *tx) error {
 		_, err := tx.exec(`INSERT INTO usage (ns, entity, resource, window, start, counters, events, expires)
-			VALUES (?, 'damaged', 'gpt-4', 'monthly', ?, 'nonsense', 1, ?)`, r.key, now.Truncate(24*time.Hour).Unix(), now.AddDate(1, 0, 0).Unix())
+			VALUES (?, 'damaged', 'gpt-4', 'monthly', ?, 'nonsense', 1, ?)`, r.key,
+			now.Truncate(24*time.Hour).Unix(), now.AddDate(1, 0, 0).Unix())
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -265,7 +279,10 @@ func TestDamagedUsageDoesNotStopTheSweep(t *testing.T) {
 func TestClientFarAheadSweepsNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	charge := func(entity string) limiter.Charge {
-		return limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 100), Limits: []limiter.Limit{limiter.PerHour("rpm", 100)}}
+		return limiter.Charge{
+			Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 100),
+			Limits: []limiter.Limit{limiter.PerHour("rpm", 100)},
+		}
 	}
 	now := time.Now()
 	r := openFile(t, path, nil)

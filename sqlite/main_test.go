@@ -154,7 +154,8 @@ func spend(ctx context.Context, repo *sqlite.Repository) error {
 		go func() {
 			for n := int64(1); ; n++ {
 				lease, err := lim.Acquire(ctx, limiter.Request{
-					Entity: fmt.Sprintf("key-%d", i%2), Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", n%7),
+					Entity: fmt.Sprintf("key-%d", i%2), Resource: "gpt-4",
+					Consume: limiter.Tokens("rpm", 1).And("tpm", n%7),
 				})
 				if err == nil && n%5 == 0 {
 					_ = lease.Adjust(limiter.Tokens("tpm", n%3)) // a second write
@@ -203,7 +204,9 @@ func hammer(ctx context.Context, repo *sqlite.Repository) error {
 	for range goroutines {
 		group.Go(func() {
 			for range attempts / goroutines {
-				_, acquireErr := lim.Acquire(ctx, limiter.Request{Entity: "shared", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)})
+				_, acquireErr := lim.Acquire(ctx, limiter.Request{
+					Entity: "shared", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1),
+				})
 				mu.Lock()
 				switch {
 				case acquireErr == nil:

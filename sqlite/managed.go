@@ -41,7 +41,9 @@ func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash,
 
 // SetManaged replaces the scopes, the hash and the owner if previous is the stored
 // hash. Otherwise the error matches limiter.ErrConflict.
-func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
+func (r *Repository) SetManaged(
+	ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope,
+) error {
 	scopes = slices.Clone(scopes)
 	return r.write(ctx, now, func(tx *tx) error {
 		if _, err := r.requireActive(tx); err != nil {
@@ -80,7 +82,9 @@ func (t *tx) managed(ns int64, ownerColumn string) (rules.Managed, error) {
 	}
 	var read [][2]string
 	if err := json.Unmarshal([]byte(list), &read); err != nil {
-		return m, &limiter.CorruptError{Item: fmt.Sprintf("%s: list of managed scopes", t.file.path), Reason: err.Error()}
+		return m, &limiter.CorruptError{
+			Item: fmt.Sprintf("%s: list of managed scopes", t.file.path), Reason: err.Error(),
+		}
 	}
 	for _, p := range read {
 		m.Scopes = append(m.Scopes, limiter.Scope{Entity: p[0], Resource: p[1]})

@@ -156,7 +156,10 @@ func (t *tx) register(now time.Time, name string) (namespaceRow, error) {
 	if !errors.Is(err, errNoRow) {
 		return s, err
 	}
-	if _, err := t.exec("INSERT INTO namespaces_v5 (id, name, created) VALUES (?, ?, ?)", rules.NewNamespaceID(), name, now.Unix()); err != nil {
+	if _, err := t.exec(
+		"INSERT INTO namespaces_v5 (id, name, created) VALUES (?, ?, ?)", rules.NewNamespaceID(), name,
+		now.Unix(),
+	); err != nil {
 		return namespaceRow{}, err
 	}
 	return t.namespace(activeName, name)

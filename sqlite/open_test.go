@@ -58,7 +58,8 @@ func TestOpenRefusesUnusableFiles(t *testing.T) {
 	})
 	t.Run("a read-only file", func(t *testing.T) {
 		write("readonly.db", "", 0o444)
-		if err := openError(t, path("readonly.db"), nil); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "open it read-only") {
+		if err := openError(t, path("readonly.db"), nil); !errors.Is(err, fs.ErrPermission) ||
+			!strings.Contains(err.Error(), "open it read-only") {
 			t.Error(err)
 		}
 	})
@@ -74,7 +75,9 @@ func TestOpenRefusesUnusableFiles(t *testing.T) {
 		}
 		script(t.Context(), t, path("newer.db"), "PRAGMA user_version = 99")
 		for _, readOnly := range []bool{false, true} {
-			if err := openError(t, path("newer.db"), &sqlite.Options{ReadOnly: readOnly}); !isType[*limiter.VersionError](err) {
+			if err := openError(
+				t, path("newer.db"), &sqlite.Options{ReadOnly: readOnly},
+			); !isType[*limiter.VersionError](err) {
 				t.Error(err)
 			}
 		}
@@ -82,7 +85,9 @@ func TestOpenRefusesUnusableFiles(t *testing.T) {
 	t.Run("a database of another program", func(t *testing.T) {
 		script(t.Context(), t, path("other.db"), "CREATE TABLE orders (id INTEGER)")
 		for _, readOnly := range []bool{false, true} {
-			if err := openError(t, path("other.db"), &sqlite.Options{ReadOnly: readOnly}); !isType[*limiter.VersionError](err) {
+			if err := openError(
+				t, path("other.db"), &sqlite.Options{ReadOnly: readOnly},
+			); !isType[*limiter.VersionError](err) {
 				t.Error(err)
 			}
 		}
@@ -101,7 +106,9 @@ func TestOpenRefusesUnusableFiles(t *testing.T) {
 		}
 	})
 	t.Run("bad options", func(t *testing.T) {
-		for _, o := range []sqlite.Options{{Namespace: "a#b"}, {Namespace: "_"}, {BusyTimeout: -1}, {AuditRetention: -1}, {UsageRetention: -1}} {
+		for _, o := range []sqlite.Options{
+			{Namespace: "a#b"}, {Namespace: "_"}, {BusyTimeout: -1}, {AuditRetention: -1}, {UsageRetention: -1},
+		} {
 			if _, err := sqlite.Open(t.Context(), path("options.db"), &o); !isType[*limiter.InvalidError](err) {
 				t.Errorf("%+v: %v", o, err)
 			}
@@ -183,7 +190,10 @@ func TestLockedFileIsAnOutage(t *testing.T) {
 	if err != nil || !isType[*limiter.UnavailableError](lease.Outage()) {
 		t.Errorf("allowed: %v, outage %v", err, lease.Outage())
 	}
-	if _, err := sqlite.Open(t.Context(), filepath.Join(filepath.Dir(path), "limits.db"), &sqlite.Options{BusyTimeout: time.Millisecond}); err != nil && !strings.Contains(err.Error(), "locked") {
+	if _, err := sqlite.Open(
+		t.Context(), filepath.Join(filepath.Dir(path), "limits.db"),
+		&sqlite.Options{BusyTimeout: time.Millisecond},
+	); err != nil && !strings.Contains(err.Error(), "locked") {
 		t.Errorf("opening: %v", err)
 	}
 	unlock()
@@ -232,11 +242,15 @@ func TestReadOnlyDoesNotWrite(t *testing.T) {
 	if limits, _, err := lim.SystemDefaults(t.Context()); err != nil || len(limits) != 1 {
 		t.Errorf("reading: %v %v", limits, err)
 	}
-	_, err := lim.Acquire(t.Context(), limiter.Request{Entity: "a", Resource: "r", Consume: limiter.Tokens("rpm", 1), OnUnavailable: limiter.Allow})
+	_, err := lim.Acquire(t.Context(), limiter.Request{
+		Entity: "a", Resource: "r", Consume: limiter.Tokens("rpm", 1), OnUnavailable: limiter.Allow,
+	})
 	if !errors.Is(err, limiter.ErrConflict) {
 		t.Errorf("writing: %v", err)
 	}
-	if _, err := sqlite.Open(t.Context(), path, &sqlite.Options{ReadOnly: true, Namespace: "missing"}); !errors.Is(err, limiter.ErrNotFound) {
+	if _, err := sqlite.Open(
+		t.Context(), path, &sqlite.Options{ReadOnly: true, Namespace: "missing"},
+	); !errors.Is(err, limiter.ErrNotFound) {
 		t.Errorf("a missing namespace: %v", err)
 	}
 }

@@ -27,7 +27,9 @@ func (r *Repository) BucketPage(ctx context.Context, now time.Time, q limiter.Bu
 	return page, err
 }
 
-func (r *Repository) pageAfter(tx *tx, now int64, prefix string, after rules.Place, size int, generation int64) (page limiter.BucketPage, err error) {
+func (r *Repository) pageAfter(
+	tx *tx, now int64, prefix string, after rules.Place, size int, generation int64,
+) (page limiter.BucketPage, err error) {
 	query, args := pageQuery(tx.columns(), r.key, prefix, after, size+1)
 	var records []*record
 	damaged := map[*record]bool{}
@@ -56,7 +58,9 @@ func (r *Repository) pageAfter(tx *tx, now int64, prefix string, after rules.Pla
 		}
 		switch {
 		case damaged[rec] || isCorrupt(err): // its own data, or limits in force
-			page.Damaged = append(page.Damaged, limiter.Scope{Entity: rec.Account.Entity, Resource: rec.Account.Resource})
+			page.Damaged = append(page.Damaged, limiter.Scope{
+				Entity: rec.Account.Entity, Resource: rec.Account.Resource,
+			})
 		case err != nil:
 			return limiter.BucketPage{}, err
 		default:
@@ -96,7 +100,9 @@ func prefixEnd(prefix string) string {
 }
 
 // BucketsAt returns the buckets at keys, as of one moment.
-func (r *Repository) BucketsAt(ctx context.Context, now time.Time, keys []limiter.Scope) (found []limiter.Bucket, err error) {
+func (r *Repository) BucketsAt(
+	ctx context.Context, now time.Time, keys []limiter.Scope,
+) (found []limiter.Bucket, err error) {
 	err = r.read(ctx, func(tx *tx) error {
 		generation, err := r.requireActive(tx)
 		if err != nil {
@@ -116,13 +122,16 @@ func (r *Repository) BucketsAt(ctx context.Context, now time.Time, keys []limite
 	return found, nil
 }
 
-func (r *Repository) bucketAt(tx *tx, now int64, key limiter.Scope, generation int64) (found limiter.Bucket, err error) {
+func (r *Repository) bucketAt(
+	tx *tx, now int64, key limiter.Scope, generation int64,
+) (found limiter.Bucket, err error) {
 	var records []*record
 	err = tx.query(func(scan func(...any) error) error {
 		rec, err := tx.record(scan)
 		records = append(records, rec)
 		return err
-	}, "SELECT "+tx.columns()+" FROM buckets_v5 b WHERE ns = ? AND entity = ? AND resource = ?", r.key, key.Entity, key.Resource)
+	}, "SELECT "+tx.columns()+" FROM buckets_v5 b WHERE ns = ? AND entity = ? AND resource = ?", r.key, key.Entity,
+		key.Resource)
 	if err != nil {
 		return found, err
 	}

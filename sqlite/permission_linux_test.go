@@ -178,7 +178,8 @@ func TestMissingPermissionIsNamed(t *testing.T) {
 			path := filepath.Join(folder, "limits.db")
 			c.prepare(t, path)
 			before := fileNames(t, folder)
-			if said := runAs(t, stranger, c.role, path); !isRefused(said) || !strings.Contains(said, c.says) || strings.Count(said, "\n") != 1 {
+			if said := runAs(t, stranger, c.role, path); !isRefused(said) || !strings.Contains(said, c.says) ||
+				strings.Count(said, "\n") != 1 {
 				t.Errorf("got %s, want one line with %q", said, c.says)
 			}
 			if left := fileNames(t, folder); !slices.Equal(left, before) {

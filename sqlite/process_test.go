@@ -51,7 +51,9 @@ func prepare(t *testing.T, path string) {
 	defer repo.Close()
 	lim := limiterOn(t, repo)
 	for _, key := range []string{"key-0", "key-1"} {
-		if _, err := lim.CreateEntity(t.Context(), limiter.Entity{ID: key, Parent: "project", Cascade: true}); err != nil {
+		if _, err := lim.CreateEntity(t.Context(), limiter.Entity{
+			ID: key, Parent: "project", Cascade: true,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -122,7 +124,9 @@ func TestKilledTopUpsAreRepeatedOnce(t *testing.T) {
 	if err := lim.SetSystemDefaults(t.Context(), slow("tokens", capacity)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("tokens", capacity)}); err != nil {
+	if _, err := lim.Acquire(t.Context(), limiter.Request{
+		Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("tokens", capacity),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -48,11 +48,15 @@ func (t *tx) purge(key int64) (removed int, err error) {
 		"DELETE FROM buckets_v5 WHERE rowid IN (SELECT rowid FROM buckets_v5 WHERE ns = ? LIMIT ?)",
 		"DELETE FROM usage WHERE rowid IN (SELECT rowid FROM usage WHERE ns = ? LIMIT ?)",
 		"DELETE FROM audit WHERE rowid IN (SELECT rowid FROM audit WHERE ns = ? LIMIT ?)",
-		"DELETE FROM configs WHERE (ns, entity, resource) IN (SELECT ns, entity, resource FROM configs WHERE ns = ? LIMIT ?)",
+		"DELETE FROM configs WHERE (ns, entity, resource) IN (SELECT ns, entity, resource FROM configs WHERE " +
+			"ns = ? LIMIT ?)",
 		"DELETE FROM entities WHERE (ns, id) IN (SELECT ns, id FROM entities WHERE ns = ? LIMIT ?)",
-		"DELETE FROM deleted_buckets WHERE (ns, entity) IN (SELECT ns, entity FROM deleted_buckets WHERE ns = ? LIMIT ?)",
-		"DELETE FROM switches WHERE (ns, entity, resource) IN (SELECT ns, entity, resource FROM switches WHERE ns = ? LIMIT ?)",
-		"DELETE FROM top_ups WHERE (ns, entity, resource, id) IN (SELECT ns, entity, resource, id FROM top_ups WHERE ns = ? LIMIT ?)",
+		"DELETE FROM deleted_buckets WHERE (ns, entity) IN (SELECT ns, entity FROM deleted_buckets WHERE ns " +
+			"= ? LIMIT ?)",
+		"DELETE FROM switches WHERE (ns, entity, resource) IN (SELECT ns, entity, resource FROM switches " +
+			"WHERE ns = ? LIMIT ?)",
+		"DELETE FROM top_ups WHERE (ns, entity, resource, id) IN (SELECT ns, entity, resource, id FROM " +
+			"top_ups WHERE ns = ? LIMIT ?)",
 		"DELETE FROM managed WHERE ns IN (SELECT ns FROM managed WHERE ns = ? LIMIT ?)",
 	} {
 		if n, err := t.exec(delete, key, part); err != nil || n > 0 {

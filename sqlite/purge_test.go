@@ -27,16 +27,20 @@ func fill(t *testing.T, path, id string, step int) (rows int) {
 	for i, insert := range []string{
 		"INSERT INTO entities SELECT key, i, '', '', 0, '{}', 0 " + from,
 		"INSERT INTO configs SELECT key, i, '', '[]', '' " + from,
-		"INSERT INTO buckets_v5 (ns, entity, resource, facts, parent, limits, level, tokens, at, idle, expires, hour, used, events) " +
+		"INSERT INTO buckets_v5 (ns, entity, resource, facts, parent, limits, level, tokens, at, idle, " +
+			"expires, hour, used, events) " +
 			"SELECT key, i, 'r', 0, '', '[]', 0, '[]', 0, 0, 0, 0, '[]', 0 " + from,
-		"INSERT INTO usage (ns, entity, resource, window, start, counters, events, expires) SELECT key, i, 'r', 'hourly', 0, '{}', 0, 9e9 " + from,
+		"INSERT INTO usage (ns, entity, resource, window, start, counters, events, expires) SELECT key, i, " +
+			"'r', 'hourly', 0, '{}', 0, 9e9 " + from,
 		"INSERT INTO audit SELECT key, 'e', i, '', '', '', 0, '{}', 9e9 " + from,
 		"INSERT INTO deleted_buckets SELECT key, i, 0, 9e9 " + from,
 		"INSERT INTO switches SELECT key, i, '', '', 0 " + from,
 		"INSERT INTO top_ups SELECT key, i, 'r', 'id', 9e15 " + from,
 	} {
 		n := step * i
-		_, err := db.ExecContext(t.Context(), "WITH RECURSIVE n(i) AS (SELECT 1 WHERE ? > 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "+insert, n, n, id)
+		_, err := db.ExecContext(t.Context(),
+			"WITH RECURSIVE n(i) AS (SELECT 1 WHERE ? > 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "+insert, n, n,
+			id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +80,8 @@ func TestPurgeReportsItsProgress(t *testing.T) {
 	if err := view.PurgeNamespace(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if len(reported) != 8 || !slices.IsSorted(reported) || len(slices.Compact(slices.Clone(reported))) != len(reported) || reported[len(reported)-1] != rows {
+	if len(reported) != 8 || !slices.IsSorted(reported) ||
+		len(slices.Compact(slices.Clone(reported))) != len(reported) || reported[len(reported)-1] != rows {
 		t.Errorf("reported %v, want rising numbers up to %d", reported, rows)
 	}
 	reported = nil

@@ -23,7 +23,10 @@ func TestQuotaOfTwoProcesses(t *testing.T) {
 	charge := chargeOf(limiter.Tokens("tokens", 2))
 	charge.Defaults = limits
 	midnight := time.Date(2026, 3, 29, 22, 0, 0, 0, time.UTC) // after a day of 23 hours
-	for _, now := range []time.Time{midnight.Add(-23 * time.Hour), midnight.Add(-time.Millisecond), midnight, midnight.Add(24*time.Hour - 1)} {
+	for _, now := range []time.Time{
+		midnight.Add(-23 * time.Hour), midnight.Add(-time.Millisecond), midnight,
+		midnight.Add(24*time.Hour - 1),
+	} {
 		want := 2
 		if now.Equal(midnight.Add(-time.Millisecond)) || now.After(midnight) {
 			want = 0 // the window has been used up
@@ -72,7 +75,9 @@ func TestUnknownZoneIsNoDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	req := limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("tokens", 1), OnUnavailable: limiter.Allow}
+	req := limiter.Request{
+		Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("tokens", 1), OnUnavailable: limiter.Allow,
+	}
 	set(limiter.Quota("tokens", 5, limiter.EveryYear).In("Europe/Berlin"))
 	lease, err := lim.Acquire(ctx, req)
 	if err != nil {
@@ -82,7 +87,8 @@ func TestUnknownZoneIsNoDamage(t *testing.T) {
 	strand()
 	checkUnknown := func(what string, err error) {
 		t.Helper()
-		if invalid, ok := errors.AsType[*limiter.InvalidError](err); !ok || invalid.Field != "zone" || !strings.Contains(err.Error(), "time/tzdata") {
+		if invalid, ok := errors.AsType[*limiter.InvalidError](err); !ok || invalid.Field != "zone" ||
+			!strings.Contains(err.Error(), "time/tzdata") {
 			t.Errorf("%s: got %v, want an InvalidError about the zone", what, err)
 		}
 	}
@@ -91,7 +97,8 @@ func TestUnknownZoneIsNoDamage(t *testing.T) {
 	_, err = lim.Available(ctx, "alice", "gpt-4")
 	checkUnknown("peek", err)
 	checkUnknown("reset", lim.Reset(ctx, "alice", "gpt-4"))
-	if limits, err := lim.Limits(ctx, "alice", "gpt-4"); err != nil || len(limits) != 1 || limits[0].Zone != "Mars/Olympus" {
+	if limits, err := lim.Limits(ctx, "alice", "gpt-4"); err != nil || len(limits) != 1 ||
+		limits[0].Zone != "Mars/Olympus" {
 		t.Errorf("limits %v, %v", limits, err)
 	}
 	for b, err := range r.Buckets(ctx, time.Now(), limiter.Scope{}) {
@@ -165,13 +172,16 @@ func storedBucket(t *testing.T, r *Repository) (found *record) {
 func TestDamagedWindowsAreNamed(t *testing.T) {
 	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
 	charge := chargeOf(limiter.Tokens("tokens", 1).And("rpm", 20))
-	charge.Defaults = []limiter.Limit{limiter.PerMinute("rpm", 10).Shadow(), limiter.Quota("tokens", 5, limiter.EveryDay)}
+	charge.Defaults = []limiter.Limit{
+		limiter.PerMinute("rpm", 10).Shadow(), limiter.Quota("tokens", 5, limiter.EveryDay),
+	}
 	if _, err := r.Consume(t.Context(), newYear, charge); err != nil {
 		t.Fatal(err)
 	}
 	for _, damage := range []string{
 		"starts = NULL", "starts = '[1]'", "starts = 'soon'", "spared = '{}'",
-		`limits = replace(limits, '"window":"day"', '"window":"day","zone":7')`, `limits = replace(limits, 'day', 'fortnight')`,
+		`limits = replace(limits, '"window":"day"', '"window":"day","zone":7')`,
+		`limits = replace(limits, 'day', 'fortnight')`,
 		`limits = replace(limits, '"window":"day"', '"window":"hour","zone":"Mars/Olympus"')`,
 	} {
 		err := r.write(t.Context(), time.Time{}, func(tx *tx) error {
@@ -210,7 +220,8 @@ func (c counting) QueryContext(ctx context.Context, query string, args ...any) (
 // others cost a charge no statement, and a plain bucket no column.
 func TestChargeOfTwoStatements(t *testing.T) {
 	for name, limit := range map[string]limiter.Limit{
-		"a rate": limiter.PerMinute("rpm", 10), "a quota": limiter.Quota("rpm", 10, limiter.EveryDay), "a shadow limit": limiter.PerMinute("rpm", 1).Shadow(),
+		"a rate": limiter.PerMinute("rpm", 10), "a quota": limiter.Quota("rpm", 10, limiter.EveryDay),
+		"a shadow limit": limiter.PerMinute("rpm", 1).Shadow(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)

@@ -25,7 +25,8 @@ type record struct {
 // columns returns the columns of a record. An older file that is opened read-only
 // lacks some.
 func (t *tx) columns() string {
-	const always = "b.id, b.entity, b.resource, b.facts, b.parent, b.limits, b.level, b.tokens, b.at, b.idle, b.expires, b.hour, b.used, b.events, "
+	const always = "b.id, b.entity, b.resource, b.facts, b.parent, b.limits, b.level, b.tokens, b.at, " +
+		"b.idle, b.expires, b.hour, b.used, b.events, "
 	switch {
 	case t.schema >= peaksSince:
 		return always + "b.pulled, b.starts, b.spared, b.peaks, b.left_limits, b.left_levels, b.keep"
@@ -49,12 +50,17 @@ type bucketRow struct {
 // it.
 func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
 	var row bucketRow
-	if err := scan(append(leading, &row.id, &row.entity, &row.resource, &row.generation, &row.parent, &row.limits, &row.level, &row.tokens,
-		&row.at, &row.idle, &row.expires, &row.hour, &row.used, &row.events, &row.pulled, &row.starts, &row.spared, &row.peaks,
+	if err := scan(append(leading, &row.id, &row.entity, &row.resource, &row.generation, &row.parent, &row.limits,
+		&row.level, &row.tokens,
+		&row.at, &row.idle, &row.expires, &row.hour, &row.used, &row.events, &row.pulled, &row.starts, &row.spared,
+		&row.peaks,
 		&row.leftLimits, &row.leftLevels, &row.keep)...); err != nil || row.id == nil {
 		return nil, err
 	}
-	r := &record{id: *row.id, generation: *row.generation, parent: *row.parent, detailed: row.starts != nil || row.spared != nil || row.leftLimits != nil}
+	r := &record{
+		id: *row.id, generation: *row.generation, parent: *row.parent,
+		detailed: row.starts != nil || row.spared != nil || row.leftLimits != nil,
+	}
 	r.At, r.Idle, r.Expires, r.Hour, r.Events, r.Pulled, r.Keep = *row.at, *row.idle, *row.expires, *row.hour, *row.events, *row.pulled, *row.keep
 	list, err := t.file.parsed.limits(*row.limits)
 	if err == nil {
@@ -68,7 +74,10 @@ func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
 	}
 	r.Account = &limiter.Account{Entity: *row.entity, Resource: *row.resource}
 	if err != nil {
-		return r, &limiter.CorruptError{Item: fmt.Sprintf("%s: bucket of %s and %s", t.file.path, *row.entity, *row.resource), Reason: err.Error()}
+		return r, &limiter.CorruptError{
+			Item:   fmt.Sprintf("%s: bucket of %s and %s", t.file.path, *row.entity, *row.resource),
+			Reason: err.Error(),
+		}
 	}
 	r.Account.Limits, r.Account.Ref = list, r.id
 	r.Account.Source = limiter.Precedence(*row.entity, *row.resource)[*row.level]
@@ -215,7 +224,8 @@ func (t *tx) save(ns int64, r *record, all bool) (err error) {
 		return err
 	}
 	if !all {
-		_, err = t.exec("UPDATE buckets_v5 SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = ?, pulled = ? WHERE id = ?",
+		_, err = t.exec("UPDATE buckets_v5 SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = "+
+			"?, pulled = ? WHERE id = ?",
 			tokens, r.At, r.Expires, r.Hour, used, r.Events, r.Pulled, r.id)
 		return err
 	}
@@ -225,7 +235,8 @@ func (t *tx) save(ns int64, r *record, all bool) (err error) {
 	}
 	level := slices.Index(precedence(r.Account), r.Account.Source)
 	row := append([]any{
-		r.generation, r.parent, string(limits), level, tokens, r.At, r.Idle, r.Expires, r.Hour, used, r.Events, r.Pulled, r.Keep,
+		r.generation, r.parent, string(limits), level, tokens, r.At, r.Idle, r.Expires, r.Hour, used, r.Events,
+		r.Pulled, r.Keep,
 	}, details...)
 	if r.id != 0 {
 		_, err = t.exec(`UPDATE buckets_v5 SET facts = ?, parent = ?, limits = ?, level = ?, tokens = ?, at = ?, idle = ?, expires = ?,

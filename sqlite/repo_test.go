@@ -30,7 +30,9 @@ func TestShortRetentionKeepsTheMonthWhole(t *testing.T) {
 	}
 	const days = 20
 	for range days {
-		if _, err := lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)}); err != nil {
+		if _, err := lim.Acquire(t.Context(), limiter.Request{
+			Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1),
+		}); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(24 * time.Hour)

@@ -212,14 +212,17 @@ func migrate(tx *tx) error {
 			return err
 		}
 	}
-	return tx.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(migrations)))
+	return tx.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID,
+		len(migrations)))
 }
 
 // checkVersion returns an error for a file of another program or of a newer
 // version.
 func checkVersion(path string, application, version, tables int) error {
 	refuse := func(reason string) error {
-		return &limiter.VersionError{Store: path, Schema: strconv.Itoa(version), Client: strconv.Itoa(len(migrations)), Reason: reason}
+		return &limiter.VersionError{
+			Store: path, Schema: strconv.Itoa(version), Client: strconv.Itoa(len(migrations)), Reason: reason,
+		}
 	}
 	switch {
 	case application != applicationID && (application != 0 || version != 0 || tables != 0):

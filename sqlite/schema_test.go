@@ -38,9 +38,11 @@ func olderFile(t *testing.T, version int) (path string) {
 		names("INSERT INTO namespaces_v5 (id, name, created) VALUES ('first', 'default', 0)"),
 		"INSERT INTO configs VALUES (1, '', '', '"+limits+"', 'allow')",
 		fmt.Sprintf(names(`INSERT INTO buckets_v5 (ns, entity, resource, facts, parent, limits, level, tokens, at, idle, expires, hour, used, events)
-			VALUES (1, 'alice', 'gpt-4', 1, '', '%s', 3, '[6000]', %d, 420000, %d, %d, '[4]', 1)`), limits, ms, ms+420000, ms),
+			VALUES (1, 'alice', 'gpt-4', 1, '', '%s', 3, '[6000]', %d, 420000, %d, %d, '[4]', 1)`), limits, ms,
+			ms+420000, ms),
 		fmt.Sprintf(`INSERT INTO usage (ns, entity, resource, window, start, counters, events, expires)
-			VALUES (1, 'alice', 'gpt-4', 'monthly', %d, '{"rpm":1}', 1, %d)`, newYear.Unix(), newYear.AddDate(1, 0, 0).Unix()),
+			VALUES (1, 'alice', 'gpt-4', 'monthly', %d, '{"rpm":1}', 1, %d)`, newYear.Unix(),
+			newYear.AddDate(1, 0, 0).Unix()),
 		"COMMIT")
 	if _, err := db.ExecContext(t.Context(), strings.Join(script, ";\n")); err != nil {
 		t.Fatalf("version %d: %v", version, err)
@@ -109,7 +111,9 @@ func checkOlder(t *testing.T, r *Repository) {
 // useNewColumns stores what only the newest version can store.
 func useNewColumns(t *testing.T, r *Repository) {
 	t.Helper()
-	cfg := limiter.Config{Limits: []limiter.Limit{limiter.Quota("tokens", 5, limiter.EveryDay), limiter.PerMinute("rpm", 10).Shadow()}}
+	cfg := limiter.Config{Limits: []limiter.Limit{
+		limiter.Quota("tokens", 5, limiter.EveryDay), limiter.PerMinute("rpm", 10).Shadow(),
+	}}
 	if err := r.SetConfig(t.Context(), cfg, limiter.AuditEvent{ID: "1", At: newYear}); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +121,9 @@ func useNewColumns(t *testing.T, r *Repository) {
 	if err != nil || !out.Admitted || !cmp.Equal(out.Self.Tokens, []int64{6_000, 0}) {
 		t.Fatalf("%+v, %v; want the shadow limit spared and the quota empty", out, err)
 	}
-	want := &limiter.Detail{At: newYear.UnixMilli(), Starts: []int64{0, newYear.UnixMilli()}, Spared: []bool{true, false}}
+	want := &limiter.Detail{
+		At: newYear.UnixMilli(), Starts: []int64{0, newYear.UnixMilli()}, Spared: []bool{true, false},
+	}
 	if diff := cmp.Diff(want, out.Self.Detail); diff != "" {
 		t.Error(diff)
 	}

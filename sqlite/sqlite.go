@@ -104,7 +104,10 @@ func (o *Options) complete() error {
 		o.Namespace = "default"
 	}
 	if o.Mode = cmp.Or(o.Mode, DefaultMode); o.Mode&^fs.ModePerm != 0 || o.Mode&0o600 != 0o600 {
-		return &limiter.InvalidError{Field: "mode", Value: fmt.Sprintf("%#o", uint32(o.Mode)), Reason: "must be permissions with which the owner can read and write, such as 0600 or 0660"}
+		return &limiter.InvalidError{
+			Field: "mode", Value: fmt.Sprintf("%#o", uint32(o.Mode)),
+			Reason: "must be permissions with which the owner can read and write, such as 0600 or 0660",
+		}
 	}
 	for _, d := range []struct {
 		field    string
@@ -116,7 +119,9 @@ func (o *Options) complete() error {
 		{"usage_retention", &o.UsageRetention, DefaultRetention},
 	} {
 		if *d.value < 0 {
-			return &limiter.InvalidError{Field: d.field, Value: d.value.String(), Reason: "must not be negative; 0 is the default"}
+			return &limiter.InvalidError{
+				Field: d.field, Value: d.value.String(), Reason: "must not be negative; 0 is the default",
+			}
 		}
 		if *d.value == 0 {
 			*d.value = d.fallback
@@ -193,7 +198,9 @@ func checkPath(path string, o *Options) error {
 		return &limiter.InvalidError{Field: "path", Reason: "must not be empty; give the path of a file"}
 	}
 	if path == ":memory:" {
-		return &limiter.InvalidError{Field: "path", Value: path, Reason: "is not a file; use package memory for a store without a file"}
+		return &limiter.InvalidError{
+			Field: "path", Value: path, Reason: "is not a file; use package memory for a store without a file",
+		}
 	}
 	info, err := os.Stat(path)
 	switch {
@@ -205,7 +212,10 @@ func checkPath(path string, o *Options) error {
 			return fmt.Errorf("sqlite: cannot create file %s: folder %s must exist: %w", name, folder, err)
 		}
 		if !canCreateIn(folder) {
-			return fmt.Errorf("sqlite: cannot create file %s: %w; make folder %s writable for this user, or choose another path", name, fs.ErrPermission, folder)
+			return fmt.Errorf(
+				"sqlite: cannot create file %s: %w; make folder %s writable for this user, or choose another path",
+				name, fs.ErrPermission, folder,
+			)
 		}
 		return nil
 	case err != nil:
@@ -213,11 +223,14 @@ func checkPath(path string, o *Options) error {
 	case info.IsDir():
 		return &limiter.InvalidError{Field: "path", Value: path, Reason: "is a folder; give the path of a file"}
 	case !info.Mode().IsRegular():
-		return &limiter.InvalidError{Field: "path", Value: path, Reason: "is a device or a pipe; give the path of a file"}
+		return &limiter.InvalidError{
+			Field: "path", Value: path, Reason: "is a device or a pipe; give the path of a file",
+		}
 	case !canRead(path):
 		return fmt.Errorf("sqlite: cannot read %s: %w; make it readable for this user", path, fs.ErrPermission)
 	case !o.ReadOnly && !canWrite(path, info): // SQLite would open it for reading, and leave a log that locks its owner out
-		return fmt.Errorf("sqlite: %s is read-only: %w; make it writable for this user, or open it read-only", path, fs.ErrPermission)
+		return fmt.Errorf("sqlite: %s is read-only: %w; make it writable for this user, or open it read-only", path,
+			fs.ErrPermission)
 	}
 	return nil
 }

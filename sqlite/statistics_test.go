@@ -25,7 +25,10 @@ func TestStatisticsCountWritesAndCommits(t *testing.T) {
 	before := values()
 	const calls = 3
 	for range calls {
-		charge := limiter.Charge{Entity: "alice", Resource: "api", Amounts: limiter.Tokens("rpm", 1), Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}}
+		charge := limiter.Charge{
+			Entity: "alice", Resource: "api", Amounts: limiter.Tokens("rpm", 1),
+			Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)},
+		}
 		if _, err := repo.Consume(t.Context(), time.Now(), charge); err != nil {
 			t.Fatal(err)
 		}

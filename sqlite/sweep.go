@@ -35,7 +35,8 @@ func (s *sweeper) due(batch []*queuedWrite) (horizon int64, due bool) {
 func (s *sweeper) run(t *tx, now int64) {
 	_ = s.buckets(t, now-rules.SweepMargin)
 	for _, table := range []string{"usage", "audit"} {
-		_, _ = t.exec("DELETE FROM "+table+" WHERE rowid IN (SELECT rowid FROM "+table+" WHERE expires <= ? LIMIT ?)", now/1000, sweepPart)
+		_, _ = t.exec("DELETE FROM "+table+" WHERE rowid IN (SELECT rowid FROM "+table+" WHERE expires <= ? LIMIT ?)",
+			now/1000, sweepPart)
 	}
 	_, _ = t.exec(`DELETE FROM top_ups WHERE (ns, entity, resource, id) IN
 		(SELECT ns, entity, resource, id FROM top_ups WHERE expires <= ? LIMIT ?)`, now-rules.SweepMargin, sweepPart)
@@ -50,7 +51,8 @@ func (s *sweeper) buckets(t *tx, now int64) error {
 	}
 	var expired []owned
 	var end, rows int64
-	if err := t.row("SELECT coalesce(max(id), 0), count(*) FROM (SELECT id FROM buckets_v5 WHERE id > ? ORDER BY id LIMIT ?)",
+	if err := t.row("SELECT coalesce(max(id), 0), count(*) FROM (SELECT id FROM buckets_v5 WHERE id > ? "+
+		"ORDER BY id LIMIT ?)",
 		s.last, sweepPart).scan(&end, &rows); err != nil {
 		return err
 	}
@@ -61,7 +63,8 @@ func (s *sweeper) buckets(t *tx, now int64) error {
 			expired = append(expired, o)
 		}
 		return nil // skip a damaged row
-	}, "SELECT b.ns, "+t.columns()+" FROM buckets_v5 b WHERE b.id > ? AND b.id <= ? AND b.expires > 0 AND b.expires <= ?", s.last, end, now)
+	}, "SELECT b.ns, "+t.columns()+" FROM buckets_v5 b WHERE b.id > ? AND b.id <= ? AND b.expires > 0 AND "+
+		"b.expires <= ?", s.last, end, now)
 	if err != nil {
 		return err
 	}

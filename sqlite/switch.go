@@ -17,7 +17,8 @@ func (r *Repository) SetSwitch(ctx context.Context, off limiter.Switch, ev limit
 	}
 	return r.change(ctx, ev.At, func(tx *tx) error {
 		_, err := tx.exec(`INSERT INTO switches (ns, entity, resource, reason, since) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET reason = excluded.reason`, r.key, off.Scope.Entity, off.Scope.Resource, off.Reason, off.Since.Unix())
+			ON CONFLICT DO UPDATE SET reason = excluded.reason`, r.key, off.Scope.Entity, off.Scope.Resource,
+			off.Reason, off.Since.Unix())
 		if err != nil {
 			return err
 		}
@@ -33,7 +34,8 @@ func (r *Repository) DeleteSwitch(ctx context.Context, of limiter.Scope, ev limi
 		return err
 	}
 	return r.change(ctx, ev.At, func(tx *tx) error {
-		n, err := tx.exec("DELETE FROM switches WHERE ns = ? AND entity = ? AND resource = ?", r.key, of.Entity, of.Resource)
+		n, err := tx.exec("DELETE FROM switches WHERE ns = ? AND entity = ? AND resource = ?", r.key, of.Entity,
+			of.Resource)
 		if err == nil && n == 0 {
 			return rules.NotOff(of)
 		}

@@ -80,7 +80,9 @@ func TestSwitchHoldsInAnOutage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	r, other := openFile(t, path, &Options{BusyTimeout: time.Millisecond}), openFile(t, path, nil)
 	lim := tenDaily(t, r)
-	for _, e := range []limiter.Entity{{ID: "child", Parent: "project", Cascade: true}, {ID: "loner", Parent: "project"}} {
+	for _, e := range []limiter.Entity{
+		{ID: "child", Parent: "project", Cascade: true}, {ID: "loner", Parent: "project"},
+	} {
 		if _, err := limiterOn(t, other).CreateEntity(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +115,9 @@ func TestSwitchHoldsInAnOutage(t *testing.T) {
 func TestSwitchOfAGrandparent(t *testing.T) {
 	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
 	lim := tenDaily(t, r)
-	for _, e := range []limiter.Entity{{ID: "alice", Parent: "team", Cascade: true}, {ID: "team", Parent: "firm", Cascade: true}} {
+	for _, e := range []limiter.Entity{{ID: "alice", Parent: "team", Cascade: true}, {
+		ID: "team", Parent: "firm", Cascade: true,
+	}} {
 		if _, err := lim.CreateEntity(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +169,9 @@ func TestSwitchOutlivesItsEntity(t *testing.T) {
 		t.Fatal(err)
 	}
 	var left int
-	if err := r.read(t.Context(), func(tx *tx) error { return tx.row("SELECT count(*) FROM switches").scan(&left) }); err != nil || left != 0 {
+	if err := r.read(t.Context(), func(tx *tx) error {
+		return tx.row("SELECT count(*) FROM switches").scan(&left)
+	}); err != nil || left != 0 {
 		t.Errorf("%d switches left: %v", left, err)
 	}
 }

@@ -16,14 +16,17 @@ import (
 
 // The statements that calls of version 4 begin or end with.
 const (
-	columnsOf4 = "b.id, b.entity, b.resource, b.facts, b.parent, b.limits, b.level, b.tokens, b.at, b.idle, b.expires, b.hour, b.used, b.events, b.pulled"
-	chargeOf4  = "SELECT n.facts, " + columnsOf4 + ` FROM namespaces n LEFT JOIN buckets b ON b.ns = n.key AND b.entity = 'alice' AND b.resource = 'gpt-4'
+	columnsOf4 = "b.id, b.entity, b.resource, b.facts, b.parent, b.limits, b.level, b.tokens, b.at, b.idle, " +
+		"b.expires, b.hour, b.used, b.events, b.pulled"
+	chargeOf4 = "SELECT n.facts, " + columnsOf4 + ` FROM namespaces n LEFT JOIN buckets b ON b.ns = n.key AND b.entity = 'alice' AND b.resource = 'gpt-4'
 		WHERE n.key = 1 AND n.deleted IS NULL`
-	configOf4   = "SELECT facts FROM namespaces WHERE key = 1 AND deleted IS NULL"
-	openOf4     = "SELECT key, id, name, created, deleted, purging FROM namespaces WHERE name = 'default' AND deleted IS NULL"
-	pingOf4     = "SELECT 1 FROM namespaces LIMIT 1"
-	creditOf4   = "SELECT b.tokens FROM buckets b WHERE b.id = 1"
-	saveOf4     = "UPDATE buckets SET tokens = '[0]', at = 0, expires = 0, hour = 0, used = '[0]', events = 0, pulled = 0 WHERE id = 1"
+	configOf4 = "SELECT facts FROM namespaces WHERE key = 1 AND deleted IS NULL"
+	openOf4   = "SELECT key, id, name, created, deleted, purging FROM namespaces WHERE name = 'default' " +
+		"AND deleted IS NULL"
+	pingOf4   = "SELECT 1 FROM namespaces LIMIT 1"
+	creditOf4 = "SELECT b.tokens FROM buckets b WHERE b.id = 1"
+	saveOf4   = "UPDATE buckets SET tokens = '[0]', at = 0, expires = 0, hour = 0, used = '[0]', events = " +
+		"0, pulled = 0 WHERE id = 1"
 	expireOf4   = "DELETE FROM buckets WHERE id = 1"
 	purgeOf4    = "DELETE FROM buckets WHERE rowid IN (SELECT rowid FROM buckets WHERE ns = 1 LIMIT 1)"
 	registerOf4 = "INSERT INTO namespaces (id, name, created) VALUES ('second', 'other', 0)"
@@ -44,9 +47,12 @@ func TestOlderProcessIsLockedOut(t *testing.T) {
 	t.Cleanup(func() { _ = db.Close() })
 	db.SetMaxOpenConns(1)
 	prepared := map[string]*sql.Stmt{}
-	reads, writes := []string{chargeOf4, configOf4, openOf4, pingOf4}, []string{saveOf4, expireOf4, purgeOf4, registerOf4, changeOf4, createOf4}
+	reads, writes := []string{chargeOf4, configOf4, openOf4, pingOf4}, []string{
+		saveOf4, expireOf4, purgeOf4, registerOf4, changeOf4, createOf4,
+	}
 	for _, query := range slices.Concat(reads, writes, []string{creditOf4}) {
-		if prepared[query], err = db.PrepareContext(t.Context(), query); err != nil { //nolint:sqlclosecheck // db closes them
+		//nolint:sqlclosecheck // db closes them
+		if prepared[query], err = db.PrepareContext(t.Context(), query); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,7 +75,8 @@ func TestOlderProcessIsLockedOut(t *testing.T) {
 		}
 	}
 	var tokens string // what a credit and a sweep read
-	if err := prepared[creditOf4].QueryRowContext(t.Context()).Scan(&tokens); err != nil || strings.HasPrefix(tokens, "[") {
+	if err := prepared[creditOf4].QueryRowContext(t.Context()).Scan(&tokens); err != nil ||
+		strings.HasPrefix(tokens, "[") {
 		t.Errorf("tokens %q, %v; want a sentence, which is no list", tokens, err)
 	}
 	if after := storedBucket(t, r); !cmp.Equal(before.Tokens, after.Tokens) || before.Events != after.Events {
@@ -97,7 +104,9 @@ func TestNewerProcessLocksThisOneOut(t *testing.T) {
 	r := openFile(t, path, nil)
 	reader := openFile(t, path, &Options{ReadOnly: true})
 	lim := limiterOn(t, r)
-	req := limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1), OnUnavailable: limiter.Allow}
+	req := limiter.Request{
+		Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1), OnUnavailable: limiter.Allow,
+	}
 	lease, err := lim.Acquire(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +116,11 @@ func TestNewerProcessLocksThisOneOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.ExecContext(t.Context(), "ALTER TABLE namespaces_v5 RENAME TO namespaces_v99; ALTER TABLE buckets_v5 RENAME TO buckets_v99; PRAGMA user_version = 99"); err != nil {
+	if _, err := db.ExecContext(
+		t.Context(),
+		"ALTER TABLE namespaces_v5 RENAME TO namespaces_v99; ALTER TABLE buckets_v5 RENAME TO buckets_v99; "+
+			"PRAGMA user_version = 99",
+	); err != nil {
 		t.Fatal(err)
 	}
 	check := func(what string, err error) {
@@ -129,8 +142,13 @@ func TestNewerProcessLocksThisOneOut(t *testing.T) {
 // changed: it left the starts of windows and the counters of the limits before.
 func TestListsOfAnOlderProcess(t *testing.T) {
 	r := openFile(t, olderFile(t, len(migrations)), nil)
-	for _, left := range []string{"starts = '[0,5]'", "starts = '[7]'", "starts = '[0,5,0,1]'", "spared = '[3,0]'", "starts = '[0,5,7]', spared = '[3,0,0]'"} {
-		err := r.write(t.Context(), time.Time{}, func(tx *tx) error { return tx.script("UPDATE buckets_v5 SET " + left) })
+	for _, left := range []string{
+		"starts = '[0,5]'", "starts = '[7]'", "starts = '[0,5,0,1]'", "spared = '[3,0]'",
+		"starts = '[0,5,7]', spared = '[3,0,0]'",
+	} {
+		err := r.write(t.Context(), time.Time{}, func(tx *tx) error {
+			return tx.script("UPDATE buckets_v5 SET " + left)
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

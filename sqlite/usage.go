@@ -31,7 +31,11 @@ func (t *tx) addUsage(ns int64, part limiter.UsageSnapshot) error {
 	key := []any{ns, part.Entity, part.Resource, string(part.Window), part.Start.Unix()}
 	var counters string
 	var wouldRefuse *string
-	err := t.row("SELECT counters, would_refuse FROM usage WHERE ns = ? AND entity = ? AND resource = ? AND window = ? AND start = ?", key...).
+	err := t.row(
+		"SELECT counters, would_refuse FROM usage WHERE ns = ? AND entity = ? AND resource = ? AND window = "+
+			"? AND start = ?",
+		key...,
+	).
 		scan(&counters, &wouldRefuse)
 	switch {
 	case errors.Is(err, errNoRow):
@@ -84,7 +88,8 @@ func (t *tx) parseCounters(u *limiter.UsageSnapshot, counters string, wouldRefus
 	}
 	if err != nil {
 		return &limiter.CorruptError{
-			Item:   fmt.Sprintf("%s: %s usage of %s and %s from %s", t.file.path, u.Window, u.Entity, u.Resource, u.Start.Format(time.RFC3339)),
+			Item: fmt.Sprintf("%s: %s usage of %s and %s from %s", t.file.path, u.Window, u.Entity, u.Resource,
+				u.Start.Format(time.RFC3339)),
 			Reason: err.Error(),
 		}
 	}
@@ -134,7 +139,8 @@ func (r *Repository) usage(tx *tx, q limiter.UsageQuery) ([]limiter.UsageSnapsho
 		u, err := tx.snapshot(scan)
 		add(u)
 		return err
-	}, "SELECT entity, resource, window, start, counters, "+tx.wouldRefuse()+", events FROM usage WHERE "+where+during, slices.Concat(args, times)...)
+	}, "SELECT entity, resource, window, start, counters, "+tx.wouldRefuse()+", events FROM usage WHERE "+where+
+		during, slices.Concat(args, times)...)
 	if err != nil {
 		return nil, err
 	}

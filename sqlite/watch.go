@@ -65,7 +65,8 @@ func (id *identity) check() error {
 		info, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("sqlite: %s was removed while it was open: %w; restore it, or open the store again", path, fs.ErrNotExist)
+			return fmt.Errorf("sqlite: %s was removed while it was open: %w; restore it, or open the store again",
+				path, fs.ErrNotExist)
 		case err == nil && !os.SameFile(opened, info):
 			return fmt.Errorf("sqlite: %s was replaced by another file while it was open; open the store again", path)
 		}

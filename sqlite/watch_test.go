@@ -45,7 +45,8 @@ func TestLostFileIsAnOutage(t *testing.T) {
 					if !isOutage(err) || !strings.Contains(err.Error(), c.says) {
 						t.Errorf("acquire: %v", err)
 					}
-					if _, err := lim.Available(t.Context(), "alice", "gpt-4"); !isOutage(err) || !strings.Contains(err.Error(), c.says) {
+					if _, err := lim.Available(t.Context(), "alice", "gpt-4"); !isOutage(err) ||
+						!strings.Contains(err.Error(), c.says) {
 						t.Errorf("read: %v", err)
 					}
 				}

@@ -41,7 +41,9 @@ func (o *observer) newResource(charge *limiter.Charge, out *limiter.Outcome, err
 }
 
 // beginCharge starts a call about a charge. The resource is nil if it is not known.
-func (o *observer) beginCharge(ctx context.Context, op int, about *resource, charge *limiter.Charge) (context.Context, call) {
+func (o *observer) beginCharge(
+	ctx context.Context, op int, about *resource, charge *limiter.Charge,
+) (context.Context, call) {
 	var c call
 	if about != nil {
 		ctx, c = o.begin(ctx, op, about.start)
@@ -55,7 +57,10 @@ func (o *observer) beginCharge(ctx context.Context, op int, about *resource, cha
 }
 
 // countDecision counts a decision and its tokens.
-func (o *observer) countDecision(ctx context.Context, about *resource, charge *limiter.Charge, out *limiter.Outcome, res result, failure error) {
+func (o *observer) countDecision(
+	ctx context.Context, about *resource, charge *limiter.Charge, out *limiter.Outcome, res result,
+	failure error,
+) {
 	switch {
 	case failure != nil:
 		o.decisions.Add(ctx, 1, about.failed(failure)...)
@@ -71,7 +76,8 @@ func (o *observer) countDecision(ctx context.Context, about *resource, charge *l
 	default:
 		o.decisions.Add(ctx, 1, about.refused...)
 		for i := range charge.Amounts.Len() {
-			if limit, n := charge.Amounts.At(i); lacks(charge, &out.Self, limit, n) || lacks(charge, &out.Parent, limit, n) {
+			if limit, n := charge.Amounts.At(i); lacks(charge, &out.Self, limit, n) ||
+				lacks(charge, &out.Parent, limit, n) {
 				addTokens(ctx, o.refused, about, limit, n)
 			}
 		}
@@ -182,5 +188,7 @@ func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scop
 
 // Fill calls Fill of the store.
 func (r *Repository) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev limiter.AuditEvent) (bool, error) {
-	return observe(ctx, r, opFill, func(ctx context.Context) (bool, error) { return r.Repository.Fill(ctx, now, f, ev) }, f.Entity, f.Resource)
+	return observe(ctx, r, opFill, func(ctx context.Context) (bool, error) {
+		return r.Repository.Fill(ctx, now, f, ev)
+	}, f.Entity, f.Resource)
 }

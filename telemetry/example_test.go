@@ -32,7 +32,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	for range 3 {
-		lease, err := lim.Acquire(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)})
+		lease, err := lim.Acquire(ctx, limiter.Request{
+			Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1),
+		})
 		if err != nil {
 			continue // refused
 		}

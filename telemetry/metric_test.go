@@ -37,7 +37,9 @@ func TestDecisionsAndTokens(t *testing.T) {
 	if _, err := use("alice", limiter.Tokens("rpm", 1).And("tpm", 60)); err == nil {
 		t.Error("it was admitted")
 	}
-	if _, err := r.lim.Acquire(ctx, limiter.Request{Entity: "alice", Resource: "unknown", Consume: limiter.Tokens("rpm", 1)}); err == nil {
+	if _, err := r.lim.Acquire(ctx, limiter.Request{
+		Entity: "alice", Resource: "unknown", Consume: limiter.Tokens("rpm", 1),
+	}); err == nil {
 		t.Error("it was admitted")
 	}
 	r.expect(t, "zae_limiter.decisions", map[string]int64{
@@ -61,7 +63,9 @@ func TestTokensOfACascadeCountOnce(t *testing.T) {
 		_, err := r.lim.CreateEntity(ctx, e)
 		check(t, err)
 	}
-	lease, err := r.lim.Acquire(ctx, limiter.Request{Entity: "alice", Resource: "api", Consume: limiter.Tokens("tpm", 30)})
+	lease, err := r.lim.Acquire(ctx, limiter.Request{
+		Entity: "alice", Resource: "api", Consume: limiter.Tokens("tpm", 30),
+	})
 	check(t, err)
 	check(t, lease.Adjust(limiter.Tokens("tpm", 12)))
 	check(t, lease.Flush(ctx))
@@ -76,11 +80,14 @@ func TestTokensOfACascadeCountOnce(t *testing.T) {
 func TestShadowLimitsAndSwitches(t *testing.T) {
 	r := newRig(t, newMemory(t), nil)
 	ctx := t.Context()
-	check(t, r.lim.SetResourceDefaults(ctx, "chat", limiter.PerMinute("rpm", 3), limiter.PerMinute("tpm", 100).Shadow()))
+	check(t,
+		r.lim.SetResourceDefaults(ctx, "chat", limiter.PerMinute("rpm", 3), limiter.PerMinute("tpm", 100).Shadow()))
 	_, err := r.lim.CreateEntity(ctx, limiter.Entity{ID: "alice", Parent: "team", Cascade: true})
 	check(t, err)
 	use := func(tpm int64) error {
-		_, err := r.lim.Acquire(ctx, limiter.Request{Entity: "alice", Resource: "chat", Consume: limiter.Tokens("rpm", 1).And("tpm", tpm)})
+		_, err := r.lim.Acquire(ctx, limiter.Request{
+			Entity: "alice", Resource: "chat", Consume: limiter.Tokens("rpm", 1).And("tpm", tpm),
+		})
 		return err
 	}
 	for _, tpm := range []int64{90, 90, 10} {
@@ -139,10 +146,13 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 	if len(all) < 6 {
 		t.Errorf("only %d metrics", len(all))
 	}
-	name, forbidden := regexp.MustCompile(`^zae_limiter(\.[a-z]+(_[a-z]+)*)+$`), regexp.MustCompile(`_total$|second|byte|_ms`)
+	name, forbidden := regexp.MustCompile(
+		`^zae_limiter(\.[a-z]+(_[a-z]+)*)+$`,
+	), regexp.MustCompile(`_total$|second|byte|_ms`)
 	unit := regexp.MustCompile(`^(s|\{[A-Za-z]+\})$`)
 	for _, m := range all {
-		if !name.MatchString(m.Name) || forbidden.MatchString(m.Name) || !unit.MatchString(m.Unit) || m.Description == "" {
+		if !name.MatchString(m.Name) || forbidden.MatchString(m.Name) || !unit.MatchString(m.Unit) ||
+			m.Description == "" {
 			t.Errorf("%s in %s: %s", m.Name, m.Unit, m.Description)
 		}
 	}
@@ -155,7 +165,9 @@ func TestResourcesAreBounded(t *testing.T) {
 	lim := r.lim
 	check(t, lim.SetSystemDefaults(context.Background(), limiter.PerMinute("rpm", 10)))
 	for i := range 5 {
-		_, err := lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: fmt.Sprint("r", i), Consume: limiter.Tokens("rpm", 1)})
+		_, err := lim.Acquire(t.Context(), limiter.Request{
+			Entity: "alice", Resource: fmt.Sprint("r", i), Consume: limiter.Tokens("rpm", 1),
+		})
 		check(t, err)
 	}
 	r.expect(t, "zae_limiter.decisions", map[string]int64{
@@ -169,9 +181,13 @@ func TestResourcesAreBounded(t *testing.T) {
 		name := fmt.Sprint("limit", i)
 		limits, amounts = append(limits, limiter.PerMinute(name, 10)), amounts.And(name, 1)
 	}
-	_, err := r.Consume(t.Context(), epoch, limiter.Charge{Entity: "bob", Resource: "r0", Amounts: amounts, Limits: limits})
+	_, err := r.Consume(t.Context(), epoch, limiter.Charge{
+		Entity: "bob", Resource: "r0", Amounts: amounts, Limits: limits,
+	})
 	check(t, err)
-	if counts := r.counts(t, "zae_limiter.tokens.admitted"); counts["zae_limiter.limit=_OTHER,zae_limiter.resource=r0"] != 3 {
+	if counts := r.counts(
+		t, "zae_limiter.tokens.admitted",
+	); counts["zae_limiter.limit=_OTHER,zae_limiter.resource=r0"] != 3 {
 		t.Error(counts)
 	}
 }

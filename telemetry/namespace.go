@@ -22,7 +22,9 @@ func (r *Repository) RegisterNamespace(ctx context.Context, now time.Time, name 
 
 // DeleteNamespace calls DeleteNamespace of the store.
 func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name string) error {
-	return observeError(ctx, r, opDeleteNamespace, func(ctx context.Context) error { return r.Repository.DeleteNamespace(ctx, now, name) })
+	return observeError(ctx, r, opDeleteNamespace, func(ctx context.Context) error {
+		return r.Repository.DeleteNamespace(ctx, now, name)
+	})
 }
 
 // RecoverNamespace calls RecoverNamespace of the store.
@@ -34,7 +36,9 @@ func (r *Repository) RecoverNamespace(ctx context.Context, now time.Time, id str
 
 // PurgeNamespace calls PurgeNamespace of the store.
 func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
-	return observeError(ctx, r, opPurgeNamespace, func(ctx context.Context) error { return r.Repository.PurgeNamespace(ctx, id) })
+	return observeError(ctx, r, opPurgeNamespace, func(ctx context.Context) error {
+		return r.Repository.PurgeNamespace(ctx, id)
+	})
 }
 
 // AuditEvents iterates over the audit events of the store.

@@ -196,7 +196,9 @@ func (c *call) about(entity, resource string) {
 }
 
 // observe makes a call of the store.
-func observe[T any](ctx context.Context, r *Repository, op int, do func(context.Context) (T, error), about ...string) (T, error) {
+func observe[T any](
+	ctx context.Context, r *Repository, op int, do func(context.Context) (T, error), about ...string,
+) (T, error) {
 	ctx, c := r.begin(ctx, op, r.operations[op].start)
 	c.aboutAll(about)
 	v, err := do(ctx)
@@ -219,7 +221,9 @@ func (c *call) aboutAll(about []string) {
 
 // observeAll makes a call of the store that returns a sequence. The span covers the
 // loop, and the duration leaves out its body.
-func observeAll[T any](ctx context.Context, r *Repository, op int, do func(context.Context) iter.Seq2[T, error], about ...string) iter.Seq2[T, error] {
+func observeAll[T any](
+	ctx context.Context, r *Repository, op int, do func(context.Context) iter.Seq2[T, error], about ...string,
+) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		ctx, c := r.begin(ctx, op, r.operations[op].start)
 		c.aboutAll(about)

@@ -29,7 +29,9 @@ func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash,
 
 // SetManaged calls SetManaged of the store. It returns errors.ErrUnsupported if
 // the store is no limiter.ManagedStore.
-func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
+func (r *Repository) SetManaged(
+	ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope,
+) error {
 	return r.managed(ctx, opSetManaged, func(ctx context.Context, store limiter.ManagedStore) error {
 		return store.SetManaged(ctx, now, previous, hash, owner, scopes)
 	})
@@ -44,7 +46,9 @@ func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev l
 }
 
 // managed makes a call of a limiter.ManagedStore.
-func (r *Repository) managed(ctx context.Context, op int, do func(context.Context, limiter.ManagedStore) error, about ...string) error {
+func (r *Repository) managed(
+	ctx context.Context, op int, do func(context.Context, limiter.ManagedStore) error, about ...string,
+) error {
 	return observeError(ctx, r, op, func(ctx context.Context) error {
 		store, ok := limiter.Optional[limiter.ManagedStore](r.Repository)
 		if !ok {

@@ -55,7 +55,8 @@ func declared(t *testing.T, dir string) (names []string) {
 			}
 			for _, spec := range decl.Specs {
 				named := spec.(*ast.TypeSpec)
-				if _, isInterface := named.Type.(*ast.InterfaceType); isInterface && strings.Contains(decl.Doc.Text(), "optional interface of") {
+				if _, isInterface := named.Type.(*ast.InterfaceType); isInterface &&
+					strings.Contains(decl.Doc.Text(), "optional interface of") {
 					names = append(names, named.Name.Name)
 				}
 			}

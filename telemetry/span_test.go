@@ -40,7 +40,9 @@ func (r *rig) ended() (lines []string) {
 func TestSpansOfALease(t *testing.T) {
 	r := newRig(t, newMemory(t), nil)
 	ctx := t.Context()
-	lease, err := r.lim.Acquire(ctx, limiter.Request{Entity: "alice", Resource: "api", Consume: limiter.Tokens("rpm", 8)})
+	lease, err := r.lim.Acquire(ctx, limiter.Request{
+		Entity: "alice", Resource: "api", Consume: limiter.Tokens("rpm", 8),
+	})
 	check(t, err)
 	check(t, lease.Adjust(limiter.Tokens("rpm", -2)))
 	check(t, lease.Commit(ctx))
@@ -48,7 +50,9 @@ func TestSpansOfALease(t *testing.T) {
 	if _, exceeded := errors.AsType[*limiter.ExceededError](err); !exceeded {
 		t.Fatal(err)
 	}
-	_, err = r.lim.Acquire(ctx, limiter.Request{Entity: "alice", Resource: "unknown", Consume: limiter.Tokens("rpm", 1)})
+	_, err = r.lim.Acquire(ctx, limiter.Request{
+		Entity: "alice", Resource: "unknown", Consume: limiter.Tokens("rpm", 1),
+	})
 	if !errors.Is(err, limiter.ErrNoLimits) {
 		t.Fatal(err)
 	}

@@ -113,7 +113,10 @@ func (o *observer) newCost(meter metric.Meter, from source, opts *Options) (*cos
 	}
 	for field, price := range map[string]float64{"read_price": opts.ReadPrice, "write_price": opts.WritePrice} {
 		if price < 0 || math.IsNaN(price) || math.IsInf(price, 0) {
-			return nil, &limiter.InvalidError{Field: field, Value: strconv.FormatFloat(price, 'g', -1, 64), Reason: "must be the price of one unit, 0 or more"}
+			return nil, &limiter.InvalidError{
+				Field: field, Value: strconv.FormatFloat(price, 'g', -1, 64),
+				Reason: "must be the price of one unit, 0 or more",
+			}
 		}
 	}
 	values := from.byName()
@@ -127,7 +130,9 @@ func (o *observer) newCost(meter metric.Meter, from source, opts *Options) (*cos
 	c.before = c.of(values)
 	unit := metric.WithUnit("{" + opts.Currency + "}")
 	var err error
-	if c.total, err = meter.Float64ObservableCounter("zae_limiter.cost", unit, metric.WithDescription("Cost of the billed units")); err != nil {
+	if c.total, err = meter.Float64ObservableCounter(
+		"zae_limiter.cost", unit, metric.WithDescription("Cost of the billed units"),
+	); err != nil {
 		return nil, err
 	}
 	c.perMillion, err = meter.Float64ObservableGauge("zae_limiter.cost.per_million_decisions", unit,
@@ -140,7 +145,9 @@ func (c *cost) of(values map[string]float64) float64 {
 	return values[billedReads]*c.readPrice + values[billedWrites]*c.writePrice
 }
 
-func (c *cost) observe(to metric.Observer, values map[string]float64, decisions int64, attributes metric.ObserveOption) {
+func (c *cost) observe(
+	to metric.Observer, values map[string]float64, decisions int64, attributes metric.ObserveOption,
+) {
 	const million = 1e6
 	spent := c.of(values) - c.before
 	to.ObserveFloat64(c.total, spent, attributes)

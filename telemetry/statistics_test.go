@@ -58,7 +58,9 @@ func (r *rig) value(tb testing.TB, name string) (value float64, total, ok bool) 
 // TestStatisticsBecomeMetrics observes a store below an escrow: both report.
 func TestStatisticsBecomeMetrics(t *testing.T) {
 	r := newRig(t, escrow.New(newMemory(t), nil), &telemetry.Options{Name: "main"})
-	lease, err := r.lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: "api", Consume: limiter.Tokens("rpm", 1)})
+	lease, err := r.lim.Acquire(t.Context(), limiter.Request{
+		Entity: "alice", Resource: "api", Consume: limiter.Tokens("rpm", 1),
+	})
 	check(t, err)
 	check(t, lease.Commit(t.Context()))
 	if n, total, ok := r.value(t, "zae_limiter.escrow.requests"); n != 1 || !total || !ok {

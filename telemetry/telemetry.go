@@ -110,7 +110,9 @@ func New(repo limiter.Repository, opts *Options) (*Repository, error) {
 		r.operations[i].init(operationNames[i], r.common)
 	}
 	meter := o.MeterProvider.Meter(scope)
-	if err := errors.Join(r.addInstruments(meter), r.addStatistics(meter, func() iter.Seq[limiter.Statistic] { return statisticsOf(repo) }, &o)); err != nil {
+	if err := errors.Join(r.addInstruments(meter), r.addStatistics(meter, func() iter.Seq[limiter.Statistic] {
+		return statisticsOf(repo)
+	}, &o)); err != nil {
 		return nil, err
 	}
 	return &Repository{Repository: repo, observer: r}, nil
@@ -153,15 +155,19 @@ func (o *observer) addInstruments(meter metric.Meter) error {
 	}
 	duration, err := meter.Float64Histogram("zae_limiter.operation.duration", metric.WithUnit("s"),
 		metric.WithDescription("Duration of calls of the store"),
-		metric.WithExplicitBucketBoundaries(0.00001, 0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10))
+		metric.WithExplicitBucketBoundaries(0.00001, 0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+			0.25, 0.5, 1, 2.5, 5, 10))
 	o.duration = duration
 	return errors.Join(
 		err,
-		counter(&o.decisions, "zae_limiter.decisions", "{decision}", "Charges that the store decided or failed to decide"),
-		counter(&o.admitted, "zae_limiter.tokens.admitted", "{token}", "Tokens taken, by charges and by later adjustments"),
+		counter(&o.decisions, "zae_limiter.decisions", "{decision}",
+			"Charges that the store decided or failed to decide"),
+		counter(&o.admitted, "zae_limiter.tokens.admitted", "{token}",
+			"Tokens taken, by charges and by later adjustments"),
 		counter(&o.refused, "zae_limiter.tokens.refused", "{token}", "Tokens asked for that a limit did not cover"),
 		counter(&o.returned, "zae_limiter.tokens.returned", "{token}", "Tokens given back"),
-		counter(&o.spared, "zae_limiter.shadow.refusals", "{charge}", "Admitted charges that a shadow limit would have refused"),
+		counter(&o.spared, "zae_limiter.shadow.refusals", "{charge}",
+			"Admitted charges that a shadow limit would have refused"),
 	)
 }
 
@@ -170,7 +176,9 @@ func (r *Repository) Unwrap() limiter.Repository { return r.Repository }
 
 // Namespace returns a view of another namespace, observed too.
 func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
-	view, err := observe(ctx, r, opNamespace, func(ctx context.Context) (limiter.Repository, error) { return r.Repository.Namespace(ctx, name) })
+	view, err := observe(ctx, r, opNamespace, func(ctx context.Context) (limiter.Repository, error) {
+		return r.Repository.Namespace(ctx, name)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -89,6 +89,8 @@ func newMemory(tb testing.TB) *memory.Repository {
 	store := memory.New(nil)
 	lim, err := limiter.New(store, nil)
 	check(tb, err)
-	check(tb, lim.SetResourceDefaults(context.Background(), "api", limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 100)))
+	check(tb,
+		lim.SetResourceDefaults(context.Background(), "api", limiter.PerMinute("rpm", 10),
+			limiter.PerMinute("tpm", 100)))
 	return store
 }

@@ -26,7 +26,8 @@ func TestChanges(t *testing.T) {
 	b.await("the limits in force", `() => control("input", "Capacity")?.value === "100"`)
 	b.fill("Capacity", "250")
 	b.press("Preview")
-	b.await("the preview", `() => { const text = document.querySelector("main").innerText; return text.includes("2 buckets would get other limits") && text.includes("capacity 250") }`)
+	b.await("the preview",
+		`() => { const text = document.querySelector("main").innerText; return text.includes("2 buckets would get other limits") && text.includes("capacity 250") }`)
 	b.keep("changes-preview")
 	if got := s.defaults("gpt-4"); got != 100 {
 		t.Errorf("the preview set the capacity to %d", got)
@@ -61,7 +62,10 @@ func TestChanges(t *testing.T) {
 		s.must(err)
 		got = append(got, e.Action+" by "+e.Principal)
 	}
-	if diff := cmp.Diff([]string{"limits_deleted by ada@example.com", "limits_set by ada@example.com", "limits_set by webtest"}, got); diff != "" {
+	if diff := cmp.Diff(
+		[]string{"limits_deleted by ada@example.com", "limits_set by ada@example.com", "limits_set by webtest"},
+		got,
+	); diff != "" {
 		t.Errorf("the audit trail (-want +got)\n%s", diff)
 	}
 }
@@ -90,7 +94,8 @@ func (b *tab) mayNotChange(s *store, hint string) {
 		b.t.Error("the page offers changes")
 	}
 	b.view("#/changes")
-	b.await("why", `(hint) => document.querySelector("main").innerText.includes(hint) && !control("button", "Preview")`, hint)
+	b.await("why",
+		`(hint) => document.querySelector("main").innerText.includes(hint) && !control("button", "Preview")`, hint)
 	if status := eval[int](b, forge); status != http.StatusForbidden {
 		b.t.Errorf("a forged change has status %d", status)
 	}

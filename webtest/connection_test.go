@@ -68,11 +68,15 @@ func TestNewTokenAfterRestart(t *testing.T) {
 	b := newTab(t)
 	b.expect(lostConnection)
 	b.visit(p)
-	if got := eval[string](b, `() => location.href`); !regexp.MustCompile(`^` + regexp.QuoteMeta(p.origin()) + `/s/[\w-]{22}/(#/)?$`).MatchString(got) {
+	if got := eval[string](b, `() => location.href`); !regexp.MustCompile(
+		`^` + regexp.QuoteMeta(p.origin()) + `/s/[\w-]{22}/(#/)?$`,
+	).MatchString(got) {
 		t.Errorf("the address is %s", got)
 	}
 	// A script of this origin finds the path of the session, and never the cookie.
-	if kept := eval[string](b, `() => document.cookie + JSON.stringify({ ...localStorage, ...sessionStorage })`); !regexp.MustCompile(`^\{"session of /":"s/[\w-]{22}/"\}$`).MatchString(kept) {
+	if kept := eval[string](
+		b, `() => document.cookie + JSON.stringify({ ...localStorage, ...sessionStorage })`,
+	); !regexp.MustCompile(`^\{"session of /":"s/[\w-]{22}/"\}$`).MatchString(kept) {
 		t.Errorf("a script can read %s", kept)
 	}
 	old := p.token()

@@ -26,23 +26,27 @@ func TestDemo(t *testing.T) {
 	b.choose("API key", "key-bob")
 	for range 30 {
 		b.press("Send")
-		b.await("an answer", `() => Boolean(control("button:enabled", "Send")) && all("[data-state=admitted], [data-state=refused]").length === 1`)
+		b.await("an answer",
+			`() => Boolean(control("button:enabled", "Send")) && all("[data-state=admitted], [data-state=refused]").length === 1`)
 		if eval[bool](b, `() => all("[data-state=refused]").length === 1`) {
 			break
 		}
 	}
-	b.await("a refusal", `() => /key-bob.*(rpm|tpm): needs/.test(all("[data-state=refused]")[0]?.innerText.replace(/\s+/g, " ")) && /Retry in \d+ s|fits now/.test(all("[data-state=refused]")[0].innerText)`)
+	b.await("a refusal",
+		`() => /key-bob.*(rpm|tpm): needs/.test(all("[data-state=refused]")[0]?.innerText.replace(/\s+/g, " ")) && /Retry in \d+ s|fits now/.test(all("[data-state=refused]")[0].innerText)`)
 	b.keep("demo-refused")
 	b.axe("the demo")
 	eval[bool](b, `() => { const box = all("textarea")[0]; box.value = "x".repeat(4000); return true }`)
 	b.press("Send")
-	b.await("a refusal of a call above the capacity", `() => all("[data-state=refused]")[0]?.innerText.includes("never fits")`)
+	b.await("a refusal of a call above the capacity",
+		`() => all("[data-state=refused]")[0]?.innerText.includes("never fits")`)
 	eval[bool](b, `() => { all("textarea")[0].value = "Hello"; return true }`)
 
 	b.click("the option Stream", `() => all("input[type=checkbox]")[0]`)
 	b.choose("API key", "key-charlie")
 	b.press("Send")
-	b.await("a streamed answer with its tokens", `() => / = \d+ tokens/.test(all("[data-state=admitted]")[0]?.innerText ?? "")`)
+	b.await("a streamed answer with its tokens",
+		`() => / = \d+ tokens/.test(all("[data-state=admitted]")[0]?.innerText ?? "")`)
 	b.await("its bucket", `() => all(".tried [data-entity=key-charlie][data-resource=gpt-4]").length === 1`)
 	b.press("Resume")
 	b.await("running traffic", `() => Boolean(control("button", "Pause"))`)

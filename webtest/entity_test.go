@@ -23,15 +23,20 @@ func TestEntity(t *testing.T) {
 	s.limits("", "gpt-4", fixed("rpm", 20))
 	s.limits("key-1", "gpt-4", fixed("rpm", 100))
 	s.entity(limiter.Entity{ID: "acme", Name: "Acme"})
-	s.entity(limiter.Entity{ID: "key-1", Name: "First key", Parent: "acme", Cascade: true, Metadata: map[string]string{"tier": "gold"}})
+	s.entity(limiter.Entity{
+		ID: "key-1", Name: "First key", Parent: "acme", Cascade: true,
+		Metadata: map[string]string{"tier": "gold"},
+	})
 	s.use("key-1", "gpt-4", requestsOnly(30))
 	s.use("key-1", "claude", requestsOnly(4))
 	b := newTab(t)
 	b.visit(dashboard(t, s))
 	b.follow("First key")
 	b.await("the entity", `() => heading() === "First key" && document.title.includes("key-1")`)
-	b.await("its buckets", `() => limit("key-1", "gpt-4", "rpm")?.amount === "70 / 100" && limit("key-1", "claude", "rpm")?.amount === "6 / 10"`)
-	b.await("its facts", `() => ["acme", "tier", "gold"].every((text) => document.querySelector("dl").innerText.includes(text))`)
+	b.await("its buckets",
+		`() => limit("key-1", "gpt-4", "rpm")?.amount === "70 / 100" && limit("key-1", "claude", "rpm")?.amount === "6 / 10"`)
+	b.await("its facts",
+		`() => ["acme", "tier", "gold"].every((text) => document.querySelector("dl").innerText.includes(text))`)
 	b.await("the levels", `() => (`+section+`)("Limits by level").length > 0`)
 	want := []string{
 		"entity + resource | key-1 | gpt-4 | rpm 1 / 1000 d, capacity 100 | ✓ In force for gpt-4",
@@ -43,7 +48,8 @@ func TestEntity(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the levels (-want +got)\n%s", diff)
 	}
-	b.await("the audit trail", `() => (`+section+`)("Audit trail").some((r) => r.includes("webtest") && r.includes("gpt-4"))`)
+	b.await("the audit trail",
+		`() => (`+section+`)("Audit trail").some((r) => r.includes("webtest") && r.includes("gpt-4"))`)
 	b.await("a live page", `() => pill() === "Live"`)
 	s.use("key-1", "gpt-4", requestsOnly(5))
 	b.await("a live change", `() => limit("key-1", "gpt-4", "rpm").amount === "65 / 100"`)
@@ -80,11 +86,13 @@ func TestCharts(t *testing.T) {
 	b.view("#/entity?id=key-1")
 	b.await("columns", `() => all("svg .column").length > 20`)
 	hour := now.Truncate(time.Hour)
-	values := eval[[]string](b, `() => all("svg .column").map((c) => c.getAttribute("aria-label")).filter((t) => !t.endsWith(": 0"))`)
+	values := eval[[]string](b,
+		`() => all("svg .column").map((c) => c.getAttribute("aria-label")).filter((t) => !t.endsWith(": 0"))`)
 	if len(values) != 2 || !endsWith(values[0], ": 1,500") || !endsWith(values[1], ": 300") {
 		t.Errorf("the columns say %q, want 1,500 two hours before %v, then 300", values, hour)
 	}
-	heights := eval[[]float64](b, `() => all("svg .column-bar").map((r) => r.getBoundingClientRect().height).filter((n) => n > 0)`)
+	heights := eval[[]float64](b,
+		`() => all("svg .column-bar").map((r) => r.getBoundingClientRect().height).filter((n) => n > 0)`)
 	if len(heights) != 2 || heights[0] < 4.5*heights[1] || heights[0] > 5.5*heights[1] {
 		t.Errorf("the columns are %v high, want 5 : 1", heights)
 	}
@@ -93,7 +101,8 @@ func TestCharts(t *testing.T) {
 	b.press("As a table")
 	b.await("the table", `() => all("details[open] tbody tr").some((r) => r.cells[1].textContent === "1,500")`)
 	b.press("Days")
-	b.await("the days", `() => all("svg .column").map((c) => c.getAttribute("aria-label").split(": ")[1]).some((n) => n === "7")`)
+	b.await("the days",
+		`() => all("svg .column").map((c) => c.getAttribute("aria-label").split(": ")[1]).some((n) => n === "7")`)
 	b.press("Months")
 	b.await("the months", `() => all("svg .column").length === 12`)
 	b.keep("charts")
@@ -117,6 +126,7 @@ func TestResource(t *testing.T) {
 	b.click("the resource", `() => all("main a").find((e) => e.textContent === "gpt-4")`)
 	b.await("the resource", `() => heading() === "gpt-4"`)
 	b.await("its total", `() => /870\s*\/\s*1.2k/.test(document.querySelector("main").innerText.replace(/\s+/g, " "))`)
-	b.await("the ten that use most", `() => all("[data-resource]").map((e) => e.dataset.entity).join("") === "lkjihgfedc"`)
+	b.await("the ten that use most",
+		`() => all("[data-resource]").map((e) => e.dataset.entity).join("") === "lkjihgfedc"`)
 	b.await("the defaults", `() => document.querySelector("main").innerText.includes("rpm 1 / 1000 d, capacity 100")`)
 }

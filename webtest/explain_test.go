@@ -21,10 +21,13 @@ func TestExplain(t *testing.T) {
 	b.enter("the amount of tpm", `() => all("input[name=amount]")[1]`, "2")
 	b.keys("\r")
 	b.await("the refusal", `() => all("[data-verdict=waits]").length === 1`)
-	b.await("the wait", `() => /fits in (1 min \d+ s|2 min|\d+ s)/.test(document.querySelector("[data-verdict]").innerText)`)
+	b.await("the wait",
+		`() => /fits in (1 min \d+ s|2 min|\d+ s)/.test(document.querySelector("[data-verdict]").innerText)`)
 	before := eval[string](b, `() => document.querySelector("[data-verdict] .countdown").textContent`)
-	b.await("a countdown", `(before) => document.querySelector("[data-verdict] .countdown").textContent !== before`, before)
-	b.await("limit by limit", `() => { const rows = (`+section+`)("Limit by limit"); return rows.length === 2 && rows[0].endsWith("✓ fits") && rows[1].includes("tpm") && rows[1].includes("fits in") }`)
+	b.await("a countdown", `(before) => document.querySelector("[data-verdict] .countdown").textContent !== before`,
+		before)
+	b.await("limit by limit",
+		`() => { const rows = (`+section+`)("Limit by limit"); return rows.length === 2 && rows[0].endsWith("✓ fits") && rows[1].includes("tpm") && rows[1].includes("fits in") }`)
 	b.keep("explain-refused")
 
 	b.enter("the amount of tpm", `() => all("input[name=amount]")[1]`, "0")

@@ -91,7 +91,9 @@ func (b *tab) expect(pattern string) {
 func (b *tab) block(pattern string) {
 	b.t.Helper()
 	b.do("block "+pattern, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, network.SetBlockedURLs, network.SetBlockedURLsParams{URLPatterns: []*network.BlockPattern{{URLPattern: pattern, Block: true}}})
+		_, err := cdp.Call(ctx, target, network.SetBlockedURLs, network.SetBlockedURLsParams{
+			URLPatterns: []*network.BlockPattern{{URLPattern: pattern, Block: true}},
+		})
 		return err
 	}))
 }

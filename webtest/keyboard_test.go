@@ -133,7 +133,8 @@ func TestExplainByKeyboard(t *testing.T) {
 	}
 	b.await("the limit", `() => all("input[name=name]").length === 1`)
 	b.keys(kb.Enter)
-	b.await("the verdict", `() => all("[data-verdict=fits]").length === 1 && document.querySelector("[aria-live]").innerText.includes("fits")`)
+	b.await("the verdict",
+		`() => all("[data-verdict=fits]").length === 1 && document.querySelector("[aria-live]").innerText.includes("fits")`)
 	for range 30 {
 		if f := b.tabTo(); f.Name == "Sign out" {
 			return

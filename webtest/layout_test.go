@@ -80,7 +80,8 @@ func TestReducedMotion(t *testing.T) {
 			}`)
 			s.use("key-1", "gpt-4", requestsOnly(40))
 			b.await("the change", `() => limit("key-1", "gpt-4", "rpm").share === 41`)
-			b.await("still bars", `() => document.getAnimations().every((a) => a.effect.getComputedTiming().iterations === Infinity)`)
+			b.await("still bars",
+				`() => document.getAnimations().every((a) => a.effect.getComputedTiming().iterations === Infinity)`)
 			if moved := eval[int](b, `() => window.moved`); (moved > 0) == reduce {
 				t.Errorf("%d animations", moved)
 			}

@@ -30,7 +30,8 @@ func TestLiveChange(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		begun := time.Now()
-		b.await("the acquire on the page", `(text) => limit("key-1", "gpt-4", "rpm").amount === text`, fmt.Sprintf("%d / 100", left))
+		b.await("the acquire on the page", `(text) => limit("key-1", "gpt-4", "rpm").amount === text`,
+			fmt.Sprintf("%d / 100", left))
 		took := time.Since(begun)
 		t.Logf("shown after %v", took)
 		quick = quick || took < time.Second
@@ -78,12 +79,14 @@ func TestStoreFails(t *testing.T) {
 	b.visit(dashboard(t, s))
 	b.await("the row", `() => limit("key-1", "gpt-4", "rpm")?.amount === "90 / 100"`)
 	s.exec(`ALTER TABLE buckets_v5 RENAME TO lost`)
-	b.await("that the page says so", `() => /store/i.test(all("[role=status], [role=alert]").map((e) => e.innerText).join(" "))`)
+	b.await("that the page says so",
+		`() => /store/i.test(all("[role=status], [role=alert]").map((e) => e.innerText).join(" "))`)
 	b.await("that the row stays", `() => Boolean(row("key-1", "gpt-4"))`)
 	b.keep("trouble")
 	s.exec(`ALTER TABLE lost RENAME TO buckets_v5`)
 	s.use("key-1", "gpt-4", requestsOnly(5))
-	b.await("the row again", `() => limit("key-1", "gpt-4", "rpm")?.amount === "85 / 100" && !/store/i.test(all("[role=status], [role=alert]").map((e) => e.innerText).join(" "))`)
+	b.await("the row again",
+		`() => limit("key-1", "gpt-4", "rpm")?.amount === "85 / 100" && !/store/i.test(all("[role=status], [role=alert]").map((e) => e.innerText).join(" "))`)
 }
 
 // TestTwoDashboards opens two dashboards in one browser. Cookies know no ports.

@@ -137,7 +137,8 @@ func startBrowser(ctx context.Context, program, profile string) (browser context
 		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-domain-reliability", true),
 		chromedp.Flag("no-pings", true),
-		chromedp.Flag("host-resolver-rules", "MAP "+reboundHost+" 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"),
+		chromedp.Flag("host-resolver-rules",
+			"MAP "+reboundHost+" 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"),
 	)
 	ctx, closeAllocator := chromedp.NewExecAllocator(ctx, options...)
 	ctx, closeBrowser := chromedp.NewContext(ctx)
@@ -155,5 +156,6 @@ func serveEnd(w http.ResponseWriter, _ *http.Request) {
 // writePage answers with a page of the tests themselves.
 func writePage(w http.ResponseWriter, body string) {
 	w.Header().Set("Content-Type", "text/html")
-	_, _ = io.WriteString(w, `<!doctype html><html lang=en><title>test</title><link rel=icon href="data:,"><body>`+body+`</body></html>`)
+	_, _ = io.WriteString(w,
+		`<!doctype html><html lang=en><title>test</title><link rel=icon href="data:,"><body>`+body+`</body></html>`)
 }

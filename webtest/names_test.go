@@ -32,7 +32,9 @@ func newHostile(t *testing.T) (s *store, longID string) {
 	s.limits("", strings.Repeat("r", 64), fixed(strings.Repeat("l", 64), 100))
 	for i, name := range hostile {
 		id := fmt.Sprintf("key-%d", i)
-		s.entity(limiter.Entity{ID: id, Name: name, Parent: longID, Cascade: true, Metadata: map[string]string{name: name}})
+		s.entity(limiter.Entity{
+			ID: id, Name: name, Parent: longID, Cascade: true, Metadata: map[string]string{name: name},
+		})
 		s.limits(id, "", fixed("rpm", 100))
 		s.use(id, "gpt-4", requestsOnly(90))
 	}
@@ -64,7 +66,8 @@ func (b *tab) shows(text string) {
 // inert checks that no name became markup or changed the page around it.
 func (b *tab) inert() {
 	b.t.Helper()
-	found := eval[[]string](b, `() => [...document.querySelectorAll("main script, main img, main [onerror]")].map((e) => e.outerHTML)`)
+	found := eval[[]string](b,
+		`() => [...document.querySelectorAll("main script, main img, main [onerror]")].map((e) => e.outerHTML)`)
 	if len(found) > 0 {
 		b.t.Errorf("names became markup: %q", found)
 	}
@@ -97,9 +100,20 @@ func TestNames(t *testing.T) {
 		{"tree", "#/?order=name", append(hostile, longID, strings.Repeat("r", 64), strings.Repeat("l", 64))},
 		{"resource", "#/resource?name=gpt-4", append(hostile, longID)},
 		{"children", "#/entity?id=" + longID, append(hostile, longID)},
-		{"explain", "#/explain?entity=" + longID + "&resource=" + strings.Repeat("r", 64) + "&consume=" + strings.Repeat("l", 64) + "%3A5", []string{longID, strings.Repeat("l", 64)}},
-		{"what-if", "#/what-if?entity=" + longID + "&resource=" + strings.Repeat("r", 64), []string{longID, strings.Repeat("l", 64)}},
-		{"changes", "#/changes?action=set_limits&entity=" + longID + "&resource=" + strings.Repeat("r", 64), []string{longID, strings.Repeat("l", 64)}},
+		{
+			"explain",
+			"#/explain?entity=" + longID + "&resource=" + strings.Repeat("r", 64) + "&consume=" +
+				strings.Repeat("l", 64) + "%3A5",
+			[]string{longID, strings.Repeat("l", 64)},
+		},
+		{
+			"what-if", "#/what-if?entity=" + longID + "&resource=" + strings.Repeat("r", 64),
+			[]string{longID, strings.Repeat("l", 64)},
+		},
+		{
+			"changes", "#/changes?action=set_limits&entity=" + longID + "&resource=" + strings.Repeat("r", 64),
+			[]string{longID, strings.Repeat("l", 64)},
+		},
 	}
 	for i, name := range hostile {
 		checks = append(checks, struct {
@@ -144,7 +158,8 @@ func TestForeignIDs(t *testing.T) {
 	}
 	b.inert()
 	b.press("By name")
-	b.await("the tree", `(n) => all("[data-resource]").length === n && all("[aria-expanded]").length === n`, len(hostile))
+	b.await("the tree", `(n) => all("[data-resource]").length === n && all("[aria-expanded]").length === n`,
+		len(hostile))
 	b.inert()
 	for _, name := range hostile {
 		b.view("#/entity?" + query("id", name))

@@ -28,11 +28,26 @@ func foreign(t *testing.T) *httptest.Server {
 type attack struct{ name, function string }
 
 var attacks = []attack{
-	{"fetch", `async (at) => { try { return await (await fetch(at + "/api/overview", { credentials: "include" })).text() } catch { return "" } }`},
-	{"fetch without CORS", `async (at) => { try { return await (await fetch(at + "/api/overview", { mode: "no-cors", credentials: "include" })).text() } catch { return "" } }`},
-	{"post JSON", `async (at, change) => { try { return await (await fetch(at + "/api/change", { method: "POST", credentials: "include", headers: { "Content-Type": "application/json" }, body: change })).text() } catch { return "" } }`},
-	{"post text without CORS", `async (at, change) => { try { await fetch(at + "/api/change", { method: "POST", mode: "no-cors", credentials: "include", body: change }) } catch { } return "" }`},
-	{"beacon", `async (at, change) => { navigator.sendBeacon(at + "/api/change", new Blob([change], { type: "text/plain" })); return "" }`},
+	{
+		"fetch",
+		`async (at) => { try { return await (await fetch(at + "/api/overview", { credentials: "include" })).text() } catch { return "" } }`,
+	},
+	{
+		"fetch without CORS",
+		`async (at) => { try { return await (await fetch(at + "/api/overview", { mode: "no-cors", credentials: "include" })).text() } catch { return "" } }`,
+	},
+	{
+		"post JSON",
+		`async (at, change) => { try { return await (await fetch(at + "/api/change", { method: "POST", credentials: "include", headers: { "Content-Type": "application/json" }, body: change })).text() } catch { return "" } }`,
+	},
+	{
+		"post text without CORS",
+		`async (at, change) => { try { await fetch(at + "/api/change", { method: "POST", mode: "no-cors", credentials: "include", body: change }) } catch { } return "" }`,
+	},
+	{
+		"beacon",
+		`async (at, change) => { navigator.sendBeacon(at + "/api/change", new Blob([change], { type: "text/plain" })); return "" }`,
+	},
 	{"form", `(at, change) => new Promise((done) => {
 		const frame = document.createElement("iframe");
 		frame.name = "sink";
@@ -79,7 +94,10 @@ var attacks = []attack{
 		link.href = at + "/style.css";
 		document.head.append(link);
 	})`},
-	{"window", `async (at) => { const w = open(at + "/"); for (let i = 0; i < 20; i++) { try { if (w.document.body?.innerText) return w.document.body.innerText } catch { break } await new Promise((d) => setTimeout(d, 20)) } w?.close(); return "" }`},
+	{
+		"window",
+		`async (at) => { const w = open(at + "/"); for (let i = 0; i < 20; i++) { try { if (w.document.body?.innerText) return w.document.body.innerText } catch { break } await new Promise((d) => setTimeout(d, 20)) } w?.close(); return "" }`,
+	},
 }
 
 // evilChange is what the attacks try to store.
@@ -115,7 +133,9 @@ func attackProgram(t *testing.T, p *program, writes bool) {
 	b.expect(".") // the browser reports each refused try
 	b.visit(p)
 	if writes {
-		own := eval[int](b, `async (change) => (await fetch("api/preview", { method: "POST", headers: { "Content-Type": "application/json" }, body: change })).status`, evilChange)
+		own := eval[int](b,
+			`async (change) => (await fetch("api/preview", { method: "POST", headers: { "Content-Type": "application/json" }, body: change })).status`,
+			evilChange)
 		if own != http.StatusOK {
 			t.Fatalf("the page itself may not make the change: status %d", own)
 		}

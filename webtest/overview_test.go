@@ -12,7 +12,8 @@ import (
 // dashboard starts zae-limiter dashboard on a store.
 func dashboard(t *testing.T, s *store, flags ...string) *program {
 	t.Helper()
-	return start(t, append([]string{"dashboard", "--store", s.URL(), "--listen", "127.0.0.1:0", "--no-browser"}, flags...)...)
+	return start(t,
+		append([]string{"dashboard", "--store", s.URL(), "--listen", "127.0.0.1:0", "--no-browser"}, flags...)...)
 }
 
 // gauge is what the page shows of a limit.
@@ -43,7 +44,8 @@ func TestBars(t *testing.T) {
 		{"used-100", "red", "100 %", 100},
 		{"used-130", "debt", "130 %", 100},
 	} {
-		b.await("the bar of "+want.entity, `(e, share) => limit(e, "gpt-4", "rpm")?.share === share`, want.entity, want.share)
+		b.await("the bar of "+want.entity, `(e, share) => limit(e, "gpt-4", "rpm")?.share === share`, want.entity,
+			want.share)
 		got := eval[gauge](b, `(e) => limit(e, "gpt-4", "rpm")`, want.entity)
 		shown[want.level] = got
 		if got.Level != want.level || got.Percent != want.percent || got.Value != want.share {
@@ -82,7 +84,10 @@ func TestLargeNumbers(t *testing.T) {
 			got["spoken"] = g.Spoken
 		}
 	}
-	want := map[string]string{"tpm": "1.23M / 2M", "rpm": "9.99k / 10k", "spoken": "38 % missing, most is left, 1,234,567 of 2,000,000 available"}
+	want := map[string]string{
+		"tpm": "1.23M / 2M", "rpm": "9.99k / 10k",
+		"spoken": "38 % missing, most is left, 1,234,567 of 2,000,000 available",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -102,8 +107,12 @@ func TestTree(t *testing.T) {
 	b.visit(dashboard(t, s))
 	b.view("#/?order=name")
 	b.await("the last row", `() => Boolean(row("solo", "gpt-4"))`)
-	lines := eval[[]string](b, `() => all("[role=treegrid] [data-key]").map((e) => e.getAttribute("aria-level") + " " + (e.dataset.resource ?? e.querySelector("a").textContent))`)
-	want := []string{"1 Acme Corporation", "2 Team of Acme", "3 claude", "3 gpt-4", "3 First key", "4 claude", "4 gpt-4", "1 solo", "2 gpt-4"}
+	lines := eval[[]string](b,
+		`() => all("[role=treegrid] [data-key]").map((e) => e.getAttribute("aria-level") + " " + (e.dataset.resource ?? e.querySelector("a").textContent))`)
+	want := []string{
+		"1 Acme Corporation", "2 Team of Acme", "3 claude", "3 gpt-4", "3 First key", "4 claude", "4 gpt-4",
+		"1 solo", "2 gpt-4",
+	}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Errorf("the tree (-want +got)\n%s", diff)
 	}
@@ -138,7 +147,8 @@ func (b *tab) searchAsYouType() {
 	b.fill("Search", "notebook")
 	b.await("the row by its name", shown, "key-2")
 	b.fill("Search", "nothing like it")
-	b.await("no row", `() => all("[data-resource]").length === 0 && document.body.innerText.includes("nothing like it")`)
+	b.await("no row",
+		`() => all("[data-resource]").length === 0 && document.body.innerText.includes("nothing like it")`)
 	b.fill("Search", "")
 	b.await("all rows again", shown, "key-1", "key-2", "other")
 }
@@ -154,7 +164,8 @@ func TestTightestFirst(t *testing.T) {
 	b.visit(dashboard(t, s))
 	const shown = `(ids, at) => all("[data-resource]").map((e) => e.dataset.entity).join() === ids && (location.hash || "#/") === at`
 	b.await("the tightest first", shown, "c,b,d,a", "#/")
-	b.await("the number of scanned buckets", `() => /4 scanned|of 4\b/.test(all("[role=status]").map((e) => e.textContent).join(" "))`)
+	b.await("the number of scanned buckets",
+		`() => /4 scanned|of 4\b/.test(all("[role=status]").map((e) => e.textContent).join(" "))`)
 	b.keep("overview-tightest")
 	b.press("By name")
 	b.await("the order by name", shown, "a,b,c,d", "#/?order=name")

@@ -38,7 +38,8 @@ func TestFirstPaint(t *testing.T) {
 	b := newTab(t)
 	b.allow(strings.TrimPrefix(slow.URL, "http://"))
 	b.open(slow.URL + "/dashboard/")
-	b.await("the frame", `() => all("header nav a").length >= 4 && pill() === "Connecting…" && Boolean(performance.getEntriesByName("first-contentful-paint")[0])`)
+	b.await("the frame",
+		`() => all("header nav a").length >= 4 && pill() === "Connecting…" && Boolean(performance.getEntriesByName("first-contentful-paint")[0])`)
 	b.keep("first-paint")
 	close(release)
 	b.awaitLive()

@@ -10,7 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-var pictures = flag.String("pictures", "", "folder for the pictures of the documentation; none are made if this is empty")
+var pictures = flag.String("pictures", "",
+	"folder for the pictures of the documentation; none are made if this is empty")
 
 // largestPicture bounds a picture of the documentation, in bytes.
 const largestPicture = 200_000
@@ -26,7 +27,8 @@ func TestPictures(t *testing.T) {
 	b.visit(dashboard(t, s, "--write", "--principal", "ada@example.com"))
 	s.busy()
 	b.view("#/?order=name")
-	b.await("bars of every color", `() => ["green", "yellow", "red", "debt"].every((l) => all("[data-level=" + l + "]").length > 0)`)
+	b.await("bars of every color",
+		`() => ["green", "yellow", "red", "debt"].every((l) => all("[data-level=" + l + "]").length > 0)`)
 	b.picture("dashboard-overview", 860)
 
 	b.view("#/entity?id=key-acme-web")
@@ -61,13 +63,17 @@ func TestDemoPicture(t *testing.T) {
 	b.choose("API key", "key-bob")
 	for range 5 {
 		b.press("Send")
-		b.await("an answer", `() => Boolean(control("button:enabled", "Send")) && all("[data-state=admitted]").length === 1`)
+		b.await("an answer",
+			`() => Boolean(control("button:enabled", "Send")) && all("[data-state=admitted]").length === 1`)
 	}
 	b.choose("API key", "key-alice")
 	b.press("Send")
-	b.await("an answer", `() => Boolean(control("button:enabled", "Send")) && all("[data-state=admitted]").length === 1`)
-	b.await("busy rows", `() => Boolean(row("key-alice", "gpt-4")) && all("[data-level=yellow], [data-level=red]").length > 0`)
-	b.await("the tightest first", `() => all(".rows .bucket")[0]?.querySelector("[data-level=yellow], [data-level=red]") != null`)
+	b.await("an answer",
+		`() => Boolean(control("button:enabled", "Send")) && all("[data-state=admitted]").length === 1`)
+	b.await("busy rows",
+		`() => Boolean(row("key-alice", "gpt-4")) && all("[data-level=yellow], [data-level=red]").length > 0`)
+	b.await("the tightest first",
+		`() => all(".rows .bucket")[0]?.querySelector("[data-level=yellow], [data-level=red]") != null`)
 	b.picture("dashboard-demo", 900)
 }
 

@@ -32,7 +32,8 @@ type program struct {
 // serve starts zae-limiter serve with its dashboard on a store.
 func serve(t *testing.T, s *store, flags ...string) *program {
 	t.Helper()
-	return start(t, append([]string{"serve", "--store", s.URL(), "--listen", freeAddress(t), "--dashboard"}, flags...)...)
+	return start(t,
+		append([]string{"serve", "--store", s.URL(), "--listen", freeAddress(t), "--dashboard"}, flags...)...)
 }
 
 // start runs the program and waits for its page. The test stops it with an

@@ -39,9 +39,13 @@ func newWide(t *testing.T) *store {
 	t.Helper()
 	s := newStore(t)
 	s.limits("", "", limiter.Quota("tokens", 300_000, limiter.EveryMonth), limiter.PerMinute("rpm", 999_999))
-	s.limits("", "gpt-4", limiter.PerMinute("tpm", 888_888_888), limiter.Quota("spend", 888_880_000, limiter.EveryMonth))
-	s.limits("key-both", "gpt-4", limiter.PerHour("tpm", 888_888_888).WithBurst(999_999_999), limiter.Quota("spend-daily", 88_880_000_000, limiter.EveryDay).In("Europe/Berlin").Shadow())
-	s.limits("key-all", "", fixed("rpm", 999), limiter.Quota("tokens", 888_800_000, limiter.EveryYear).In("America/Argentina/Buenos_Aires"), limiter.PerMinute("spend", 888_880_000))
+	s.limits("", "gpt-4", limiter.PerMinute("tpm", 888_888_888),
+		limiter.Quota("spend", 888_880_000, limiter.EveryMonth))
+	s.limits("key-both", "gpt-4", limiter.PerHour("tpm", 888_888_888).WithBurst(999_999_999),
+		limiter.Quota("spend-daily", 88_880_000_000, limiter.EveryDay).In("Europe/Berlin").Shadow())
+	s.limits("key-all", "", fixed("rpm", 999),
+		limiter.Quota("tokens", 888_800_000, limiter.EveryYear).In("America/Argentina/Buenos_Aires"),
+		limiter.PerMinute("spend", 888_880_000))
 	s.entity(limiter.Entity{ID: "key-both", Name: "Entity and resource", Parent: "key-all", Cascade: true})
 	s.use("key-some", "claude", limiter.Tokens("tokens", 123_456).And("rpm", 18_260_000))
 	s.use("key-debt", "claude", limiter.Tokens("tokens", 1).And("rpm", 999_000_000))
@@ -65,7 +69,11 @@ func TestNoCutWords(t *testing.T) {
 		{"parent", "#/entity?id=key-all", "888M / year"},
 		{"resources", "#/resource", "$888.88 / month"},
 		{"resource", "#/resource?name=gpt-4", "$888.88 / month"},
-		{"explain", "#/explain?entity=key-all&resource=gpt-4&consume=rpm%3A1%2Ctokens%3A500000%2Cspend%3A1000000", "fits in"},
+		{
+			"explain",
+			"#/explain?entity=key-all&resource=gpt-4&consume=rpm%3A1%2Ctokens%3A500000%2Cspend%3A1000000",
+			"fits in",
+		},
 		{"what-if", "#/what-if?entity=key-both&resource=gpt-4", "Replay"},
 		{"changes", "#/changes?action=set_limits&entity=key-both&resource=gpt-4", "Preview"},
 	} {
@@ -87,7 +95,9 @@ func TestNoCutNumbers(t *testing.T) {
 	b.visit(dashboard(t, newWide(t)))
 	for _, width := range []int64{1221, 1220, 1021, 1020, 761, 760, 360} {
 		b.resize(width, 1600)
-		for _, fragment := range []string{"#/", "#/?order=name", "#/entity?id=key-some", "#/entity?id=key-all", "#/resource?name=gpt-4"} {
+		for _, fragment := range []string{
+			"#/", "#/?order=name", "#/entity?id=key-some", "#/entity?id=key-all", "#/resource?name=gpt-4",
+		} {
 			b.view(fragment)
 			b.await(fragment, settled)
 			b.await("money", `() => all(".amount").some((e) => e.textContent.includes("$888.88"))`)
@@ -124,8 +134,10 @@ func TestMoney(t *testing.T) {
 	b := newTab(t)
 	b.visit(dashboard(t, s, "--write"))
 	b.await("what is left, cut to cents", `() => limit("key-1", "gpt-4", "spend")?.amount === "$37.65 / $50.00"`)
-	b.await("every digit in words", `() => limit("key-1", "gpt-4", "spend").spoken.includes("$37.654322 of $50.00 available")`)
-	b.await("the debt, with its share", `() => { const l = limit("key-2", "gpt-4", "spend"); return l.amount === "debt $37.00 / $50.00" && l.percent === "174 %" && l.share === 100 }`)
+	b.await("every digit in words",
+		`() => limit("key-1", "gpt-4", "spend").spoken.includes("$37.654322 of $50.00 available")`)
+	b.await("the debt, with its share",
+		`() => { const l = limit("key-2", "gpt-4", "spend"); return l.amount === "debt $37.00 / $50.00" && l.percent === "174 %" && l.share === 100 }`)
 	for _, v := range []struct{ fragment, text string }{
 		{"#/", "$50.00 / year"},
 		{"#/entity?id=key-1", "spend $50.00 / year"},
@@ -136,8 +148,13 @@ func TestMoney(t *testing.T) {
 		{"#/changes?action=top_up&entity=key-1&resource=gpt-4", "spend"},
 	} {
 		b.view(v.fragment)
-		b.await(v.text, `(text) => document.querySelector("main").innerText.replace(/\s+/g, " ").includes(text) || all("input").some((e) => e.value === text)`, v.text)
-		if millionths := eval[[]string](b, `() => document.querySelector("main").innerText.match(/\b(12,345,678|37,654,322|50,000,000|50M|12\.3M|37\.6M)\b/g) ?? []`); len(millionths) > 0 {
+		b.await(v.text,
+			`(text) => document.querySelector("main").innerText.replace(/\s+/g, " ").includes(text) || all("input").some((e) => e.value === text)`,
+			v.text)
+		if millionths := eval[[]string](
+			b,
+			`() => document.querySelector("main").innerText.match(/\b(12,345,678|37,654,322|50,000,000|50M|12\.3M|37\.6M)\b/g) ?? []`,
+		); len(millionths) > 0 {
 			t.Errorf("%s shows millionths: %q", v.fragment, millionths)
 		}
 	}
@@ -147,7 +164,10 @@ func TestMoney(t *testing.T) {
 func TestAuditWords(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	s.entity(limiter.Entity{ID: "key-1", Name: "First key", Parent: "acme", Cascade: true, Metadata: map[string]string{"tier": "gold"}})
+	s.entity(limiter.Entity{
+		ID: "key-1", Name: "First key", Parent: "acme", Cascade: true,
+		Metadata: map[string]string{"tier": "gold"},
+	})
 	s.limits("key-1", "gpt-4", limiter.PerMinute("rpm", 500), limiter.Quota("tokens", 300_000, limiter.EveryMonth))
 	s.must(s.lim.Disable(t.Context(), limiter.Scope{Entity: "key-1"}, "unpaid"))
 	s.limits("key-1", "gpt-4", limiter.PerMinute("rpm", 600))
@@ -155,7 +175,9 @@ func TestAuditWords(t *testing.T) {
 	s.limits("acme", "money", limiter.PerMinute("rpm", 1))
 	s.limits("key-1", "money", limiter.Quota("spend-daily", 50_000_000, limiter.EveryDay))
 	s.must(s.lim.Enable(t.Context(), limiter.Scope{Entity: "key-1"}))
-	_, err := s.lim.Acquire(t.Context(), limiter.Request{Entity: "key-1", Resource: "money", Consume: limiter.Tokens("spend-daily", 20_000)})
+	_, err := s.lim.Acquire(t.Context(), limiter.Request{
+		Entity: "key-1", Resource: "money", Consume: limiter.Tokens("spend-daily", 20_000),
+	})
 	s.must(err)
 	_, err = s.lim.TopUp(t.Context(), "key-1", "money", limiter.Tokens("spend-daily", 10_000), "invoice-17")
 	s.must(err)
@@ -168,10 +190,14 @@ func TestAuditWords(t *testing.T) {
 		t.Log(line)
 		details = append(details, line[strings.LastIndex(line, "| ")+2:])
 	}
-	if code := strings.Join(details, " "); strings.ContainsAny(code, `{}[]"_`) || strings.Contains(code, "object Object") {
+	if code := strings.Join(details, " "); strings.ContainsAny(code, `{}[]"_`) ||
+		strings.Contains(code, "object Object") {
 		t.Errorf("the details are code: %q", details)
 	}
-	for _, want := range []string{"First key", "acme", "gold", "unpaid", "rpm 500 / min", "tokens 300k / month", "rpm 600 / min", "spend-daily $50.00 / day", "amounts spend-daily $0.01"} {
+	for _, want := range []string{
+		"First key", "acme", "gold", "unpaid", "rpm 500 / min", "tokens 300k / month", "rpm 600 / min",
+		"spend-daily $50.00 / day", "amounts spend-daily $0.01",
+	} {
 		if !slices.ContainsFunc(details, func(d string) bool { return strings.Contains(d, want) }) {
 			t.Errorf("no detail says %q in %q", want, details)
 		}
@@ -231,7 +257,8 @@ func TestResourceTable(t *testing.T) {
 	b.visit(dashboard(t, s))
 	b.view("#/resource")
 	b.await("the table", `() => all("tbody tr").length === 3`)
-	got := eval[[]string](b, `() => [...all("table")[0].rows].map((r) => [...r.cells].map((c) => c.innerText.replace(/\s+/g, " ").trim()).join(" | "))`)
+	got := eval[[]string](b,
+		`() => [...all("table")[0].rows].map((r) => [...r.cells].map((c) => c.innerText.replace(/\s+/g, " ").trim()).join(" | "))`)
 	want := []string{
 		"Resource | Limits | State",
 		"claude | limits of the system | –",
@@ -258,7 +285,8 @@ func TestTriedKeyInSight(t *testing.T) {
 	for _, key := range []string{"key-alice", "key-bob", "key-charlie"} {
 		b.choose("API key", key)
 		b.press("Send")
-		b.await("an answer", `() => Boolean(control("button:enabled", "Send")) && all("[data-state=admitted], [data-state=refused]").length === 1`)
+		b.await("an answer",
+			`() => Boolean(control("button:enabled", "Send")) && all("[data-state=admitted], [data-state=refused]").length === 1`)
 		eval[bool](b, `() => { scrollTo(0, 0); return true }`)
 		b.await("the buckets of "+key+" in sight", `(key) => {
 			const rows = all(".tried [data-resource]");

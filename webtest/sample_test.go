@@ -42,7 +42,10 @@ func makeSample(t *testing.T) []byte {
 	s.limits("", "gpt-4", limiter.PerMinute("rpm", 500), limiter.PerMinute("tpm", 300_000))
 	s.limits("", "claude-sonnet", limiter.PerMinute("rpm", 400), limiter.PerMinute("tpm", 400_000))
 	for _, org := range []limiter.Entity{
-		{ID: "org-acme", Name: "Acme Robotics", Metadata: map[string]string{"plan": "enterprise", "owner": "ada@acme.example"}},
+		{
+			ID: "org-acme", Name: "Acme Robotics",
+			Metadata: map[string]string{"plan": "enterprise", "owner": "ada@acme.example"},
+		},
 		{ID: "org-umbra", Name: "Umbra Labs", Metadata: map[string]string{"plan": "team"}},
 	} {
 		s.entity(org)
@@ -56,7 +59,8 @@ func makeSample(t *testing.T) []byte {
 		key.Cascade = true
 		s.entity(key)
 	}
-	s.limits("key-acme-batch", "gpt-4", limiter.PerMinute("rpm", 120), limiter.PerMinute("tpm", 200_000).WithBurst(400_000))
+	s.limits("key-acme-batch", "gpt-4", limiter.PerMinute("rpm", 120),
+		limiter.PerMinute("tpm", 200_000).WithBurst(400_000))
 	s.limits("key-umbra-lab", "", limiter.PerMinute("rpm", 30), limiter.PerMinute("tpm", 20_000))
 	for ; s.now.Before(now); s.now = s.now.Add(time.Hour) {
 		day := 1 + math.Sin(float64(s.now.Hour())/24*2*math.Pi-2)

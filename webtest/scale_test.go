@@ -36,14 +36,16 @@ func TestManyBuckets(t *testing.T) {
 	b.visit(p)
 	b.await("the first rows", `() => all("[data-resource]").length > 0`)
 	t.Logf("first rows after %v", time.Since(begun))
-	b.await("the tightest of all", `() => all("[data-resource]")[0]?.dataset.entity === "key-07777" && document.body.innerText.includes("10,000 scanned")`)
+	b.await("the tightest of all",
+		`() => all("[data-resource]")[0]?.dataset.entity === "key-07777" && document.body.innerText.includes("10,000 scanned")`)
 	t.Logf("all scanned after %v", time.Since(begun))
 
 	for _, order := range []string{"Tightest first", "By name"} { // a search looks at all, not only at the tightest
 		b.press(order)
 		begun = time.Now()
 		b.fill("Search", "key-09999")
-		b.await("the last one by search", `() => Boolean(row("key-09999", "gpt-4")) && all("[data-resource]").length === 1`)
+		b.await("the last one by search",
+			`() => Boolean(row("key-09999", "gpt-4")) && all("[data-resource]").length === 1`)
 		t.Logf("%s: the last one found after %v", order, time.Since(begun))
 		b.fill("Search", "")
 		b.await("all again", `() => Boolean(row("key-00000", "gpt-4"))`)

@@ -19,7 +19,8 @@ func TestSessionsLeaveNothing(t *testing.T) {
 	b.allow(p.host())
 	b.expect(`status of 401`)
 	b.open(p.URL + "#token=" + tokens["read"])
-	b.await("the refusal of the link", `() => Boolean(control("input", "Token")) && all("[role=alert]").some((e) => e.innerText.includes("link"))`)
+	b.await("the refusal of the link",
+		`() => Boolean(control("input", "Token")) && all("[role=alert]").some((e) => e.innerText.includes("link"))`)
 	if at := eval[string](b, `() => location.href`); at != p.URL {
 		t.Errorf("the token is still in the address: %s", at)
 	}
@@ -55,7 +56,10 @@ func TestOddViewsAndNumbers(t *testing.T) {
 	b.view("#/changes")
 	b.await("the form", `() => Boolean(control("button", "Preview"))`)
 	const message = `() => document.querySelector("input[name=capacity]").validationMessage`
-	for number, fine := range map[string]bool{"9007199254740991": true, "1": true, "9007199254740993": false, "1.5": false, "0": false, "-1": false, "1e300": false} {
+	for number, fine := range map[string]bool{
+		"9007199254740991": true, "1": true, "9007199254740993": false, "1.5": false, "0": false, "-1": false,
+		"1e300": false,
+	} {
 		b.enter("the capacity", `() => document.querySelector("input[name=capacity]")`, number)
 		want := map[bool]string{false: "Enter a whole number from 1 to 9,007,199,254,740,991."}[fine]
 		if got := eval[string](b, message); got != want {

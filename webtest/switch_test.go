@@ -43,7 +43,8 @@ func TestDisableResetTopUp(t *testing.T) {
 	b.note("unpaid")
 	b.axe("an entity that is disabled")
 	b.view("#/explain?entity=key-1&resource=gpt-4&consume=rpm%3A1")
-	b.await("the verdict", `() => all("[data-verdict=disabled]").length === 1 && document.querySelector("main").innerText.includes("unpaid")`)
+	b.await("the verdict",
+		`() => all("[data-verdict=disabled]").length === 1 && document.querySelector("main").innerText.includes("unpaid")`)
 
 	b.view("#/entity?id=key-1")
 	b.follow("Enable")
@@ -81,23 +82,31 @@ func TestDisableResetTopUp(t *testing.T) {
 func TestQuotasAndShadowLimits(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	limits := []limiter.Limit{fixed("rpm", 1).Shadow(), limiter.Quota("tokens", 1000, limiter.EveryYear).In("Europe/Berlin")}
+	limits := []limiter.Limit{
+		fixed("rpm", 1).Shadow(), limiter.Quota("tokens", 1000, limiter.EveryYear).In("Europe/Berlin"),
+	}
 	s.limits("key-1", "gpt-4", limits...)
 	for range 3 {
-		lease, err := s.lim.Acquire(t.Context(), limiter.Request{Entity: "key-1", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tokens", 100)})
+		lease, err := s.lim.Acquire(t.Context(), limiter.Request{
+			Entity: "key-1", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tokens", 100),
+		})
 		s.must(err)
 		s.must(lease.Commit(t.Context()))
 	}
 	b := newTab(t)
 	b.visit(dashboard(t, s, "--write"))
-	b.await("the quota", `() => limit("key-1", "gpt-4", "tokens")?.amount === "700 / 1k" && row("key-1", "gpt-4").innerText.includes("1k / year")`)
+	b.await("the quota",
+		`() => limit("key-1", "gpt-4", "tokens")?.amount === "700 / 1k" && row("key-1", "gpt-4").innerText.includes("1k / year")`)
 	b.await("the end of its window", `() => /window ends \d{4}-/.test(limit("key-1", "gpt-4", "tokens").spoken)`)
-	b.await("the shadow limit", `() => limit("key-1", "gpt-4", "rpm").spoken.includes("shadow limit") && row("key-1", "gpt-4").innerText.includes("◌ rpm")`)
+	b.await("the shadow limit",
+		`() => limit("key-1", "gpt-4", "rpm").spoken.includes("shadow limit") && row("key-1", "gpt-4").innerText.includes("◌ rpm")`)
 	b.view("#/entity?id=key-1")
-	b.await("what it would refuse", `() => all("figcaption").some((e) => e.innerText.includes("rpm: would be refused") && e.innerText.includes("2 in all"))`)
+	b.await("what it would refuse",
+		`() => all("figcaption").some((e) => e.innerText.includes("rpm: would be refused") && e.innerText.includes("2 in all"))`)
 
 	b.view("#/changes?entity=key-1&resource=gpt-4")
-	b.await("both limits", `() => all("input[name=name]").map((e) => e.value).join() === "rpm,tokens" && all("input[name=shadow]").map((e) => e.checked).join() === "true,false" && all("select[name=period]")[1].value === "year"`)
+	b.await("both limits",
+		`() => all("input[name=name]").map((e) => e.value).join() === "rpm,tokens" && all("input[name=shadow]").map((e) => e.checked).join() === "true,false" && all("select[name=period]")[1].value === "year"`)
 	b.axe("the form with a quota")
 	b.enter("the capacity of tokens", `() => all("input[name=capacity]")[1]`, "2000")
 	b.press("Preview")

@@ -60,7 +60,8 @@ func newTab(t *testing.T) *tab {
 	b := &tab{t: t, ctx: ctx, hosts: []string{strings.TrimPrefix(shared.end.URL, "http://")}}
 	t.Cleanup(closeTab)
 	b.do("open a tab", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+		_, err := cdp.Call(ctx, target, emulation.SetFocusEmulationEnabled,
+			emulation.SetFocusEmulationEnabledParams{Enabled: true})
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,8 @@ func TestWhatIf(t *testing.T) {
 	b.choose("Every", "hour")
 	b.press("Replay")
 	b.await("the report", `() => all("[data-verdict=waits]").length === 1`)
-	b.await("the row of the greedy one", `() => { const rows = (`+section+`)("Report"); return rows.length === 1 && rows[0].startsWith("greedy | gpt-4") && rows[0].includes("≥ ") }`)
+	b.await("the row of the greedy one",
+		`() => { const rows = (`+section+`)("Report"); return rows.length === 1 && rows[0].startsWith("greedy | gpt-4") && rows[0].includes("≥ ") }`)
 	b.keep("what-if")
 
 	b.press("Manifest")

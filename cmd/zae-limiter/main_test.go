@@ -38,7 +38,8 @@ func TestMain(m *testing.M) {
 // build links both programs as a release does, once for all tests, and returns the
 // path of zae-limiter.
 var build = sync.OnceValues(func() (string, error) {
-	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir, ".", "../zae-limiter-function")
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir,
+		".", "../zae-limiter-function")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
@@ -60,7 +61,8 @@ var export = sync.OnceValues(func() (string, error) {
 	var zips [2][]byte
 	for i := range zips {
 		path := filepath.Join(dir, fmt.Sprint(i, ".zip"))
-		out, err := exec.CommandContext(context.Background(), program, "lambda-export", "-o", path, "--architecture", architectures[runtime.GOARCH]).CombinedOutput()
+		out, err := exec.CommandContext(context.Background(), program, "lambda-export", "-o", path,
+			"--architecture", architectures[runtime.GOARCH]).CombinedOutput()
 		if err != nil {
 			return "", fmt.Errorf("%w: %s", err, out)
 		}
@@ -134,8 +136,10 @@ func started(t *testing.T, host string, log *bytes.Buffer, env ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), path(t, export))
 	cmd.Env = append([]string{
-		"AWS_LAMBDA_RUNTIME_API=" + host, "AWS_LAMBDA_FUNCTION_NAME=my-app-aggregator", "TABLE_NAME=my-app", "AWS_REGION=us-east-1",
-		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_MAX_ATTEMPTS=1", "AWS_ENDPOINT_URL=http://" + host + "/none",
+		"AWS_LAMBDA_RUNTIME_API=" + host, "AWS_LAMBDA_FUNCTION_NAME=my-app-aggregator", "TABLE_NAME=my-app",
+		"AWS_REGION=us-east-1",
+		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_MAX_ATTEMPTS=1",
+		"AWS_ENDPOINT_URL=http://" + host + "/none",
 	}, env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -159,7 +163,10 @@ func TestFunctionHasNoServers(t *testing.T) {
 		t.Error("it is", info.Path)
 	}
 	for _, m := range info.Deps {
-		for _, banned := range []string{"google.golang.org/grpc", "go.opentelemetry.io/", "github.com/spf13/", "modernc.org/sqlite", "github.com/prometheus/"} {
+		for _, banned := range []string{
+			"google.golang.org/grpc", "go.opentelemetry.io/", "github.com/spf13/", "modernc.org/sqlite",
+			"github.com/prometheus/",
+		} {
 			if strings.HasPrefix(m.Path, banned) {
 				t.Errorf("it contains %s", m.Path)
 			}
@@ -173,7 +180,9 @@ func TestFunctionNeedsLambda(t *testing.T) {
 	cmd.Env = []string{}
 	out, err := cmd.CombinedOutput()
 	exit, ok := errors.AsType[*exec.ExitError](err)
-	if !ok || exit.ExitCode() != 2 || !strings.HasPrefix(string(out), "zae-limiter-function: only AWS Lambda can run this program") {
+	if !ok || exit.ExitCode() != 2 || !strings.HasPrefix(
+		string(out), "zae-limiter-function: only AWS Lambda can run this program",
+	) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -198,7 +207,8 @@ func TestProgramIsAFunction(t *testing.T) {
 	})
 	first, _, _ := strings.Cut(log.String(), "\n")
 	var line map[string]any
-	if err := json.Unmarshal([]byte(first), &line); err != nil || line["function_name"] != "my-app-aggregator" || line["request_id"] != "request-1" {
+	if err := json.Unmarshal([]byte(first), &line); err != nil || line["function_name"] != "my-app-aggregator" ||
+		line["request_id"] != "request-1" {
 		t.Errorf("the log begins with %s (%v)", first, err)
 	}
 }
@@ -227,13 +237,15 @@ func TestProgramIsAProvisioner(t *testing.T) {
 	}))
 	t.Cleanup(waiting.Close)
 	host, answers := runtimeAPI(t, `{"manifest":{"namespace":"not a name"}}`,
-		`{"RequestType":"Create","ResponseURL":"`+waiting.URL+`","StackId":"arn:stack","RequestId":"r1","LogicalResourceId":"Limits","ResourceProperties":{"Namespace":"default"}}`)
+		`{"RequestType":"Create","ResponseURL":"`+waiting.URL+
+			`","StackId":"arn:stack","RequestId":"r1","LogicalResourceId":"Limits","ResourceProperties":{"Namespace":"default"}}`)
 	var log bytes.Buffer
 	started(t, host, &log, "ZAE_LIMITER_HANDLER=provisioner")
 	expect(t, answers, answer{"invocation/request-1/error", `{"errorMessage":"`})
 	expect(t, answers, answer{"invocation/request-1/response", ""})
 	got := <-stack
-	if !strings.HasPrefix(got, "PUT ") || !strings.Contains(got, `"Status":"FAILED"`) || !strings.Contains(got, `"LogicalResourceId":"Limits"`) {
+	if !strings.HasPrefix(got, "PUT ") || !strings.Contains(got, `"Status":"FAILED"`) ||
+		!strings.Contains(got, `"LogicalResourceId":"Limits"`) {
 		t.Error(got)
 	}
 }
@@ -246,7 +258,9 @@ func TestProgramIsALoadWorker(t *testing.T) {
 		`{"config":{"mode":"other"}}`, `{"config":{"locustfile":"max_rsp"}}`)
 	var log bytes.Buffer
 	started(t, host, &log, "ZAE_LIMITER_HANDLER=loadworker", "TARGET_STACK_NAME=my-app")
-	expect(t, answers, answer{"invocation/request-1/response", `{"status":"worker_expired","worker_id":"lambda_request-"}`})
+	expect(t, answers, answer{
+		"invocation/request-1/response", `{"status":"worker_expired","worker_id":"lambda_request-"}`,
+	})
 	expect(t, answers, answer{"invocation/request-1/error", `{"errorMessage":"invalid mode`})
 	expect(t, answers, answer{"invocation/request-1/error", `{"errorMessage":"invalid scenario`})
 }
@@ -256,7 +270,9 @@ func TestWrongEnvironmentEndsTheFunction(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), path(t, build))
 	cmd.Env = []string{"AWS_LAMBDA_RUNTIME_API=127.0.0.1:1", "SNAPSHOT_WINDOWS=weekly"}
 	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.HasPrefix(string(out), "SNAPSHOT_WINDOWS: must be one or more of hourly, daily and monthly") {
+	if err == nil || !strings.HasPrefix(
+		string(out), "SNAPSHOT_WINDOWS: must be one or more of hourly, daily and monthly",
+	) {
 		t.Errorf("%v: %s", err, out)
 	}
 }

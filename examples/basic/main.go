@@ -25,7 +25,9 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := lim.SetResourceDefaults(ctx, "gpt-4", limiter.PerMinute("rpm", 5), limiter.PerMinute("tpm", 100)); err != nil {
+	if err := lim.SetResourceDefaults(
+		ctx, "gpt-4", limiter.PerMinute("rpm", 5), limiter.PerMinute("tpm", 100),
+	); err != nil {
 		return err
 	}
 	fmt.Println("Alice has 5 requests and 100 tokens a minute, and makes 7 calls of 15 tokens:")
@@ -38,7 +40,9 @@ func run(ctx context.Context) error {
 		return err
 	}
 
-	if err := lim.SetLimits(ctx, "bob", "gpt-4", limiter.PerMinute("rpm", 3), limiter.PerMinute("tpm", 100)); err != nil {
+	if err := lim.SetLimits(
+		ctx, "bob", "gpt-4", limiter.PerMinute("rpm", 3), limiter.PerMinute("tpm", 100),
+	); err != nil {
 		return err
 	}
 	fmt.Println("Bob has limits of his own, 3 requests a minute, and the model fails in 2 of his 5 calls:")
@@ -63,7 +67,8 @@ func calls(ctx context.Context, lim *limiter.RateLimiter, entity string, first, 
 		var refused *limiter.ExceededError
 		switch {
 		case errors.As(err, &refused):
-			fmt.Printf("  call %d: refused by %s, retry after %v; nothing was taken: %v\n", i, refused.Decision.Primary().Limit.Name, refused.Decision.RetryAfter(), left)
+			fmt.Printf("  call %d: refused by %s, retry after %v; nothing was taken: %v\n", i,
+				refused.Decision.Primary().Limit.Name, refused.Decision.RetryAfter(), left)
 		case errors.Is(err, errModel):
 			fmt.Printf("  call %d: %v; everything was given back: %v\n", i, err, left)
 		case err != nil:

@@ -16,7 +16,8 @@ import (
 
 func main() {
 	name := flag.String("name", "my-app", "the `name` of the stack and of its table")
-	zip := flag.String("zip", "", "the `file` with the code of the functions, from zae-limiter lambda-export; none: no functions")
+	zip := flag.String("zip", "",
+		"the `file` with the code of the functions, from zae-limiter lambda-export; none: no functions")
 	remove := flag.Bool("delete", false, "delete the stack with all its data")
 	flag.Parse()
 	opts := &infra.Options{Zip: *zip, Event: show}

@@ -39,7 +39,8 @@ func build(t *testing.T) string {
 func serve(t *testing.T, program, store string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	command := exec.CommandContext(ctx, program, "serve", "--store", store, "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--rules", "rules.yaml")
+	command := exec.CommandContext(ctx, program, "serve", "--store", store, "--listen", "127.0.0.1:0",
+		"--grpc-listen", "127.0.0.1:0", "--rules", "rules.yaml")
 	stderr, err := command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +159,9 @@ func seconds(t *testing.T, refusal answer) int {
 // TestAsANewUser follows the README.
 func TestAsANewUser(t *testing.T) {
 	program, store := build(t), "sqlite:"+filepath.Join(t.TempDir(), "limits.db")
-	if out, err := exec.CommandContext(t.Context(), program, "limits", "apply", "limits.yaml", "--store", store, "--yes").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(
+		t.Context(), program, "limits", "apply", "limits.yaml", "--store", store, "--yes",
+	).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -199,10 +202,13 @@ func TestAsANewUser(t *testing.T) {
 	}
 	const secondsPerByte = 3600.0 / 5000
 	if got, most := seconds(t, refusal), int(float64(admitted*6500-5000)*secondsPerByte); got > most {
-		t.Errorf("after %d downloads and 100 refusals, a client has to wait %d s, want at most %d s", admitted, got, most)
+		t.Errorf("after %d downloads and 100 refusals, a client has to wait %d s, want at most %d s", admitted, got,
+			most)
 	}
-	for name, key := range map[string]string{"not UTF-8": "k\xff\xfey", "long": strings.Repeat("k", 50_000)} { // Envoy would admit all if the call failed
-		if admitted, refusal = untilRefused(t, envoy.Addr("front"), key); admitted < 20 || !strings.Contains(refusal.body, `"violated-policies":["rpm"]`) {
+	// Envoy would admit all if the call failed
+	for name, key := range map[string]string{"not UTF-8": "k\xff\xfey", "long": strings.Repeat("k", 50_000)} {
+		if admitted, refusal = untilRefused(t, envoy.Addr("front"), key); admitted < 20 ||
+			!strings.Contains(refusal.body, `"violated-policies":["rpm"]`) {
 			t.Errorf("a key that is %s: %d admitted, then %+v", name, admitted, refusal)
 		}
 	}

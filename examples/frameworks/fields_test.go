@@ -40,8 +40,10 @@ func parse(t *testing.T, h http.Header, field string) (names []string, params []
 // TestFieldsAreWellFormed parses what Set writes for limits of every size.
 func TestFieldsAreWellFormed(t *testing.T) {
 	for _, l := range []limiter.Limit{
-		limiter.PerSecond("rps", 1), limiter.PerMinute("rpm", 60), limiter.PerDay("Tokens_per.day-x", math.MaxInt64/1000),
-		limiter.Custom("slow", math.MaxInt64/1000, 1, 9223372036*time.Second), limiter.Custom("burst", 5, 100, time.Second),
+		limiter.PerSecond("rps", 1), limiter.PerMinute("rpm", 60),
+		limiter.PerDay("Tokens_per.day-x", math.MaxInt64/1000),
+		limiter.Custom("slow", math.MaxInt64/1000, 1, 9223372036*time.Second),
+		limiter.Custom("burst", 5, 100, time.Second),
 	} {
 		for _, available := range []int64{math.MinInt64, -1, 0, 1, l.Capacity} {
 			full := time.Duration(math.MaxInt64)
@@ -57,7 +59,8 @@ func TestFieldsAreWellFormed(t *testing.T) {
 			}})
 			names, policies := parse(t, h, "RateLimit-Policy")
 			stateNames, states := parse(t, h, "RateLimit")
-			if len(names) != 2 || names[0] != l.Name || names[1] != "zz" || len(stateNames) != 2 || stateNames[0] != l.Name {
+			if len(names) != 2 || names[0] != l.Name || names[1] != "zz" || len(stateNames) != 2 ||
+				stateNames[0] != l.Name {
 				t.Fatalf("members %q and %q, want the limits of the entity", names, stateNames)
 			}
 			checkMember(t, l, available, policies[0], states[0])

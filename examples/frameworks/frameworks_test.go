@@ -24,7 +24,9 @@ func newLimit(t *testing.T) (*httplimit.Middleware, *limiter.RateLimiter) {
 	t.Helper()
 	noon := time.Date(2026, 1, 15, 12, 0, 0, 0, time.UTC)
 	lim, err := limiter.New(memory.New(nil), &limiter.Options{
-		Now: func() time.Time { return noon }, Limits: []limiter.Limit{limiter.PerMinute("rpm", 3), limiter.PerMinute("tpm", 1000)},
+		Now: func() time.Time {
+			return noon
+		}, Limits: []limiter.Limit{limiter.PerMinute("rpm", 3), limiter.PerMinute("tpm", 1000)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +157,8 @@ func refused(t *testing.T, server *httptest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "20" || resp.Header.Get("Content-Type") != "application/problem+json" {
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "20" ||
+		resp.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("%s, %v, %s", resp.Status, resp.Header, text)
 	}
 }

@@ -18,7 +18,9 @@ func TestAsANewUser(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	want := regexp.MustCompile(`^(call \d+: OK\n){5,}call \d+: ResourceExhausted\nlimit:rpm\nretry after \d+(\.\d+)?s\n$`)
+	want := regexp.MustCompile(
+		`^(call \d+: OK\n){5,}call \d+: ResourceExhausted\nlimit:rpm\nretry after \d+(\.\d+)?s\n$`,
+	)
 	if !want.Match(out) {
 		t.Errorf("%s", out)
 	}

@@ -55,7 +55,9 @@ func configure(ctx context.Context, lim *limiter.RateLimiter) error {
 // exhaust calls until a limit refuses, and prints whose limit that was.
 func exhaust(ctx context.Context, lim *limiter.RateLimiter, key string) error {
 	for n := 0; ; n++ {
-		lease, err := lim.Acquire(ctx, limiter.Request{Entity: key, Resource: "search", Consume: limiter.Tokens("calls", 1)})
+		lease, err := lim.Acquire(ctx, limiter.Request{
+			Entity: key, Resource: "search", Consume: limiter.Tokens("calls", 1),
+		})
 		if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
 			report(key, n, refused)
 			return nil
@@ -72,9 +74,11 @@ func exhaust(ctx context.Context, lim *limiter.RateLimiter, key string) error {
 // report prints the limits of the key and of its project, and the message for the
 // client, which names no other entity.
 func report(key string, admitted int, refused *limiter.ExceededError) {
-	fmt.Printf("\n%s made %d calls and was refused by the limit of %s:\n", key, admitted, refused.Decision.Primary().Entity)
+	fmt.Printf("\n%s made %d calls and was refused by the limit of %s:\n", key, admitted,
+		refused.Decision.Primary().Entity)
 	for _, s := range refused.Decision.Statuses {
-		fmt.Printf("  %-11s has %d of %d left (limit of the level %q)\n", s.Entity, s.Available, s.Limit.Capacity, s.Source)
+		fmt.Printf("  %-11s has %d of %d left (limit of the level %q)\n", s.Entity, s.Available, s.Limit.Capacity,
+			s.Source)
 	}
 	fmt.Printf("  the client reads: %s\n", refused.Public().Message)
 }

@@ -25,8 +25,12 @@ func main() {
 	}
 
 	limit := httplimit.New(lim, func(r *http.Request) (limiter.Request, error) {
-		return limiter.Request{Entity: r.Header.Get("X-Api-Key"), Resource: "api", Consume: limiter.Tokens("rpm", 1)}, nil
-	}, &httplimit.Options{OnError: func(r *http.Request, err error) { slog.ErrorContext(r.Context(), "limits", "error", err) }})
+		return limiter.Request{
+			Entity: r.Header.Get("X-Api-Key"), Resource: "api", Consume: limiter.Tokens("rpm", 1),
+		}, nil
+	}, &httplimit.Options{OnError: func(r *http.Request, err error) {
+		slog.ErrorContext(r.Context(), "limits", "error", err)
+	}})
 	handler := limit.Handler(http.HandlerFunc(hello))
 
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", *address)

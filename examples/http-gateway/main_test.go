@@ -91,7 +91,8 @@ func TestAsANewUser(t *testing.T) {
 	if err := json.Unmarshal(resp.body, &problem); err != nil {
 		t.Fatal(err)
 	}
-	if resp.StatusCode != http.StatusTooManyRequests || problem.Status != 429 || len(problem.Violated) != 1 || problem.Violated[0] != "rpm" {
+	if resp.StatusCode != http.StatusTooManyRequests || problem.Status != 429 || len(problem.Violated) != 1 ||
+		problem.Violated[0] != "rpm" {
 		t.Errorf("the sixth answer: %s %s", resp.Status, resp.body)
 	}
 	wait, _ := state(t, resp).Params.Get("t")

@@ -69,8 +69,10 @@ func startWith(t *testing.T, flags []string, limits ...string) *rig {
 	r.run(t, append([]string{"system", "set-defaults"}, limits...)...)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	command := exec.CommandContext(ctx, program, append([]string{
-		"proxy", "--upstream", r.URL, "--listen", "127.0.0.1:0", "--store", "sqlite:" + r.store, "--mapping", "keys.yaml",
-		"--charge", "requests=rpm", "--charge", "total=tpm", "--charge", "input=itpm", "--charge", "output=otpm", "--charge", "cached=ctpm",
+		"proxy", "--upstream", r.URL, "--listen", "127.0.0.1:0", "--store", "sqlite:" + r.store, "--mapping",
+		"keys.yaml",
+		"--charge", "requests=rpm", "--charge", "total=tpm", "--charge", "input=itpm", "--charge", "output=otpm",
+		"--charge", "cached=ctpm",
 	}, flags...)...)
 	talk, err := command.StderrPipe()
 	if err != nil {
@@ -112,28 +114,35 @@ func (r *rig) run(t *testing.T, args ...string) {
 func (r *rig) openai() openai.Client { return r.openaiWith("test-alice") }
 
 func (r *rig) openaiWith(key string) openai.Client {
-	return openai.NewClient(openaioption.WithBaseURL(r.url+"/v1"), openaioption.WithAPIKey(key), openaioption.WithMaxRetries(0))
+	return openai.NewClient(openaioption.WithBaseURL(r.url+"/v1"), openaioption.WithAPIKey(key),
+		openaioption.WithMaxRetries(0))
 }
 
 func (r *rig) anthropic() anthropic.Client { return r.anthropicWith("test-alice") }
 
 func (r *rig) anthropicWith(key string) anthropic.Client {
-	return anthropic.NewClient(anthropicoption.WithBaseURL(r.url), anthropicoption.WithAPIKey(key), anthropicoption.WithMaxRetries(0))
+	return anthropic.NewClient(anthropicoption.WithBaseURL(r.url), anthropicoption.WithAPIKey(key),
+		anthropicoption.WithMaxRetries(0))
 }
 
 func chatParams() openai.ChatCompletionNewParams {
-	return openai.ChatCompletionNewParams{Model: "gpt-4o", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("say hello")}}
+	return openai.ChatCompletionNewParams{
+		Model: "gpt-4o", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("say hello")},
+	}
 }
 
 func messageParams() anthropic.MessageNewParams {
 	return anthropic.MessageNewParams{
-		Model: "claude-sonnet", MaxTokens: 1000, Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("say hello"))},
+		Model: "claude-sonnet", MaxTokens: 1000,
+		Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("say hello"))},
 	}
 }
 
 // streamChat reads a whole stream and returns its text, and the number of chunks
 // without choices.
-func (r *rig) streamChat(ctx context.Context, params openai.ChatCompletionNewParams) (text string, extra int, err error) {
+func (r *rig) streamChat(
+	ctx context.Context, params openai.ChatCompletionNewParams,
+) (text string, extra int, err error) {
 	client := r.openai()
 	stream := client.Chat.Completions.NewStreaming(ctx, params)
 	for stream.Next() {
@@ -179,13 +188,17 @@ func (r *rig) compare(t *testing.T) {
 			used := summary.Total
 			got := sums{used["rpm"], used["itpm"], used["otpm"], used["ctpm"]}
 			if got != want || used["tpm"] != want.Input+want.Output {
-				t.Errorf("%s used %+v of %s, %d in total; the upstream served %+v", entity, got, model, used["tpm"], want)
+				t.Errorf("%s used %+v of %s, %d in total; the upstream served %+v", entity, got, model, used["tpm"],
+					want)
 			}
 		}
 	}
 }
 
-var plenty = []string{"-l", "rpm:1000000", "-l", "tpm:1000000000", "-l", "itpm:1000000000", "-l", "otpm:1000000000", "-l", "ctpm:1000000000"}
+var plenty = []string{
+	"-l", "rpm:1000000", "-l", "tpm:1000000000", "-l", "itpm:1000000000", "-l", "otpm:1000000000", "-l",
+	"ctpm:1000000000",
+}
 
 // TestSDKs calls every API with its SDK.
 func TestSDKs(t *testing.T) {
@@ -205,7 +218,9 @@ func TestSDKs(t *testing.T) {
 		t.Errorf("stream with usage %q with %d more chunks, %v", text, extra, err)
 	}
 	client := r.openai()
-	params := responses.ResponseNewParams{Model: "o5", Input: responses.ResponseNewParamsInputUnion{OfString: openai.String("say hello")}}
+	params := responses.ResponseNewParams{
+		Model: "o5", Input: responses.ResponseNewParamsInputUnion{OfString: openai.String("say hello")},
+	}
 	if answer, err := client.Responses.New(ctx, params); err != nil || answer.OutputText() != "hello" {
 		t.Errorf("responses %v, %v", answer, err)
 	}
@@ -216,7 +231,9 @@ func TestSDKs(t *testing.T) {
 	if stream.Err() != nil || events != 2 {
 		t.Errorf("%d events of responses, %v", events, stream.Err())
 	}
-	embedding := openai.EmbeddingNewParams{Model: "embed", Input: openai.EmbeddingNewParamsInputUnion{OfString: openai.String("hello")}}
+	embedding := openai.EmbeddingNewParams{
+		Model: "embed", Input: openai.EmbeddingNewParamsInputUnion{OfString: openai.String("hello")},
+	}
 	if answer, err := client.Embeddings.New(ctx, embedding); err != nil || len(answer.Data) != 1 {
 		t.Errorf("embeddings %v, %v", answer, err)
 	}
@@ -277,7 +294,8 @@ func TestRefusalsInSDKs(t *testing.T) {
 	}
 	_, err := r.openaiChat(t.Context())
 	var refused *openai.Error
-	if !errors.As(err, &refused) || refused.StatusCode != http.StatusTooManyRequests || refused.Response.Header.Get("Retry-After") == "" {
+	if !errors.As(err, &refused) || refused.StatusCode != http.StatusTooManyRequests ||
+		refused.Response.Header.Get("Retry-After") == "" {
 		t.Errorf("OpenAI's SDK reports %v", err)
 	}
 	claude := r.anthropic()
@@ -301,7 +319,8 @@ func TestREADME(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"test-alice", "test-bob"} {
-		out, err := exec.CommandContext(t.Context(), "sh", "-c", `printf %s "$1" | sha256sum | cut -c 1-16`, "sh", key).Output()
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", `printf %s "$1" | sha256sum | cut -c 1-16`, "sh",
+			key).Output()
 		if err != nil || !strings.Contains(string(mapping), strings.TrimSpace(string(out))) {
 			t.Errorf("keys.yaml does not have %s, the hash of %s: %v", out, key, err)
 		}

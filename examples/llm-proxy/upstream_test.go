@@ -90,12 +90,15 @@ func (u *upstream) chat(w http.ResponseWriter, r *http.Request) {
 	usage := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}`,
 		use.Input, use.Output, use.Input+use.Output, use.Cached)
 	if !c.Stream {
-		send(w, false, `{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],"usage":`+usage+`}`)
+		send(w, false,
+			`{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],"usage":`+usage+`}`)
 		return
 	}
 	events := []string{}
 	for _, word := range []string{"hel", "lo"} {
-		events = append(events, `data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"`+word+`"}}]}`+"\n\n")
+		events = append(events,
+			`data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"`+word+`"}}]}`+
+				"\n\n")
 	}
 	if c.StreamOptions.IncludeUsage {
 		events = append(events, `data: {"id":"c","object":"chat.completion.chunk","choices":[],"usage":`+usage+"}\n\n")
@@ -111,7 +114,8 @@ func (u *upstream) responses(w http.ResponseWriter, r *http.Request) {
 		send(w, false, body)
 		return
 	}
-	send(w, true, event("response.output_text.delta", `"delta":"hello"`), event("response.completed", `"response":`+body))
+	send(w, true, event("response.output_text.delta", `"delta":"hello"`),
+		event("response.completed", `"response":`+body))
 }
 
 func (u *upstream) embeddings(w http.ResponseWriter, r *http.Request) {
@@ -121,7 +125,11 @@ func (u *upstream) embeddings(w http.ResponseWriter, r *http.Request) {
 	all := u.served["embed"]
 	all.Output, all.Cached = 0, 0 // an embedding has neither
 	u.served["embed"] = all
-	send(w, false, fmt.Sprintf(`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5]}],"usage":{"prompt_tokens":%d,"total_tokens":%d}}`, use.Input, use.Input))
+	send(w, false,
+		fmt.Sprintf(
+			`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5]}],"usage":{"prompt_tokens":%d,"total_tokens":%d}}`,
+			use.Input, use.Input,
+		))
 }
 
 // messages reports the usage as Anthropic does: the cached part apart from the
@@ -143,7 +151,8 @@ func (u *upstream) messages(w http.ResponseWriter, r *http.Request) {
 		event("content_block_delta", `"index":0,"delta":{"type":"text_delta","text":"hello"}`),
 		event("content_block_stop", `"index":0`),
 		event("message_delta", fmt.Sprintf(`"delta":{"stop_reason":null},"usage":{"output_tokens":%d}`, use.Output/2)),
-		event("message_delta", fmt.Sprintf(`"delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":%d}`, use.Output)),
+		event("message_delta",
+			fmt.Sprintf(`"delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":%d}`, use.Output)),
 		event("message_stop", ""),
 	)
 }

@@ -34,7 +34,9 @@ func run(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	if err := limits.SetResourceDefaults(ctx, "gpt-4o", limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 1000)); err != nil {
+	if err := limits.SetResourceDefaults(
+		ctx, "gpt-4o", limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 1000),
+	); err != nil {
 		return err
 	}
 	fmt.Println("Each key has 1,000 tokens a minute. The requests set no maximum for the answer.")
@@ -78,7 +80,8 @@ type gateway struct {
 
 // ask sends one prompt, reads the answer as it arrives, and prints what it cost.
 func (g *gateway) ask(ctx context.Context, key, prompt string) error {
-	body := fmt.Appendf(nil, `{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"Write %s about rivers."}]}`, prompt)
+	body := fmt.Appendf(nil,
+		`{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"Write %s about rivers."}]}`, prompt)
 	req, err := llm.ParseRequest(llm.Chat, body, nil)
 	if err != nil {
 		return err
@@ -109,7 +112,8 @@ func (g *gateway) ask(ctx context.Context, key, prompt string) error {
 	if cut {
 		verb = "cut after"
 	}
-	fmt.Printf("  %s: estimated %d tokens, %s %d; %d left\n", prompt, lease.Estimate().Total(), verb, used.Total(), left.Get("tpm"))
+	fmt.Printf("  %s: estimated %d tokens, %s %d; %d left\n", prompt, lease.Estimate().Total(), verb, used.Total(),
+		left.Get("tpm"))
 	return err
 }
 

@@ -25,7 +25,9 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
 	}
 	if strings.Contains(string(body), `"include_usage":true`) {
-		_, _ = fmt.Fprintf(w, `data: {"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":%d,"total_tokens":%d}}`+"\n\n", tokens, 8+tokens)
+		_, _ = fmt.Fprintf(w,
+			`data: {"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":%d,"total_tokens":%d}}`+"\n\n",
+			tokens, 8+tokens)
 	}
 	_, _ = io.WriteString(w, "data: [DONE]\n\n")
 }

@@ -76,7 +76,9 @@ func open(ctx context.Context, lim *limiter.RateLimiter, tenant string, perHour 
 
 // call takes 8 calls for alice, and prints the result.
 func call(ctx context.Context, tenant *limiter.RateLimiter) {
-	lease, err := tenant.Acquire(ctx, limiter.Request{Entity: "alice", Resource: "api", Consume: limiter.Tokens("calls", 8)})
+	lease, err := tenant.Acquire(ctx, limiter.Request{
+		Entity: "alice", Resource: "api", Consume: limiter.Tokens("calls", 8),
+	})
 	if err != nil {
 		fmt.Printf("  refused: %v\n", err)
 		return

@@ -46,7 +46,8 @@ func run(ctx context.Context, table string) error {
 			return nil
 		})
 	if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
-		fmt.Printf("Go:     refused: %d calls left, retry after %ss\n", refused.Decision.Primary().Available, refused.RetryAfterHeader())
+		fmt.Printf("Go:     refused: %d calls left, retry after %ss\n", refused.Decision.Primary().Available,
+			refused.RetryAfterHeader())
 		return nil
 	}
 	return err

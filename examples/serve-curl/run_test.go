@@ -22,7 +22,8 @@ func scriptAt(t *testing.T, address string) *exec.Cmd {
 		t.Skip("the example is a shell script")
 	}
 	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "zae-limiter"), "./cmd/zae-limiter")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "zae-limiter"),
+		"./cmd/zae-limiter")
 	build.Dir = filepath.Join("..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -42,7 +43,9 @@ func TestBusyPort(t *testing.T) {
 	var talk strings.Builder
 	script := scriptAt(t, other.Listener.Addr().String())
 	script.Stderr = &talk
-	if out, err := script.Output(); err == nil || len(out) > 0 || !strings.Contains(talk.String(), "something listens on "+other.Listener.Addr().String()+" already") {
+	if out, err := script.Output(); err == nil || len(out) > 0 || !strings.Contains(
+		talk.String(), "something listens on "+other.Listener.Addr().String()+" already",
+	) {
 		t.Errorf("%v\n%s\n%s", err, out, &talk)
 	}
 }
@@ -57,7 +60,8 @@ func TestAsANewUser(t *testing.T) {
 	if lease == nil {
 		t.Fatalf("no lease in\n%s", out)
 	}
-	want := "acquired lease " + lease[1] + "\n" + `{"lease_id":"` + lease[1] + `","consumed":{"rpm":1,"tpm":250},"ended":true}` + "\n\nstatus 200\nstatus 200\nstatus 200\nstatus 429\n"
+	want := "acquired lease " + lease[1] + "\n" + `{"lease_id":"` + lease[1] +
+		`","consumed":{"rpm":1,"tpm":250},"ended":true}` + "\n\nstatus 200\nstatus 200\nstatus 200\nstatus 429\n"
 	if got := string(out); !strings.HasSuffix(got, want) {
 		t.Errorf("the script printed\n%s\nwant\n%s", got, want)
 	}

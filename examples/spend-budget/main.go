@@ -75,7 +75,8 @@ func run(ctx context.Context, url string) error {
 	}
 	now = time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
 	fmt.Println("\nOn February 1 the budgets are full again, and a price has changed:")
-	return errors.Join(g.ask(ctx, "alice", "example-large", "report"), g.ask(ctx, "bob", "example-small-2026", "report"))
+	return errors.Join(g.ask(ctx, "alice", "example-large", "report"),
+		g.ask(ctx, "bob", "example-small-2026", "report"))
 }
 
 // setUp stores the budgets, in millionths of a dollar, and the keys.
@@ -147,7 +148,8 @@ func (g *gateway) call(ctx context.Context, key, model, prompt string) (result s
 	lease, err := g.calls.Acquire(ctx, key, models, req)
 	if exceeded, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		worst := exceeded.Decision.Primary()
-		return fmt.Sprintf("refused, %s has %s left; retry in %.0f days", worst.Entity, llm.Dollars(worst.Available), worst.RetryAfter.Hours()/24), nil
+		return fmt.Sprintf("refused, %s has %s left; retry in %.0f days", worst.Entity,
+			llm.Dollars(worst.Available), worst.RetryAfter.Hours()/24), nil
 	}
 	if errors.Is(err, llm.ErrNoPrice) {
 		return err.Error(), nil
@@ -167,7 +169,8 @@ func (g *gateway) call(ctx context.Context, key, model, prompt string) (result s
 	}
 	used, _ := lease.Usage()
 	left, err := g.limits.Available(ctx, key, models)
-	return fmt.Sprintf("reserved %s, cost %s; %s left", llm.Dollars(lease.Estimate().Cost), llm.Dollars(used.Cost), llm.Dollars(left.Get("spend"))), err
+	return fmt.Sprintf("reserved %s, cost %s; %s left", llm.Dollars(lease.Estimate().Cost), llm.Dollars(used.Cost),
+		llm.Dollars(left.Get("spend"))), err
 }
 
 // forward sends a request, and lets the lease read the answer.

@@ -48,7 +48,10 @@ func run(ctx context.Context) error {
 		return err
 	}
 	fmt.Println("The import of the night, 90 of 100 rows:", do(ctx, lim, rows(90, time.Minute)))
-	jobs := []job{pages(1, time.Minute), pages(4, time.Minute), pages(4, time.Minute), rows(60, 2*time.Minute), rows(500, time.Hour)}
+	jobs := []job{
+		pages(1, time.Minute), pages(4, time.Minute), pages(4, time.Minute), rows(60, 2*time.Minute),
+		rows(500, time.Hour),
+	}
 	fmt.Println("Three workers take five jobs from a queue. Each job waits for its tokens, until its deadline:")
 	for i, line := range work(ctx, lim, jobs) {
 		fmt.Printf("  job %d (%v, of use for %v): %s\n", i+1, jobs[i].amounts, jobs[i].deadline, line)
@@ -88,7 +91,8 @@ func do(ctx context.Context, lim *limiter.RateLimiter, j job) string {
 	case errors.Is(err, limiter.ErrNeverFits):
 		return fmt.Sprintf("skipped after %v: it can never fit", waited)
 	case errors.Is(err, context.DeadlineExceeded) && errors.As(err, &refused):
-		return fmt.Sprintf("skipped after %v: its tokens come in %v, too late", waited, refused.Decision.RetryAfter().Round(time.Second))
+		return fmt.Sprintf("skipped after %v: its tokens come in %v, too late", waited,
+			refused.Decision.RetryAfter().Round(time.Second))
 	case err != nil:
 		return err.Error()
 	}

@@ -41,12 +41,17 @@ type BucketLimit struct {
 func NewTokens(b BucketLimit) Tokens {
 	l := NewLimit(b.Limit)
 	left := strings.ReplaceAll(tty.Thousandths(b.Tokens), ",", "")
-	return Tokens{b.Resource, l.Name, json.Number(left), l.Capacity, l.Refill, l.Seconds, b.Source, l.Kind, NewBounds(b.Status), newTokensDollars(b.Limit, b.Tokens), SwitchOrNull(b.Off)}
+	return Tokens{
+		b.Resource, l.Name, json.Number(left), l.Capacity, l.Refill, l.Seconds, b.Source, l.Kind,
+		NewBounds(b.Status), newTokensDollars(b.Limit, b.Tokens), SwitchOrNull(b.Off),
+	}
 }
 
 // ReadBuckets iterates over the limits of an entity's buckets, of one resource or
 // of all if resource is "".
-func ReadBuckets(ctx context.Context, now time.Time, lim *limiter.RateLimiter, repo limiter.Repository, id, resource string) iter.Seq2[BucketLimit, error] {
+func ReadBuckets(
+	ctx context.Context, now time.Time, lim *limiter.RateLimiter, repo limiter.Repository, id, resource string,
+) iter.Seq2[BucketLimit, error] {
 	return func(yield func(BucketLimit, error) bool) {
 		statuses, err := lim.Status(ctx, id) // for the sources of the limits
 		if err != nil {

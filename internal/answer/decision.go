@@ -25,7 +25,8 @@ type Decision struct {
 // NewDecision returns the decision about a request as JSON.
 func NewDecision(req limiter.Request, d limiter.Decision) Decision {
 	return Decision{
-		req.Entity, req.Resource, maps.Collect(req.Consume.All()), d.Admitted(), retryAfter(d.RetryAfter(), d.NeverFits()), d.NeverFits(), Reasons(d), NewStatuses(d.Statuses, nil), nil,
+		req.Entity, req.Resource, maps.Collect(req.Consume.All()), d.Admitted(),
+		retryAfter(d.RetryAfter(), d.NeverFits()), d.NeverFits(), Reasons(d), NewStatuses(d.Statuses, nil), nil,
 	}
 }
 
@@ -52,21 +53,24 @@ func Spared(d limiter.Decision) []string {
 	for _, s := range d.Statuses {
 		if s.WouldRefuse {
 			all = append(all, fmt.Sprintf("%s of %s: a shadow limit, which would refuse: %s requested, %s of %s left",
-				tty.Printable(s.Limit.Name), tty.Printable(s.Entity), amount(s, s.Requested), amount(s, s.Available), amount(s, s.Limit.Capacity)))
+				tty.Printable(s.Limit.Name), tty.Printable(s.Entity), amount(s, s.Requested),
+				amount(s, s.Available), amount(s, s.Limit.Capacity)))
 		}
 	}
 	return all
 }
 
 func reason(s limiter.Status) string {
-	what := tty.Printable(s.Limit.Name) + " of " + tty.Printable(s.Entity) + ": " + amount(s, s.Requested) + " requested, "
+	what := tty.Printable(s.Limit.Name) + " of " + tty.Printable(s.Entity) + ": " + amount(s, s.Requested) +
+		" requested, "
 	switch {
 	case s.NeverFits:
 		return what + "above its capacity of " + amount(s, s.Limit.Capacity)
 	case s.Available < 0:
 		return fmt.Sprintf("%sbut it is %s in debt; retry in %s", what, amount(s, Debt(s)), figure.Wait(s.RetryAfter))
 	}
-	return fmt.Sprintf("%s%s of %s left; retry in %s", what, amount(s, s.Available), amount(s, s.Limit.Capacity), figure.Wait(s.RetryAfter))
+	return fmt.Sprintf("%s%s of %s left; retry in %s", what, amount(s, s.Available), amount(s, s.Limit.Capacity),
+		figure.Wait(s.RetryAfter))
 }
 
 func amount(s limiter.Status, n int64) string { return tty.Amount(s.Limit.Name, n) }

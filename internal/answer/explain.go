@@ -48,7 +48,10 @@ func newLevels(levels []StoredLevel) []Level {
 	objects := make([]Level, len(levels))
 	for i, l := range levels {
 		s := l.Config.Scope
-		objects[i] = Level{s.Level(), OrNull(s.Entity), OrNull(s.Resource), NewLimits(l.Config.Limits), l.InForce, SwitchOrNull(l.Off)}
+		objects[i] = Level{
+			s.Level(), OrNull(s.Entity), OrNull(s.Resource), NewLimits(l.Config.Limits), l.InForce,
+			SwitchOrNull(l.Off),
+		}
 	}
 	return objects
 }
@@ -58,7 +61,9 @@ func newLevels(levels []StoredLevel) []Level {
 // left after the charge, so Explain asks again without amounts. With a
 // *limiter.DisabledError, Explain also returns the levels, and the Decision is
 // empty.
-func Explain(ctx context.Context, lim *limiter.RateLimiter, repo limiter.Repository, req limiter.Request) (limiter.Decision, []StoredLevel, error) {
+func Explain(
+	ctx context.Context, lim *limiter.RateLimiter, repo limiter.Repository, req limiter.Request,
+) (limiter.Decision, []StoredLevel, error) {
 	d, err := explain(ctx, lim, req)
 	if off, disabled := errors.AsType[*limiter.DisabledError](err); disabled {
 		levels, failed := readDisabledLevels(ctx, repo, off)
@@ -73,7 +78,9 @@ func Explain(ctx context.Context, lim *limiter.RateLimiter, repo limiter.Reposit
 
 // readDisabledLevels reads the levels of the entity, and of its parent if a switch
 // of the parent refuses.
-func readDisabledLevels(ctx context.Context, repo limiter.Repository, off *limiter.DisabledError) ([]StoredLevel, error) {
+func readDisabledLevels(
+	ctx context.Context, repo limiter.Repository, off *limiter.DisabledError,
+) ([]StoredLevel, error) {
 	payers := []limiter.Status{{Entity: off.Entity, Resource: off.Resource}}
 	if other := off.Scope.Entity; other != "" && other != off.Entity {
 		payers = append(payers, limiter.Status{Entity: other, Resource: off.Resource})

@@ -46,7 +46,9 @@ func newStatusDollars(s limiter.Status, used Used) *StatusDollars {
 	if limit == nil {
 		return nil
 	}
-	object := StatusDollars{*limit, dollars(s.Available), dollars(Missing(s)), dollars(Debt(s)), dollars(s.Requested), nil}
+	object := StatusDollars{
+		*limit, dollars(s.Available), dollars(Missing(s)), dollars(Debt(s)), dollars(s.Requested), nil,
+	}
 	if !used.Since.IsZero() {
 		n := dollars(used.Tokens)
 		object.Used = &n

@@ -64,7 +64,8 @@ func (p Position) Skip(rows iter.Seq2[limiter.UsageSnapshot, error]) iter.Seq2[l
 }
 
 func (p Position) compare(q Position) int {
-	return cmp.Or(q.start.Compare(p.start), cmp.Compare(p.resource, q.resource), cmp.Compare(p.entity, q.entity), cmp.Compare(p.window, q.window))
+	return cmp.Or(q.start.Compare(p.start), cmp.Compare(p.resource, q.resource), cmp.Compare(p.entity, q.entity),
+		cmp.Compare(p.window, q.window))
 }
 
 // ParseTime parses a time in UTC, or a duration before now.
@@ -82,5 +83,7 @@ func ParseTime(now time.Time, text string) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.UTC().Add(-d), nil
 	}
-	return time.Time{}, errors.New("must be a day such as 2026-01-31, a time such as 2026-01-31T15:00:00Z, or an age such as 24h or 7d")
+	return time.Time{}, errors.New(
+		"must be a day such as 2026-01-31, a time such as 2026-01-31T15:00:00Z, or an age such as 24h or 7d",
+	)
 }

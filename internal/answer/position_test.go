@@ -18,7 +18,9 @@ func TestUsagePagesMissNothing(t *testing.T) {
 		for _, resource := range []string{"claude", "gpt-4"} {
 			for _, entity := range []string{"a", "b"} {
 				start := time.Date(2026, time.January, 31, hour, 0, 0, 0, time.UTC)
-				all = append(all, limiter.UsageSnapshot{Entity: entity, Resource: resource, Window: limiter.Hourly, Start: start})
+				all = append(all, limiter.UsageSnapshot{
+					Entity: entity, Resource: resource, Window: limiter.Hourly, Start: start,
+				})
 			}
 		}
 	}
@@ -66,8 +68,10 @@ func each[T any](values []T) iter.Seq2[T, error] {
 func TestParseTime(t *testing.T) {
 	now := time.Date(2026, time.March, 1, 12, 30, 0, 0, time.UTC)
 	for text, want := range map[string]string{
-		"2026-01-31": "2026-01-31T00:00:00Z", "2026-01-31T15:04": "2026-01-31T15:04:00Z", "2026-01-31T15:04:05": "2026-01-31T15:04:05Z",
-		"2026-01-31T15:04:05+02:00": "2026-01-31T13:04:05Z", "90m": "2026-03-01T11:00:00Z", "1d": "2026-02-28T12:30:00Z", "0h": "2026-03-01T12:30:00Z",
+		"2026-01-31": "2026-01-31T00:00:00Z", "2026-01-31T15:04": "2026-01-31T15:04:00Z",
+		"2026-01-31T15:04:05":       "2026-01-31T15:04:05Z",
+		"2026-01-31T15:04:05+02:00": "2026-01-31T13:04:05Z", "90m": "2026-03-01T11:00:00Z",
+		"1d": "2026-02-28T12:30:00Z", "0h": "2026-03-01T12:30:00Z",
 	} {
 		if got, err := ParseTime(now, text); err != nil || got.Format(time.RFC3339) != want {
 			t.Errorf("%s: %v, %v, want %s", text, got, err, want)

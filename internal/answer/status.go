@@ -55,7 +55,8 @@ func NewUsedStatus(s limiter.Status, used Used) Status {
 	tokens, since := usedOrNull(used)
 	return Status{
 		s.Entity, s.Resource, limit.Name, s.Source, limit.Capacity, limit.Refill, limit.Seconds,
-		s.Available, Missing(s), Debt(s), s.Requested, s.Exceeded, s.NeverFits, retryAfter(s.RetryAfter, s.NeverFits), Seconds(s.FullAfter),
+		s.Available, Missing(s), Debt(s), s.Requested, s.Exceeded, s.NeverFits,
+		retryAfter(s.RetryAfter, s.NeverFits), Seconds(s.FullAfter),
 		newKind(s.Limit), NewBounds(s), s.WouldRefuse, tokens, since, newStatusDollars(s, used),
 	}
 }
@@ -105,7 +106,9 @@ func NewOwner(id string, e limiter.Entity, statuses []limiter.Status, used []Use
 // ReadStatuses returns the record of an entity, which is empty if there is none,
 // and the statuses of its limits, then of a parent that is charged too. A
 // resource that is not "" selects the limits for it, also unused ones.
-func ReadStatuses(ctx context.Context, lim *limiter.RateLimiter, id, resource string) (limiter.Entity, []limiter.Status, error) {
+func ReadStatuses(
+	ctx context.Context, lim *limiter.RateLimiter, id, resource string,
+) (limiter.Entity, []limiter.Status, error) {
 	e, err := lim.Entity(ctx, id)
 	if err != nil && !errors.Is(err, limiter.ErrNotFound) {
 		return e, nil, err
@@ -130,12 +133,16 @@ func ReadStatuses(ctx context.Context, lim *limiter.RateLimiter, id, resource st
 		}
 		all = append(all, parents...)
 	}
-	return e, slices.DeleteFunc(all, func(s limiter.Status) bool { return resource != "" && s.Resource != resource }), nil
+	return e, slices.DeleteFunc(all, func(s limiter.Status) bool {
+		return resource != "" && s.Resource != resource
+	}), nil
 }
 
 // addUnused adds statuses for resources that have limits of the entity but no
 // bucket yet.
-func addUnused(ctx context.Context, lim *limiter.RateLimiter, id string, all []limiter.Status) ([]limiter.Status, error) {
+func addUnused(
+	ctx context.Context, lim *limiter.RateLimiter, id string, all []limiter.Status,
+) ([]limiter.Status, error) {
 	names, err := lim.ResourcesWithLimits(ctx)
 	for _, resource := range names {
 		if resource == "" || slices.ContainsFunc(all, func(s limiter.Status) bool { return s.Resource == resource }) {
@@ -146,7 +153,9 @@ func addUnused(ctx context.Context, lim *limiter.RateLimiter, id string, all []l
 			return nil, err
 		}
 		for _, l := range stored {
-			all = append(all, limiter.Status{Entity: id, Resource: resource, Source: "entity", Limit: l, Available: l.Capacity})
+			all = append(all, limiter.Status{
+				Entity: id, Resource: resource, Source: "entity", Limit: l, Available: l.Capacity,
+			})
 		}
 	}
 	return all, err

@@ -46,7 +46,9 @@ func SwitchOf(err error) *limiter.Switch {
 // ReadSwitches returns the levels that are off and refuse calls of an entity: its
 // own, the levels of its parent if it cascades, of the given resources, and
 // everything.
-func ReadSwitches(ctx context.Context, lim *limiter.RateLimiter, e limiter.Entity, resources ...string) ([]limiter.Switch, error) {
+func ReadSwitches(
+	ctx context.Context, lim *limiter.RateLimiter, e limiter.Entity, resources ...string,
+) ([]limiter.Switch, error) {
 	var all []limiter.Switch
 	for s, err := range lim.Switches(ctx) {
 		if err != nil {

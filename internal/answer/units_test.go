@@ -10,7 +10,9 @@ import (
 func TestFieldsNameUnits(t *testing.T) {
 	d := limiter.Decision{}
 	for _, name := range []string{"rpm", "requests", "tpm", "spend", "spend_daily", "bytes_out", "rpx"} {
-		d.Statuses = append(d.Statuses, limiter.Status{Entity: "key", Limit: limiter.PerMinute(name, 60), Available: 60})
+		d.Statuses = append(d.Statuses, limiter.Status{
+			Entity: "key", Limit: limiter.PerMinute(name, 60), Available: 60,
+		})
 	}
 	h := http.Header{}
 	Fields(d).Set(h, d)

@@ -28,7 +28,10 @@ func NewUsage(s limiter.UsageSnapshot) Usage {
 	if counters == nil {
 		counters = map[string]int64{}
 	}
-	return Usage{s.Entity, s.Resource, string(s.Window), s.Start.UTC(), s.End.UTC(), counters, s.Events, s.WouldRefuse, dollarsOf(counters)}
+	return Usage{
+		s.Entity, s.Resource, string(s.Window), s.Start.UTC(), s.End.UTC(), counters, s.Events, s.WouldRefuse,
+		dollarsOf(counters),
+	}
 }
 
 // Total is a summary of usage as JSON.
@@ -51,7 +54,8 @@ type Total struct {
 func NewTotal(q limiter.UsageQuery, sum limiter.UsageSummary) Total {
 	return Total{
 		OrNull(q.Entity), OrNull(q.Resource), string(q.Window),
-		sum.Windows, sum.Snapshots, sum.Total, sum.Cascaded, sum.Average, TimeOrNull(sum.First), TimeOrNull(sum.Last), sum.WouldRefuse, dollarsOf(sum.Total),
+		sum.Windows, sum.Snapshots, sum.Total, sum.Cascaded, sum.Average, TimeOrNull(sum.First),
+		TimeOrNull(sum.Last), sum.WouldRefuse, dollarsOf(sum.Total),
 	}
 }
 

@@ -24,7 +24,8 @@ func TestUsedIsWhatWasUsed(t *testing.T) {
 	set := func(rpm int64) {
 		t.Helper()
 		err := lim.SetLimits(ctx, "key", "gpt-4", limiter.PerMinute("rpm", rpm), limiter.PerDay("rpd", 1000),
-			limiter.Quota("tokens", 1000, limiter.EveryMonth).In("Asia/Tokyo"), limiter.Quota("spend", 1_000_000, limiter.EveryYear))
+			limiter.Quota("tokens", 1000, limiter.EveryMonth).In("Asia/Tokyo"),
+			limiter.Quota("spend", 1_000_000, limiter.EveryYear))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +35,8 @@ func TestUsedIsWhatWasUsed(t *testing.T) {
 		before := now
 		now = at
 		lease, err := lim.Acquire(ctx, limiter.Request{
-			Entity: "key", Resource: "gpt-4", Consume: limiter.Tokens("rpm", n).And("rpd", n).And("tokens", n).And("spend", n*1000),
+			Entity: "key", Resource: "gpt-4",
+			Consume: limiter.Tokens("rpm", n).And("rpd", n).And("tokens", n).And("spend", n*1000),
 		})
 		if err == nil {
 			err = lease.Commit(ctx)
@@ -89,7 +91,9 @@ func TestUsedOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := lim.SetLimits(ctx, "key", "gpt-4", limiter.PerMinute("rpm", 5), limiter.Quota("tokens", 5, limiter.EveryMonth)); err != nil {
+	if err := lim.SetLimits(
+		ctx, "key", "gpt-4", limiter.PerMinute("rpm", 5), limiter.Quota("tokens", 5, limiter.EveryMonth),
+	); err != nil {
 		t.Fatal(err)
 	}
 	_, statuses, err := ReadStatuses(ctx, lim, "key", "")
@@ -108,8 +112,10 @@ func TestPartsSince(t *testing.T) {
 		"2026-03-03T15:00:00Z": "hourly 2026-03-03T15:00:00Z..2026-03-03T15:30:00Z",
 		"2026-03-03T00:00:00Z": "daily 2026-03-03T00:00:00Z..2026-03-03T15:30:00Z",
 		"2026-03-01T00:00:00Z": "monthly 2026-03-01T00:00:00Z..2026-03-03T15:30:00Z",
-		"2026-02-28T15:00:00Z": "hourly 2026-02-28T15:00:00Z..2026-02-28T23:59:59Z monthly 2026-03-01T00:00:00Z..2026-03-03T15:30:00Z",
-		"2025-12-30T23:00:00Z": "hourly 2025-12-30T23:00:00Z..2025-12-30T23:59:59Z daily 2025-12-31T00:00:00Z..2025-12-31T23:59:59Z " +
+		"2026-02-28T15:00:00Z": "hourly 2026-02-28T15:00:00Z..2026-02-28T23:59:59Z monthly " +
+			"2026-03-01T00:00:00Z..2026-03-03T15:30:00Z",
+		"2025-12-30T23:00:00Z": "hourly 2025-12-30T23:00:00Z..2025-12-30T23:59:59Z daily " +
+			"2025-12-31T00:00:00Z..2025-12-31T23:59:59Z " +
 			"monthly 2026-01-01T00:00:00Z..2026-03-03T15:30:00Z",
 	} {
 		at, err := time.Parse(time.RFC3339, since)

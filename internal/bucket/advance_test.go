@@ -87,7 +87,8 @@ func TestAdvanceSplitsAtEverydaySizes(t *testing.T) {
 		times := s.split(from, to, 30)
 		want := min(tokens+gain, r.Capacity)
 		if got := chain(tokens, times, r); got != want {
-			t.Fatalf("tokens %d, %+v, times %v: %d in parts, want %d (clamped %v)", tokens, r, times, got, want, clamped)
+			t.Fatalf("tokens %d, %+v, times %v: %d in parts, want %d (clamped %v)", tokens, r, times, got, want,
+				clamped)
 		}
 		if got := bucket.Advance(tokens, from, to, r); got != want {
 			t.Fatalf("Advance(%d, %d, %d, %+v) = %d, want %d", tokens, from, to, r, got, want)

@@ -82,7 +82,9 @@ func (s source) quotaEvents(w *calendar.Window, n int) (all []quotaEvent) {
 		default:
 			at += s.Int64N(3000)
 		}
-		what := []string{"admit", "admit", "admit", "admit", "admit", "take", "give", "give", "resize", "reset", "rewindow"}[s.IntN(11)]
+		what := []string{
+			"admit", "admit", "admit", "admit", "admit", "take", "give", "give", "resize", "reset", "rewindow",
+		}[s.IntN(11)]
 		all = append(all, quotaEvent{what, at + s.Int64N(4000) - 2000, s.Int64N(60_000)})
 	}
 	return all

@@ -61,7 +61,8 @@ func TestQuotaOfExtremes(t *testing.T) {
 			r := bucket.Rate{Capacity: capacity, Window: w, Peak: capacity / 2 * 3}
 			for _, tokens := range extremes {
 				for _, at := range extremes {
-					if got := bucket.Advance(tokens, at, math.MaxInt64, r); got > capacity || got < min(tokens, capacity) {
+					if got := bucket.Advance(tokens, at, math.MaxInt64, r); got > capacity ||
+						got < min(tokens, capacity) {
 						t.Fatalf("Advance(%d, %d) of %d = %d", tokens, at, capacity, got)
 					}
 					if full := bucket.FullAt(tokens, at, r); full < at {

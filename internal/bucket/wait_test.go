@@ -52,7 +52,8 @@ func TestWaitCoversTheDeficit(t *testing.T) {
 			t.Fatalf("%+v, deficit %d: %d short after %d ms from %d", r, deficit, -got, ms, from)
 		}
 		if got := referenceRefill(t, stateOf(-deficit, from, r), from+ms); got.Tokens < 0 {
-			t.Fatalf("%+v, deficit %d: the reference is %d short after %d ms from %d", r, deficit, -got.Tokens, ms, from)
+			t.Fatalf("%+v, deficit %d: the reference is %d short after %d ms from %d", r, deficit, -got.Tokens, ms,
+				from)
 		}
 	}
 	if covered < 1000 {

@@ -63,13 +63,17 @@ func checkUnit(t *testing.T, w *calendar.Window, ms int64) {
 // of years with four digits, and of zones.
 var extremes = []int64{
 	math.MinInt64, math.MinInt64 + 1, math.MinInt64 + 999, math.MinInt64/1000*1000 + 1, math.MinInt64 / 2,
-	-62_135_596_800_001, -62_135_596_800_000, -62_167_219_200_000, -4_000_000_000_000, -1001, -1000, -1, 0, 1, 999, 1000,
+	-62_135_596_800_001, -62_135_596_800_000, -62_167_219_200_000, -4_000_000_000_000, -1001, -1000, -1, 0, 1, 999,
+	1000,
 	4_102_444_800_000, 253_402_300_799_999, 253_402_300_800_000, 253_402_300_800_001, 253_433_836_800_000,
 	math.MaxInt64 / 2, math.MaxInt64/1000*1000 - 1, math.MaxInt64 / 1000 * 1000, math.MaxInt64 - 1, math.MaxInt64,
 }
 
 func TestLawsHoldForEveryInt64(t *testing.T) {
-	zones := []string{"", "Pacific/Apia", "Pacific/Kiritimati", "Europe/Berlin", "America/Juneau", "Asia/Manila", "Etc/GMT+12", "Australia/Sydney"}
+	zones := []string{
+		"", "Pacific/Apia", "Pacific/Kiritimati", "Europe/Berlin", "America/Juneau", "Asia/Manila",
+		"Etc/GMT+12", "Australia/Sydney",
+	}
 	random := rand.New(rand.NewPCG(21, 2))
 	for _, zone := range zones {
 		for unit := calendar.Hour; unit <= calendar.Year; unit++ {
@@ -133,7 +137,8 @@ func TestCallsOfAChargeDoNotAllocate(t *testing.T) {
 		load(t, calendar.Month, zone).Start(now)
 		allocs := testing.AllocsPerRun(100, func() {
 			w, err := calendar.Load(calendar.Month, zone)
-			if err != nil || w.Start(now) > now || w.End(now) <= now || w.Count(now, now+1) != 0 || w.Count(now, until) == 0 {
+			if err != nil || w.Start(now) > now || w.End(now) <= now || w.Count(now, now+1) != 0 ||
+				w.Count(now, until) == 0 {
 				t.Error("a call failed")
 			}
 		})

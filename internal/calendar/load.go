@@ -16,7 +16,10 @@ var ErrUnknownZone = errors.New("cannot be loaded")
 // made once and shared, so that calls share their last bounds too. There are as
 // many as the database has zones, times the units.
 var (
-	utc   = [...]*Window{Hour: build(Hour, time.UTC), Day: build(Day, time.UTC), Week: build(Week, time.UTC), Month: build(Month, time.UTC), Year: build(Year, time.UTC)}
+	utc = [...]*Window{
+		Hour: build(Hour, time.UTC), Day: build(Day, time.UTC), Week: build(Week, time.UTC),
+		Month: build(Month, time.UTC), Year: build(Year, time.UTC),
+	}
 	zoned sync.Map
 )
 
@@ -43,7 +46,8 @@ func Load(unit Unit, zone string) (*Window, error) {
 		return nil, fmt.Errorf("zone %q: an hour has no zone; use UTC, or a day or a longer unit", zone)
 	}
 	if !isName(zone) {
-		return nil, fmt.Errorf("zone %q: %w: it must be a name of the IANA database, such as Europe/Berlin", zone, ErrUnknownZone)
+		return nil, fmt.Errorf("zone %q: %w: it must be a name of the IANA database, such as Europe/Berlin", zone,
+			ErrUnknownZone)
 	}
 	location, err := time.LoadLocation(zone)
 	if err != nil {

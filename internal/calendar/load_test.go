@@ -28,9 +28,12 @@ func TestLoadReturnsTheSameWindow(t *testing.T) {
 
 func TestLoadRefusesZonesOfThisMachineOnly(t *testing.T) {
 	for _, zone := range []string{
-		"Local", "localtime", "posixrules", "posix/Europe/Berlin", "right/Europe/Berlin", "Europe/Nowhere", "Mars/Olympus",
-		"europe/berlin", "Europe", "Europe/", "/Europe/Berlin", "Europe//Berlin", "Europe/./Berlin", "./Europe/Berlin", "../zoneinfo/UTC",
-		`Europe\Berlin`, "Europe/Berlin ", " Europe/Berlin", "Europe/Berlin\x00", "Etc/../UTC", "+01:00", "utc", "Z", "Zürich", strings.Repeat("A", 10_000),
+		"Local", "localtime", "posixrules", "posix/Europe/Berlin", "right/Europe/Berlin", "Europe/Nowhere",
+		"Mars/Olympus",
+		"europe/berlin", "Europe", "Europe/", "/Europe/Berlin", "Europe//Berlin", "Europe/./Berlin",
+		"./Europe/Berlin", "../zoneinfo/UTC",
+		`Europe\Berlin`, "Europe/Berlin ", " Europe/Berlin", "Europe/Berlin\x00", "Etc/../UTC", "+01:00", "utc",
+		"Z", "Zürich", strings.Repeat("A", 10_000),
 	} {
 		w, err := calendar.Load(calendar.Day, zone)
 		if !errors.Is(err, calendar.ErrUnknownZone) || w != nil {

@@ -57,7 +57,10 @@ func (t *Test) request(ctx context.Context, key string) (*http.Request, error) {
 		Model     string              `json:"model"`
 		Messages  []map[string]string `json:"messages"`
 		MaxTokens int                 `json:"max_tokens,omitempty"`
-	}{t.opts.Model, []map[string]string{{"role": "user", "content": "How does a token bucket work?"}}, t.opts.MaxTokens})
+	}{
+		t.opts.Model, []map[string]string{{"role": "user", "content": "How does a token bucket work?"}},
+		t.opts.MaxTokens,
+	})
 	if err != nil {
 		return nil, err
 	}

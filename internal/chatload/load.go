@@ -139,7 +139,8 @@ func (t *Test) work(ctx context.Context, stop func()) {
 			stop()
 		}
 		left := t.opts.Duration - time.Since(t.begun)
-		if pause.For(ctx, min(t.opts.Delay, left)) != nil || ctx.Err() != nil || time.Since(t.begun) >= t.opts.Duration {
+		if pause.For(ctx, min(t.opts.Delay, left)) != nil || ctx.Err() != nil ||
+			time.Since(t.begun) >= t.opts.Duration {
 			return
 		}
 	}

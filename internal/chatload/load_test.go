@@ -53,7 +53,9 @@ func optionsFor(t *testing.T, base string) *chatload.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &chatload.Options{URL: u, Keys: []string{"a", "b"}, Model: "gpt-4", Workers: 1, Duration: time.Hour, MaxTokens: 9}
+	return &chatload.Options{
+		URL: u, Keys: []string{"a", "b"}, Model: "gpt-4", Workers: 1, Duration: time.Hour, MaxTokens: 9,
+	}
 }
 
 func TestRunCountsCalls(t *testing.T) {

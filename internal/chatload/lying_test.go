@@ -70,7 +70,9 @@ func TestRunFailsIfNoCallSucceeds(t *testing.T) {
 			if !errors.Is(err, chatload.ErrNoSuccess) || !strings.HasSuffix(err.Error(), ": "+c.want) {
 				t.Errorf("the error is %v", err)
 			}
-			if diff := cmp.Diff(map[string]int64{c.want: got.Failed}, got.Failures); diff != "" || got.Calls() != got.Failed || got.Tokens != 0 {
+			if diff := cmp.Diff(
+				map[string]int64{c.want: got.Failed}, got.Failures,
+			); diff != "" || got.Calls() != got.Failed || got.Tokens != 0 {
 				t.Errorf("%+v: %s", got, diff)
 			}
 		})
@@ -79,7 +81,10 @@ func TestRunFailsIfNoCallSucceeds(t *testing.T) {
 
 // A refusal, or the most tokens, is no failure.
 func TestRunAcceptsRefusals(t *testing.T) {
-	for name, serve := range map[string]http.HandlerFunc{"refused": answer(429, ""), "none": answer(200, reports("0")), "most": answer(200, reports("100000000"))} {
+	for name, serve := range map[string]http.HandlerFunc{
+		"refused": answer(429, ""), "none": answer(200, reports("0")),
+		"most": answer(200, reports("100000000")),
+	} {
 		web := httptest.NewServer(serve)
 		opts := optionsFor(t, web.URL)
 		opts.Duration, opts.StopTimeout = time.Millisecond, time.Minute
@@ -117,7 +122,8 @@ func TestRunCancelsCallsThatDoNotEnd(t *testing.T) {
 			opts := optionsFor(t, web.URL)
 			opts.Workers, opts.Duration, opts.StopTimeout = 3, time.Millisecond, 100*time.Millisecond
 			got, err := chatload.New(opts).Run(t.Context())
-			if !errors.Is(err, chatload.ErrNoSuccess) && !errors.Is(err, chatload.ErrUnreachable) || !strings.Contains(err.Error(), "cancelled") {
+			if !errors.Is(err, chatload.ErrNoSuccess) && !errors.Is(err, chatload.ErrUnreachable) ||
+				!strings.Contains(err.Error(), "cancelled") {
 				t.Errorf("the error is %v", err)
 			}
 			if got.Cancelled != 3 || got.Calls() != 0 {

@@ -65,7 +65,8 @@ $ZAEL_ADJUST_FD. The last line of each limit corrects what was taken.
 	addLimits(cmd, &o.limits, "limit for this call, in place of the stored limits")
 	addMode(cmd, &o.request.OnUnavailable, "allow or block when the store is unavailable (default: as stored)")
 	cmd.Flags().BoolVar(&o.keep, "keep", false, "keep the tokens even if the command fails")
-	addFlag(cmd, &o.adjustFD, "adjust-fd", "number", "", "file descriptor on which the command reports its actual use", parseDescriptor)
+	addFlag(cmd, &o.adjustFD, "adjust-fd", "number", "",
+		"file descriptor on which the command reports its actual use", parseDescriptor)
 	addJSON[answer.Decision](cmd, &o.json, anObject, decisionColumns)
 	documentFields[answer.Status](cmd, "Each of its limits")
 	return cmd

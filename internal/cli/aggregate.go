@@ -52,15 +52,18 @@ twice is stored once.
 	o.addStore(cmd)
 	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "wait for more records until interrupted")
 	cmd.Flags().BoolVar(&o.noRefill, "no-refill", false, "count without refilling buckets")
-	addFlag(cmd, &o.windows, "windows", "list", "hourly,daily,monthly", "windows in which usage is counted", aggregator.ParseWindows)
+	addFlag(cmd, &o.windows, "windows", "list", "hourly,daily,monthly", "windows in which usage is counted",
+		aggregator.ParseWindows)
 	addFlag(cmd, &o.retention, "usage-retention-days", "number", "90", "days to keep usage", parseDays)
-	addFlag(cmd, &o.archive, "archive", "place", "", "folder or s3://bucket/prefix for expired audit events", parseArchive)
+	addFlag(cmd, &o.archive, "archive", "place", "", "folder or s3://bucket/prefix for expired audit events",
+		parseArchive)
 	return cmd
 }
 
 // parseArchive accepts a folder or a URL of S3, but no other URL.
 func parseArchive(place string) (string, error) {
-	if bucket, isURL := strings.CutPrefix(place, s3files.Scheme); isURL && bucket != "" && bucket[0] != '/' || !strings.Contains(place, "://") {
+	if bucket, isURL := strings.CutPrefix(place, s3files.Scheme); isURL && bucket != "" && bucket[0] != '/' ||
+		!strings.Contains(place, "://") {
 		return place, nil
 	}
 	return "", errors.New("must be a folder or a URL such as s3://my-bucket/limits")
@@ -111,7 +114,9 @@ func runAggregate(ctx context.Context, o aggregateOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	a, err := aggregator.New(repo.UsageStore(o.retention), &aggregator.Options{Windows: o.windows, NoRefill: o.noRefill, Archive: files})
+	a, err := aggregator.New(repo.UsageStore(o.retention), &aggregator.Options{
+		Windows: o.windows, NoRefill: o.noRefill, Archive: files,
+	})
 	if err != nil {
 		return usagef("%v", err)
 	}
@@ -140,7 +145,8 @@ type aggregation struct {
 
 // String returns the progress.
 func (g *aggregation) String() string {
-	return "counting: " + tty.Number(g.records.Load()) + " records, " + tty.Number(g.changes.Load()) + " changes of buckets"
+	return "counting: " + tty.Number(g.records.Load()) + " records, " + tty.Number(g.changes.Load()) +
+		" changes of buckets"
 }
 
 func (g *aggregation) take(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
@@ -183,7 +189,8 @@ func (g *aggregation) report(err error) {
 		g.warn("%s lost to damaged snapshots", count(g.damage, "change"))
 	}
 	if err == nil {
-		g.done("Counted %s of %s %s: %s written, %s", count(int(g.changes.Load()), "change"), count(int(g.records.Load()), "record"), g.location(),
+		g.done("Counted %s of %s %s: %s written, %s", count(int(g.changes.Load()), "change"),
+			count(int(g.records.Load()), "record"), g.location(),
 			count(g.snapshots, "snapshot"), count(g.refills, "refill"))
 	}
 	if g.events > 0 {

@@ -21,7 +21,8 @@ import (
 func TestUsageIsExactThoughTheAggregatorIsKilled(t *testing.T) {
 	url := sharedEngine.URL(t)
 	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": url,
+		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1",
+		"AWS_ENDPOINT_URL": url,
 	} {
 		t.Setenv(name, value)
 	}
@@ -47,7 +48,9 @@ func TestUsageIsExactThoughTheAggregatorIsKilled(t *testing.T) {
 		}
 		_ = cmd.Wait() // killed
 	}
-	if out, err := exec.CommandContext(t.Context(), "zae-limiter", "aggregate", "--name", table).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(
+		t.Context(), "zae-limiter", "aggregate", "--name", table,
+	).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, window := range []limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly} {
@@ -82,7 +85,9 @@ func newTraffic(t *testing.T, table string, clients int) *traffic {
 		}
 		all.clients = append(all.clients, lim)
 	}
-	if err := all.clients[0].SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", 100_000)); err != nil {
+	if err := all.clients[0].SetSystemDefaults(
+		t.Context(), limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", 100_000),
+	); err != nil {
 		t.Fatal(err)
 	}
 	return all
@@ -104,7 +109,9 @@ func (all *traffic) round() {
 
 // call takes 10 tokens, then adjusts the amount or rolls back.
 func (all *traffic) call(ctx context.Context, lim *limiter.RateLimiter, entity string, i int64) {
-	lease, err := lim.Acquire(ctx, limiter.Request{Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 10)})
+	lease, err := lim.Acquire(ctx, limiter.Request{
+		Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 10),
+	})
 	if err != nil {
 		all.Error(err)
 		return

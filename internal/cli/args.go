@@ -80,7 +80,8 @@ func parseAmounts(words []string, least int64) (limiter.Amounts, error) {
 func parseAmount(word string, least int64) (limit string, n int64, err error) {
 	limit, digits, ok := strings.Cut(word, "=")
 	if !ok {
-		return "", 0, usagef("invalid amount %q: must be LIMIT=TOKENS, such as tpm=500, tpm=10k or 'spend=$0.25'", clip(word))
+		return "", 0, usagef("invalid amount %q: must be LIMIT=TOKENS, such as tpm=500, tpm=10k or 'spend=$0.25'",
+			clip(word))
 	}
 	if err := limiter.PerMinute(limit, 1).Validate(); err != nil {
 		return "", 0, usagef("%v", err)

@@ -16,7 +16,8 @@ import (
 
 func newAudit(c *console) *cobra.Command {
 	conn := &connection{console: c}
-	cmd := newGroup("audit", "Show the audit trail", "Show the audit trail, which records every change of entities and stored limits\nwith its author.")
+	cmd := newGroup("audit", "Show the audit trail",
+		"Show the audit trail, which records every change of entities and stored limits\nwith its author.")
 	conn.addNamespace(cmd)
 	cmd.AddCommand(newAuditList(conn))
 	return cmd
@@ -60,14 +61,18 @@ details say what was set: limits, amounts, reasons. --json has them as stored.`,
 }
 
 var auditColumns = []column{
-	{title: "timestamp", whole: true}, {title: "action", whole: true}, {title: "principal"}, {title: "resource"}, {title: "event id", whole: true, spare: true}, {title: "entity"}, {title: "details", extra: true},
+	{title: "timestamp", whole: true}, {title: "action", whole: true}, {title: "principal"}, {title: "resource"},
+	{title: "event id", whole: true, spare: true}, {title: "entity"}, {title: "details", extra: true},
 }
 
 // auditDetails returns the cell of what was changed: words in a table, and in a line
 // the forms that flags have.
 func auditDetails(e limiter.AuditEvent) cell {
 	var parts detailWords
-	for _, d := range []struct{ key, prefix string }{{"name", "name "}, {"parent_id", "parent "}, {"reason", ""}, {"id", ""}, {"on_unavailable", "on_unavailable "}} {
+	for _, d := range []struct{ key, prefix string }{
+		{"name", "name "}, {"parent_id", "parent "}, {"reason", ""}, {"id", ""},
+		{"on_unavailable", "on_unavailable "},
+	} {
 		if s, ok := e.Details[d.key].(string); ok && s != "" && (d.key != "name" || s != e.Entity) {
 			parts.add(text(d.prefix + s))
 		}
@@ -126,7 +131,10 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 	list := listing[limiter.AuditEvent]{
 		columns,
 		func(e limiter.AuditEvent) []cell {
-			return []cell{moment(e.At), text(e.Action), text(e.Principal), text(e.Resource), text(e.ID), text(e.Entity), auditDetails(e)}
+			return []cell{
+				moment(e.At), text(e.Action), text(e.Principal), text(e.Resource), text(e.ID), text(e.Entity),
+				auditDetails(e),
+			}
 		},
 		func(e limiter.AuditEvent) any { return answer.NewAudit(e) },
 		"There are no events" + ofSubject(subject) + ".",
@@ -136,7 +144,9 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 	}
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		more := ""
-		rows := answer.First(lim.AuditEvents(ctx, subject, o.after), o.limit, func(last limiter.AuditEvent) { more = last.ID })
+		rows := answer.First(lim.AuditEvents(ctx, subject, o.after), o.limit, func(last limiter.AuditEvent) {
+			more = last.ID
+		})
 		if err := list.print(o.console, o.json, rows); err != nil || more == "" {
 			return err
 		}

@@ -26,7 +26,10 @@ func TestAuthor(t *testing.T) {
 			if c.variable != "" {
 				t.Setenv(c.variable, "http://localhost:8000")
 			}
-			conn := &connection{console: newConsole(strings.NewReader(""), io.Discard, io.Discard), store: c.store, endpoint: c.endpoint, principal: c.principal}
+			conn := &connection{
+				console: newConsole(strings.NewReader(""), io.Discard, io.Discard), store: c.store,
+				endpoint: c.endpoint, principal: c.principal,
+			}
 			if got := conn.author(); got != c.want {
 				t.Errorf("%+v: %q", c, got)
 			}

@@ -25,12 +25,16 @@ type backing struct {
 
 // openBacking starts the telemetry and opens the store, with an escrow around it
 // if held is set.
-func (conn *connection) openBacking(ctx context.Context, service string, options openOptions, held bool) (*backing, error) {
+func (conn *connection) openBacking(
+	ctx context.Context, service string, options openOptions, held bool,
+) (*backing, error) {
 	if err := (limiter.Namespace{Name: options.namespace}).Validate(); err != nil {
 		return nil, usagef("%v", err)
 	}
 	log := observe.NewLogger(conn.err, slog.LevelWarn)
-	observer, err := observe.Start(ctx, &observe.Options{Service: "zae-limiter " + service, Version: thisBuild().Version, Log: log})
+	observer, err := observe.Start(ctx, &observe.Options{
+		Service: "zae-limiter " + service, Version: thisBuild().Version, Log: log,
+	})
 	if err != nil {
 		return nil, usagef("%v", err)
 	}

@@ -120,7 +120,9 @@ func checkCommit(t *testing.T, commit string) {
 		t.Log("there is no whole history to look the commit up in")
 		return
 	}
-	if out, err := exec.CommandContext(t.Context(), "git", "merge-base", "--is-ancestor", commit, "HEAD").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(
+		t.Context(), "git", "merge-base", "--is-ancestor", commit, "HEAD",
+	).CombinedOutput(); err != nil {
 		t.Errorf("commit %s is not in the history: %v %s", commit, err, out)
 	}
 }

@@ -16,7 +16,9 @@ import (
 )
 
 func TestChangesThatNeedConfirmation(t *testing.T) {
-	harmless := []infra.Change{{Action: "Add", Resource: "New"}, {Action: "Modify", Resource: "Function", Replacement: "False"}}
+	harmless := []infra.Change{{Action: "Add", Resource: "New"}, {
+		Action: "Modify", Resource: "Function", Replacement: "False",
+	}}
 	for name, test := range map[string]struct {
 		change      infra.Change
 		terminal    bool
@@ -28,10 +30,14 @@ func TestChangesThatNeedConfirmation(t *testing.T) {
 		"a replacement":                  {change: infra.Change{Action: "Modify", Replacement: "True"}},
 		"perhaps a replacement":          {change: infra.Change{Action: "Modify", Replacement: "Conditional"}},
 		"unknown":                        {change: infra.Change{Action: "Dynamic"}},
-		"agreed before":                  {change: infra.Change{Action: "Remove"}, terminal: true, yes: true, passes: true},
+		"agreed before": {
+			change: infra.Change{Action: "Remove"}, terminal: true, yes: true, passes: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &stackConnection{console: &console{in: strings.NewReader("n\n"), err: io.Discard, canAsk: test.terminal}}
+			s := &stackConnection{console: &console{
+				in: strings.NewReader("n\n"), err: io.Discard, canAsk: test.terminal,
+			}}
 			changes := harmless
 			if test.change.Action != "" {
 				changes = append(changes[:2:2], test.change)
@@ -59,10 +65,13 @@ func flagged(t *testing.T, deployed infra.Stack, args ...string) infra.Stack {
 // unlike returns a stack that has no field at its default.
 func unlike() infra.Stack {
 	return infra.Stack{
-		SnapshotWindows: "monthly", UsageRetentionDays: 1, AuditRetentionDays: 2, PITRRecoveryDays: 3, DeletionProtection: true, ResourceIndex: infra.LeanIndex,
-		NoAggregator: true, NoProvisioner: true, Architecture: infra.X8664, LambdaTimeout: 7 * time.Second, LambdaMemory: 128, Tracing: true, LogLevel: "DEBUG", LogRetentionDays: 5,
+		SnapshotWindows: "monthly", UsageRetentionDays: 1, AuditRetentionDays: 2, PITRRecoveryDays: 3,
+		DeletionProtection: true, ResourceIndex: infra.LeanIndex,
+		NoAggregator: true, NoProvisioner: true, Architecture: infra.X8664, LambdaTimeout: 7 * time.Second,
+		LambdaMemory: 128, Tracing: true, LogLevel: "DEBUG", LogRetentionDays: 5,
 		NoAuditArchive: true, ArchiveGlacierDays: 6, NoAlarms: true, AlarmTopicARN: "topic", DurationThresholdPct: 33,
-		NoIAM: true, IAMRoles: true, AggregatorRoleARN: "a", ProvisionerRoleARN: "p", PermissionBoundary: "b", RoleNameFormat: "r-{}", PolicyNameFormat: "{}-p",
+		NoIAM: true, IAMRoles: true, AggregatorRoleARN: "a", ProvisionerRoleARN: "p", PermissionBoundary: "b",
+		RoleNameFormat: "r-{}", PolicyNameFormat: "{}-p",
 		ArtifactBucket: "mine", Tags: map[string]string{"team": "a", "env": "dev"},
 	}
 }
@@ -121,7 +130,8 @@ func TestFlagsOverrideTheDeployedStack(t *testing.T) {
 			tried[name] = true
 		}
 	}
-	others := []string{"wait", "no-wait", "namespace", "tags-only", "reset", "downgrade", "yes", "lambda-zip"} // not settings of a stack
+	// not settings of a stack
+	others := []string{"wait", "no-wait", "namespace", "tags-only", "reset", "downgrade", "yes", "lambda-zip"}
 	cmd := &cobra.Command{}
 	(&deployOptions{stackConnection: &stackConnection{}}).flags(cmd)
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

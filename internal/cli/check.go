@@ -60,7 +60,9 @@ func runCheck(ctx context.Context, o *checkOptions) (err error) {
 		return err
 	}
 	shape := checkJSON{Program: thisBuild().Version, Schema: dynamo.SchemaVersion, Pending: []string{}}
-	found := shape.inspect(ctx, name, o.place(), &dynamo.Options{Namespace: registryNamespace, Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout})
+	found := shape.inspect(ctx, name, o.place(), &dynamo.Options{
+		Namespace: registryNamespace, Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout,
+	})
 	if found != nil && !is[*limiter.VersionError](found) {
 		return stackError(found)
 	}
@@ -100,7 +102,11 @@ func (s *checkJSON) inspect(ctx context.Context, name string, at hint.Place, opt
 	s.Table, s.ClientMin, s.Lambda = answer.OrNull(v.Schema), answer.OrNull(v.ClientMin), answer.OrNull(v.Lambda)
 	switch {
 	case errors.Is(err, limiter.ErrNotFound):
-		s.Result = fmt.Sprintf("table %s has no version record; %s completes a new table, and %s migrates data of releases without version records", name, finish, migrate)
+		s.Result = fmt.Sprintf(
+			"table %s has no version record; %s completes a new table, and %s migrates data of releases "+
+				"without version records",
+			name, finish, migrate,
+		)
 	case err != nil:
 		return err
 	case is[*limiter.VersionError](newer):

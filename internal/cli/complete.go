@@ -23,7 +23,10 @@ const (
 
 // suggest reads words that start with begun from the store. If that fails, it
 // suggests nothing.
-func (conn *connection) suggest(cmd *cobra.Command, begun string, words func(context.Context, *limiter.RateLimiter) iter.Seq2[string, error]) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (conn *connection) suggest(
+	cmd *cobra.Command, begun string,
+	words func(context.Context, *limiter.RateLimiter) iter.Seq2[string, error],
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	quiet := *conn
 	silent := *conn.console
 	silent.err, silent.errTerminal, silent.canAsk = io.Discard, false, false
@@ -50,7 +53,9 @@ func (conn *connection) suggest(cmd *cobra.Command, begun string, words func(con
 }
 
 // completeEntity suggests entities for the first argument.
-func (conn *connection) completeEntity(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (conn *connection) completeEntity(
+	cmd *cobra.Command, args []string, word string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -60,7 +65,9 @@ func (conn *connection) completeEntity(cmd *cobra.Command, args []string, word s
 }
 
 // completeResource suggests resources for the first argument.
-func (conn *connection) completeResource(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (conn *connection) completeResource(
+	cmd *cobra.Command, args []string, word string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -68,13 +75,17 @@ func (conn *connection) completeResource(cmd *cobra.Command, args []string, word
 }
 
 // completeEntities suggests entities for a flag.
-func (conn *connection) completeEntities(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (conn *connection) completeEntities(
+	cmd *cobra.Command, _ []string, word string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return conn.completeEntity(cmd, nil, word)
 }
 
 // completeLimitedResources suggests resources for which entities have limits of
 // their own.
-func (conn *connection) completeLimitedResources(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (conn *connection) completeLimitedResources(
+	cmd *cobra.Command, _ []string, word string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
 		names, err := lim.ResourcesWithLimits(ctx)
 		if err != nil {
@@ -106,7 +117,9 @@ func completeNoFiles(cmd *cobra.Command) {
 }
 
 // completeResources suggests resources that have default limits.
-func (conn *connection) completeResources(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (conn *connection) completeResources(
+	cmd *cobra.Command, _ []string, word string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
 		names, err := lim.ResourcesWithDefaults(ctx)
 		if err != nil {
@@ -118,14 +131,17 @@ func (conn *connection) completeResources(cmd *cobra.Command, _ []string, word s
 
 // completeRequest suggests an entity, then a resource, then limits that apply to
 // both and are not named yet.
-func (conn *connection) completeRequest(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (conn *connection) completeRequest(
+	cmd *cobra.Command, args []string, word string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:
 		return conn.completeEntity(cmd, args, word)
 	case 1:
 		return conn.completeResources(cmd, args, word)
 	}
-	if dash := cmd.ArgsLenAtDash(); dash >= 0 && dash < len(args) { // of the command to run; the library ends flags with a dash
+	// of the command to run; the library ends flags with a dash
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 && dash < len(args) {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	found, _ := conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
@@ -137,7 +153,9 @@ func (conn *connection) completeRequest(cmd *cobra.Command, args []string, word 
 		for _, s := range d.Statuses {
 			given := func(arg string) bool { return strings.HasPrefix(arg, s.Limit.Name+"=") }
 			if s.Entity == args[0] && !slices.ContainsFunc(args[2:], given) {
-				limits = append(limits, s.Limit.Name+"=\t"+amount(s.Limit.Name, s.Available).display+" of "+amount(s.Limit.Name, s.Limit.Capacity).display+" left")
+				limits = append(limits,
+					s.Limit.Name+"=\t"+amount(s.Limit.Name, s.Available).display+" of "+amount(s.Limit.Name,
+						s.Limit.Capacity).display+" left")
 			}
 		}
 		return each(limits)
@@ -146,7 +164,9 @@ func (conn *connection) completeRequest(cmd *cobra.Command, args []string, word 
 }
 
 // completeNamespaces suggests the names of active namespaces.
-func (conn *connection) completeNamespaces(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (conn *connection) completeNamespaces(
+	cmd *cobra.Command, _ []string, word string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	elsewhere := *conn
 	elsewhere.namespace = defaultNamespace // the namespace on the command line is incomplete
 	return elsewhere.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
@@ -155,7 +175,9 @@ func (conn *connection) completeNamespaces(cmd *cobra.Command, _ []string, word 
 }
 
 // completeOrphans suggests the ids of deleted namespaces.
-func (conn *connection) completeOrphans(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (conn *connection) completeOrphans(
+	cmd *cobra.Command, _ []string, word string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
 		orphans := namespaces(ctx, lim, func(state string) bool { return !isActive(state) })
 		return namesOf(orphans, func(n limiter.Namespace) string { return n.ID + "\t" + n.Name })

@@ -77,7 +77,8 @@ func printBashCompletion(root *cobra.Command, out io.Writer) error {
 		return errors.New("completion of bash: the library generates another script than expected")
 	}
 	name := root.Name()
-	text := head + strings.ReplaceAll(bashWords, "zae-limiter", name) + "# This function calls the " + strings.ReplaceAll(calls, "_filedir", "__"+name+"_filedir")
+	text := head + strings.ReplaceAll(bashWords, "zae-limiter",
+		name) + "# This function calls the " + strings.ReplaceAll(calls, "_filedir", "__"+name+"_filedir")
 	_, err := io.WriteString(out, text)
 	return err
 }

@@ -31,7 +31,9 @@ func TestCompletionOfOneAmongMany(t *testing.T) {
 	t.Setenv(envStore, w.store)
 	for word, want := range map[string]int{"many-24": 10, "many-": maxCompletions, "project": 1, "absent": 0} {
 		out, code := w.run(0, false, "__complete entity show "+word)
-		if got := strings.Count(out, "\n"+word) + strings.Count(out[:min(len(word), len(out))], word); code != exitDone || got != want {
+		if got := strings.Count(out, "\n"+word) + strings.Count(
+			out[:min(len(word), len(out))], word,
+		); code != exitDone || got != want {
 			t.Errorf("%s: code %d, %d words, want %d:\n%s", word, code, got, want, out)
 		}
 	}

@@ -27,7 +27,8 @@ func TestConfirm(t *testing.T) {
 		answer, want := answered.answer, answered.want
 		var talk bytes.Buffer
 		c := &console{in: strings.NewReader(answer), err: &talk, canAsk: true}
-		if err := c.ask(context.Background(), "Sure?"); !errors.Is(err, want) || err != nil && exitCode(err) != exitFailed {
+		if err := c.ask(context.Background(), "Sure?"); !errors.Is(err, want) || err != nil &&
+			exitCode(err) != exitFailed {
 			t.Errorf("%q: %v, want %v", answer, err, want)
 		}
 		if !strings.HasPrefix(talk.String(), "Sure? [y/N]: ") {
@@ -58,7 +59,8 @@ func TestInterruptedPrompt(t *testing.T) {
 	var talk bytes.Buffer
 	c := &console{in: silent, err: &talk, canAsk: true}
 	err := c.ask(ctx, "Sure?")
-	if !errors.Is(err, errNotConfirmed) || exitCode(err) != exitFailed || errorText(err) != "interrupted: not confirmed, so nothing was changed" {
+	if !errors.Is(err, errNotConfirmed) || exitCode(err) != exitFailed ||
+		errorText(err) != "interrupted: not confirmed, so nothing was changed" {
 		t.Errorf("got %v", err)
 	}
 	if talk.String() != "Sure? [y/N]: \n" {

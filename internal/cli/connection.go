@@ -61,13 +61,16 @@ func (conn *connection) addOwnNamespace(cmd *cobra.Command) {
 
 func (conn *connection) addNamespaceFlag(cmd *cobra.Command, flags *pflag.FlagSet) {
 	conn.usesNamespace = true
-	flags.StringVarP(&conn.namespace, "namespace", "N", "", "`namespace` to work in (default $ZAEL_NAMESPACE, else default)")
+	flags.StringVarP(&conn.namespace, "namespace", "N", "",
+		"`namespace` to work in (default $ZAEL_NAMESPACE, else default)")
 	_ = cmd.RegisterFlagCompletionFunc("namespace", conn.completeNamespaces)
 }
 
 // addPrincipal adds the flag --principal to a command that makes changes.
 func (conn *connection) addPrincipal(cmd *cobra.Command) {
-	addFlag(cmd, &conn.principal, "principal", "name", "", "author of the change in the audit trail (default: the user's login; in AWS, the caller's identity)", parsePrincipal)
+	addFlag(cmd, &conn.principal, "principal", "name", "",
+		"author of the change in the audit trail (default: the user's login; in AWS, the caller's identity)",
+		parsePrincipal)
 }
 
 func parsePrincipal(name string) (string, error) {
@@ -96,7 +99,8 @@ func (conn *connection) selectStore() (store, error) {
 	if !s.dynamo {
 		for _, flag := range []struct{ name, value string }{{"region", conn.region}, {"endpoint-url", conn.endpoint}} {
 			if flag.value != "" {
-				return store{}, usagef("--%s is for a DynamoDB table, but the store is %s; name a table with --name", flag.name, s.name)
+				return store{}, usagef("--%s is for a DynamoDB table, but the store is %s; name a table with --name",
+					flag.name, s.name)
 			}
 		}
 	}
@@ -246,7 +250,9 @@ func (conn *connection) openStore(ctx context.Context, s store, o openOptions) (
 }
 
 // withStore opens the selected store, calls do and closes the store.
-func (conn *connection) withStore(ctx context.Context, access access, do func(*limiter.RateLimiter, limiter.Repository) error) error {
+func (conn *connection) withStore(
+	ctx context.Context, access access, do func(*limiter.RateLimiter, limiter.Repository) error,
+) error {
 	repo, err := conn.open(ctx, access)
 	if err != nil {
 		return err
@@ -255,7 +261,9 @@ func (conn *connection) withStore(ctx context.Context, access access, do func(*l
 }
 
 // withLimiter calls do with a limiter on repo and closes repo.
-func (conn *connection) withLimiter(repo limiter.Repository, do func(*limiter.RateLimiter, limiter.Repository) error) (err error) {
+func (conn *connection) withLimiter(
+	repo limiter.Repository, do func(*limiter.RateLimiter, limiter.Repository) error,
+) (err error) {
 	defer func() { err = errors.Join(err, repo.Close()) }()
 	lim, err := limiter.New(repo, &limiter.Options{Now: conn.now, Principal: conn.author()})
 	if err != nil {

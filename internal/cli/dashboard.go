@@ -19,7 +19,10 @@ type dashboardOptions struct {
 const defaultReadBudget = "25"
 
 func newDashboard(c *console) *cobra.Command {
-	o := &dashboardOptions{connection: &connection{console: c}, settings: settings{prefix: "ZAEL_DASHBOARD_"}, listen: "127.0.0.1:9236"}
+	o := &dashboardOptions{
+		connection: &connection{console: c}, settings: settings{prefix: "ZAEL_DASHBOARD_"},
+		listen: "127.0.0.1:9236",
+	}
 	cmd := &cobra.Command{
 		Use:   "dashboard",
 		Short: "Show the limits of a store on a web page",
@@ -62,8 +65,10 @@ func (o *dashboardOptions) addDashboard(cmd *cobra.Command) {
 	o.addOwnNamespace(cmd)
 	o.addFile(cmd)
 	o.addPrincipal(cmd)
-	addFlag(cmd, &o.listen, "listen", "address", o.listen, "loopback address of the page; port 0 chooses a free one", parseLoopback)
-	addFlag(cmd, &o.readBudget, "read-budget", "number", defaultReadBudget, "read units a second that the page may use of a DynamoDB table", parseCount)
+	addFlag(cmd, &o.listen, "listen", "address", o.listen,
+		"loopback address of the page; port 0 chooses a free one", parseLoopback)
+	addFlag(cmd, &o.readBudget, "read-budget", "number", defaultReadBudget,
+		"read units a second that the page may use of a DynamoDB table", parseCount)
 	cmd.Flags().BoolVar(&o.noBrowser, "no-browser", false, "print the URL, and open no browser")
 	cmd.Flags().BoolVar(&o.write, "write", false, "let the page change limits and create entities")
 }

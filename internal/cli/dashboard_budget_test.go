@@ -49,7 +49,8 @@ func (m *unitMeter) total(budget float64) (used, allowed float64, unknown []stri
 // note counts the answer to a read.
 func (m *unitMeter) note(res *http.Response) error {
 	operation := res.Request.Header.Get("X-Amz-Target")
-	if !strings.HasSuffix(operation, "GetItem") && !strings.HasSuffix(operation, "GetItems") && !strings.HasSuffix(operation, ".Query") || res.StatusCode != http.StatusOK {
+	if !strings.HasSuffix(operation, "GetItem") && !strings.HasSuffix(operation, "GetItems") &&
+		!strings.HasSuffix(operation, ".Query") || res.StatusCode != http.StatusOK {
 		return nil
 	}
 	body, err := io.ReadAll(res.Body)
@@ -92,7 +93,10 @@ func meteredTable(t *testing.T, n int) (string, *unitMeter) {
 		ErrorLog:       log.New(io.Discard, "", 0), // reads that end with their viewers
 	})
 	t.Cleanup(proxy.Close)
-	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": proxy.URL} {
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1",
+		"AWS_ENDPOINT_URL": proxy.URL,
+	} {
 		t.Setenv(name, value)
 	}
 	table := "viewers-" + strings.ToLower(rand.Text())
@@ -111,7 +115,9 @@ func fillTable(t *testing.T, table string, n int) {
 		t.Fatal(err)
 	}
 	defer func() { _ = repo.Close() }()
-	lim, err := limiter.New(repo, &limiter.Options{Limits: []limiter.Limit{limiter.PerDay("rpd", 1000)}, Timeout: time.Minute})
+	lim, err := limiter.New(repo, &limiter.Options{
+		Limits: []limiter.Limit{limiter.PerDay("rpd", 1000)}, Timeout: time.Minute,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,8 +126,12 @@ func fillTable(t *testing.T, table string, n int) {
 	for from := range callers {
 		acquiring.Go(func() {
 			for i := from; i < n; i += callers {
-				request := limiter.Request{Entity: fmt.Sprintf("key-%03d", i), Resource: "gpt-4", Consume: limiter.Tokens("rpd", 1)}
-				if err := lim.Do(t.Context(), request, func(context.Context, *limiter.Lease) error { return nil }); err != nil {
+				request := limiter.Request{
+					Entity: fmt.Sprintf("key-%03d", i), Resource: "gpt-4", Consume: limiter.Tokens("rpd", 1),
+				}
+				if err := lim.Do(t.Context(), request, func(context.Context, *limiter.Lease) error {
+					return nil
+				}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -138,7 +148,8 @@ func fillTable(t *testing.T, table string, n int) {
 func TestDashboardReadBudget(t *testing.T) {
 	const viewers, each, budget = 100, 2, 60
 	table, meter := meteredTable(t, viewers*each)
-	s := startServe(t, "dynamodb:"+table, "--listen", "127.0.0.1:0", "--dashboard", "--dashboard-read-budget", fmt.Sprint(budget))
+	s := startServe(t, "dynamodb:"+table, "--listen", "127.0.0.1:0", "--dashboard", "--dashboard-read-budget",
+		fmt.Sprint(budget))
 	meter.reset()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -156,7 +167,8 @@ func TestDashboardReadBudget(t *testing.T) {
 	used, allowed, unknown := meter.total(budget)
 	t.Logf("%.1f units of %.1f", used, allowed)
 	if used > allowed+slack || used < viewers*each/2 || len(unknown) > 0 {
-		t.Errorf("used %.1f read units, the budget allows %.1f and the rows need %d; unknown %v", used, allowed, viewers*each/2, unknown)
+		t.Errorf("used %.1f read units, the budget allows %.1f and the rows need %d; unknown %v", used, allowed,
+			viewers*each/2, unknown)
 	}
 	if code, said := s.stop(); code != exitDone {
 		t.Errorf("code %d: %s", code, said)

@@ -52,9 +52,15 @@ func (o *dashboardOptions) bind(ctx context.Context) (net.Listener, error) {
 	listener, err := listen.Bind(ctx, o.listen, false)
 	switch {
 	case errors.Is(err, listen.ErrExposed):
-		return nil, usagef(`--listen %s: other machines can reach it; listen on a loopback address, or use "zae-limiter serve --dashboard", which has tokens and TLS`, o.listen)
+		return nil, usagef(
+			`--listen %s: other machines can reach it; listen on a loopback address, or use "zae-limiter serve --dashboard", which has tokens and TLS`,
+			o.listen,
+		)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("--listen %s: the address is in use, maybe by another dashboard; choose another port, or 0 for a free one", o.listen)
+		return nil, fmt.Errorf(
+			"--listen %s: the address is in use, maybe by another dashboard; choose another port, or 0 for a free one",
+			o.listen,
+		)
 	}
 	return listener, err
 }
@@ -73,13 +79,18 @@ func (o *dashboardOptions) openToShow(ctx context.Context) (limiter.Repository, 
 		return nil, errors.Join(err, repo.Close())
 	}
 	if o.selected.name == memoryStore {
-		o.warn(`%s belongs to one process, so this one is empty; "zae-limiter serve --dashboard" shows the memory of a server`, memoryStore)
+		o.warn(
+			`%s belongs to one process, so this one is empty; "zae-limiter serve --dashboard" shows the memory of a server`,
+			memoryStore,
+		)
 	}
 	return repo, nil
 }
 
 // serve prints the URL, opens the browser, and serves until ctx ends.
-func (o *dashboardOptions) serve(ctx context.Context, page *dashboard.Handler, listener net.Listener, token string) error {
+func (o *dashboardOptions) serve(
+	ctx context.Context, page *dashboard.Handler, listener net.Listener, token string,
+) error {
 	at := "http://" + listener.Addr().String() + "/"
 	changes := "read only"
 	if o.write {

@@ -22,7 +22,8 @@ import (
 // checks time and memory with a million.
 const fewBuckets = 4_000
 
-var manyBuckets = flag.Int("dashboard.buckets", fewBuckets, "`number` of buckets in TestDashboardOfManyBuckets, which beyond the default checks time and memory")
+var manyBuckets = flag.Int("dashboard.buckets", fewBuckets,
+	"`number` of buckets in TestDashboardOfManyBuckets, which beyond the default checks time and memory")
 
 // fillStore writes a file with n buckets: keys of teams with two resources each.
 // It copies one bucket of the program in the database, since a million charges
@@ -89,10 +90,13 @@ func TestDashboardOfManyBuckets(t *testing.T) {
 	}
 	first := s.overview("limit=100")
 	opened := time.Since(begun)
-	if len(first.Rows) != 100 || first.Next == "" || first.Done || first.Scanned > 200 || first.Rows[1].Name != "Key 0" {
-		t.Errorf("the first page has %d rows of %d scanned, next %q: %v", len(first.Rows), first.Scanned, first.Next, first.Rows[:2])
+	if len(first.Rows) != 100 || first.Next == "" || first.Done || first.Scanned > 200 ||
+		first.Rows[1].Name != "Key 0" {
+		t.Errorf("the first page has %d rows of %d scanned, next %q: %v", len(first.Rows), first.Scanned,
+			first.Next, first.Rows[:2])
 	}
-	if next := s.overview("limit=100&after=" + first.Next); len(next.Rows) != 100 || next.Scanned > 200 || next.Rows[0].Entity <= first.Rows[98].Entity {
+	if next := s.overview("limit=100&after=" + first.Next); len(next.Rows) != 100 || next.Scanned > 200 ||
+		next.Rows[0].Entity <= first.Rows[98].Entity {
 		t.Errorf("the next page has %d rows of %d scanned", len(next.Rows), next.Scanned)
 	}
 	last := fmt.Sprintf("key-%07d", *manyBuckets/2-1)
@@ -102,7 +106,8 @@ func TestDashboardOfManyBuckets(t *testing.T) {
 	s.stream()
 	scanned, searched := s.scanAll(), s.searchAll()
 	s.scanResource()
-	t.Logf("%d buckets: opened in %v, scanned in %v, searched in %v, %d MiB at most", *manyBuckets, opened, scanned, searched, peakMemory(t, s.cmd.Process.Pid))
+	t.Logf("%d buckets: opened in %v, scanned in %v, searched in %v, %d MiB at most", *manyBuckets, opened, scanned,
+		searched, peakMemory(t, s.cmd.Process.Pid))
 	if *manyBuckets > fewBuckets {
 		if opened > time.Second {
 			t.Errorf("the page opened in %v, want a second at most", opened)
@@ -125,7 +130,8 @@ func (s *shown) scanAll() time.Duration {
 		if o.Done {
 			most := 1000*100/float64(*manyBuckets) + 10 // the buckets have 0 to 999 tokens, and refill a little
 			if len(o.Rows) != 100 || o.Scanned != *manyBuckets+1 || o.Rows[99].Limits[0].Available > most {
-				s.t.Errorf("the tightest are %d rows of %d scanned, up to %v", len(o.Rows), o.Scanned, o.Rows[99].Limits)
+				s.t.Errorf("the tightest are %d rows of %d scanned, up to %v", len(o.Rows), o.Scanned,
+					o.Rows[99].Limits)
 			}
 			return time.Since(begun)
 		}

@@ -42,7 +42,11 @@ func startDashboard(t *testing.T, environment []string, args ...string) *shown {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no such signals")
 	}
-	s := &shown{t: t, cmd: exec.CommandContext(t.Context(), "zae-limiter", append([]string{"dashboard", "--listen", "127.0.0.1:0"}, args...)...)}
+	s := &shown{
+		t: t,
+		cmd: exec.CommandContext(t.Context(), "zae-limiter",
+			append([]string{"dashboard", "--listen", "127.0.0.1:0"}, args...)...),
+	}
 	s.cmd.Env = append(os.Environ(), environment...)
 	s.cmd.Stderr = &s.talk
 	out, err := s.cmd.StdoutPipe()
@@ -173,7 +177,8 @@ func TestDashboardEndsWithItsStreams(t *testing.T) {
 	if status := newViewer(t, s.URL, nil).login(s.token); status != http.StatusUnauthorized {
 		t.Errorf("the token opens another session: status %d", status)
 	}
-	if status, answer := s.call("api/overview", ""); status != http.StatusOK || !strings.Contains(answer, `"entity":"key"`) {
+	if status, answer := s.call("api/overview", ""); status != http.StatusOK ||
+		!strings.Contains(answer, `"entity":"key"`) {
 		t.Errorf("the overview: %d %s", status, answer)
 	}
 	const change = `{"action":"create_entity","entity":"new"}`
@@ -205,7 +210,9 @@ func TestDashboardWrites(t *testing.T) {
 	if code, _, said := s.interrupt(); code != exitDone || !strings.Contains(said, "with changes") {
 		t.Errorf("code %d: %s", code, said)
 	}
-	if audit := zael(t, "audit", "list", "-e", "new", "-o", "json", "--store", store); !strings.Contains(audit, `"alice"`) {
+	if audit := zael(
+		t, "audit", "list", "-e", "new", "-o", "json", "--store", store,
+	); !strings.Contains(audit, `"alice"`) {
 		t.Errorf("the audit trail: %s", audit)
 	}
 }
@@ -221,7 +228,12 @@ func TestDashboardOutlastsUnfinishedLogins(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		if _, err := fmt.Fprintf(conn, "POST /api/session HTTP/1.1\r\nHost: %s\r\nOrigin: http://%[1]s\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{", host); err != nil {
+		if _, err := fmt.Fprintf(
+			conn,
+			"POST /api/session HTTP/1.1\r\nHost: %s\r\nOrigin: http://%[1]s\r\nContent-Type: "+
+				"application/json\r\nContent-Length: 20\r\n\r\n{",
+			host,
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -245,7 +257,8 @@ func TestDashboardAddressInUse(t *testing.T) {
 	second := exec.CommandContext(t.Context(), "zae-limiter", "dashboard", "--store", store, "--listen", taken)
 	second.Stderr = &talk
 	out, _ := second.Output()
-	want := "zae-limiter: --listen " + taken + ": the address is in use, maybe by another dashboard; choose another port, or 0 for a free one\n"
+	want := "zae-limiter: --listen " + taken + ": the address is in use, maybe by another dashboard; choose " +
+		"another port, or 0 for a free one\n"
 	if second.ProcessState.ExitCode() != exitFailed || len(out) > 0 || talk.String() != want {
 		t.Errorf("code %d, stdout %q, stderr %q", second.ProcessState.ExitCode(), out, &talk)
 	}
@@ -278,7 +291,8 @@ func fakeBrowser() {
 	if err != nil {
 		panic(err)
 	}
-	res, err := http.Post(os.Getenv(reportVariable), "application/json", bytes.NewReader(report)) //nolint:noctx // it ends with the program
+	//nolint:noctx // it ends with the program
+	res, err := http.Post(os.Getenv(reportVariable), "application/json", bytes.NewReader(report))
 	if err != nil {
 		panic(err)
 	}
@@ -303,7 +317,9 @@ func TestDashboardOpensTheBrowser(t *testing.T) {
 
 	s := startDashboard(t, append(screen, "ZAEL_TEST_DESKTOP=firefox.desktop"), "--store", store)
 	seen := <-sightings
-	if strings.Contains(seen.Target, s.token) || !strings.Contains(seen.Content, `content="0; url=`+s.URL+"#token="+s.token+`"`) || seen.File != 0o600 || seen.Folder != 0o700 {
+	if strings.Contains(seen.Target, s.token) || !strings.Contains(
+		seen.Content, `content="0; url=`+s.URL+"#token="+s.token+`"`,
+	) || seen.File != 0o600 || seen.Folder != 0o700 {
 		t.Errorf("the browser is given %+v", seen)
 	}
 	if code, _, said := s.interrupt(); code != exitDone || strings.Contains(said, "!") {
@@ -327,7 +343,8 @@ func TestDashboardOpensTheBrowser(t *testing.T) {
 	}
 
 	s = startDashboard(t, append(screen, "PATH="), "--store", store)
-	if code, _, said := s.interrupt(); code != exitDone || strings.Count(said, "!") != 1 || !strings.Contains(said, "! cannot open the browser: ") || !strings.Contains(said, "; open the URL above\n") {
+	if code, _, said := s.interrupt(); code != exitDone || strings.Count(said, "!") != 1 ||
+		!strings.Contains(said, "! cannot open the browser: ") || !strings.Contains(said, "; open the URL above\n") {
 		t.Errorf("without a program that opens browsers: code %d: %s", code, said)
 	}
 }

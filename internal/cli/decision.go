@@ -28,7 +28,10 @@ func decisionListing(c *console, req limiter.Request) listing[limiter.Status] {
 			if !requestsLimit(req, s.Limit.Name) {
 				asked, says = text(""), text("")
 			}
-			row := []cell{text(s.Entity), text(s.Limit.Name), asked, available(c, s), amount(s.Limit.Name, s.Limit.Capacity), rate(s.Limit), says, source(s.Source)}
+			row := []cell{
+				text(s.Entity), text(s.Limit.Name), asked, available(c, s),
+				amount(s.Limit.Name, s.Limit.Capacity), rate(s.Limit), says, source(s.Source),
+			}
 			return append(row, kindCells(s)...)
 		},
 	}

@@ -50,12 +50,13 @@ func runDelete(ctx context.Context, o *deleteOptions) error {
 		return err
 	}
 	opts.NoWait = !o.wait
-	r, err := infra.Delete(ctx, name, &infra.DeleteOptions{Options: opts, DeleteArchive: o.archive, Confirm: func(r infra.Removal) error {
-		if o.yes {
-			return nil
-		}
-		return o.ask(ctx, deletionQuestion(r))
-	}})
+	r, err := infra.Delete(ctx, name, &infra.DeleteOptions{Options: opts, DeleteArchive: o.archive,
+		Confirm: func(r infra.Removal) error {
+			if o.yes {
+				return nil
+			}
+			return o.ask(ctx, deletionQuestion(r))
+		}})
 	if err != nil {
 		return stackError(err)
 	}
@@ -92,7 +93,8 @@ func (s *stackConnection) requireName(name string) error {
 }
 
 func deletionQuestion(r infra.Removal) string {
-	question := fmt.Sprintf("Delete stack %s (%s) with its table of about %s", r.Name, r.Region, count(int(r.Items), "item"))
+	question := fmt.Sprintf("Delete stack %s (%s) with its table of about %s", r.Name, r.Region,
+		count(int(r.Items), "item"))
 	if r.Archive != "" && !r.ArchiveKept {
 		question += " and the archive in bucket " + r.Archive
 	}

@@ -76,8 +76,12 @@ other machines cannot use it. "zae-limiter loadtest local --url" loads it.`,
 	}
 	addFlag(cmd, &o.duration, "duration", "duration", "15s", "how long new calls arrive", parseDuration)
 	addFlag(cmd, &o.seed, "seed", "number", "", "seed of the traffic, to repeat a run (default: random)", parseSeed)
-	addFlag(cmd, &o.store, "store", "url", "", "memory:, sqlite:PATH or dynamodb:NAME; the demo registers a namespace such as "+demo.Namespace+" in it (default: sqlite in a temporary file)", parseStore)
-	cmd.Flags().BoolVar(&o.escrow, "escrow", false, "hold tokens of the store for a moment, so that some calls need no request")
+	addFlag(cmd, &o.store, "store", "url", "",
+		"memory:, sqlite:PATH or dynamodb:NAME; the demo registers a namespace such as "+demo.Namespace+
+			" in it (default: sqlite in a temporary file)",
+		parseStore)
+	cmd.Flags().BoolVar(&o.escrow, "escrow", false,
+		"hold tokens of the store for a moment, so that some calls need no request")
 	o.web.addFlags(cmd)
 	return cmd
 }

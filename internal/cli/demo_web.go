@@ -31,8 +31,10 @@ func (o *webDemo) addFlags(cmd *cobra.Command) {
 	o.listen = webDemoAddress
 	flags := cmd.Flags()
 	flags.BoolVar(&o.web, "web", false, "serve the demo as a web page, until Ctrl-C")
-	addFlag(cmd, &o.listen, "listen", "address", webDemoAddress, "address of the page; port 0 chooses a free one", parseAddress)
-	flags.BoolVar(&o.insecure, "insecure", false, "let other machines reach the page, which has no password; for containers")
+	addFlag(cmd, &o.listen, "listen", "address", webDemoAddress, "address of the page; port 0 chooses a free one",
+		parseAddress)
+	flags.BoolVar(&o.insecure, "insecure", false,
+		"let other machines reach the page, which has no password; for containers")
 	flags.BoolVar(&o.noBrowser, "no-browser", false, "print the URL of the page, and open no browser")
 }
 
@@ -57,10 +59,17 @@ func (o *webDemo) check(cmd *cobra.Command) error {
 func (o *webDemo) run(ctx context.Context, c *console, s store, seed uint64) (err error) {
 	listener, err := listen.Bind(ctx, o.listen, o.insecure)
 	if errors.Is(err, listen.ErrExposed) {
-		return usagef("--listen %s: other machines can reach it, and the demo has no password; listen on a loopback address, or give --insecure in a container", o.listen)
+		return usagef(
+			"--listen %s: other machines can reach it, and the demo has no password; listen on a loopback "+
+				"address, or give --insecure in a container",
+			o.listen,
+		)
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("--listen %s: the address is in use, maybe by another demo; choose another port, or 0 for a free one", o.listen)
+		return fmt.Errorf(
+			"--listen %s: the address is in use, maybe by another demo; choose another port, or 0 for a free one",
+			o.listen,
+		)
 	}
 	if err != nil {
 		return err
@@ -75,7 +84,9 @@ func (o *webDemo) run(ctx context.Context, c *console, s store, seed uint64) (er
 }
 
 // serve serves the demo on a store.
-func (o *webDemo) serve(ctx context.Context, c *console, listener net.Listener, repo limiter.Repository, name string, seed uint64) error {
+func (o *webDemo) serve(
+	ctx context.Context, c *console, listener net.Listener, repo limiter.Repository, name string, seed uint64,
+) error {
 	onError := (&throttled{warn: c.warn}).report
 	space, lim, err := openWebDemo(ctx, c, repo)
 	if err != nil {
@@ -89,7 +100,9 @@ func (o *webDemo) serve(ctx context.Context, c *console, listener net.Listener, 
 	if err != nil {
 		return err
 	}
-	handler, err := webdemo.New(lim, &webdemo.Options{Dashboard: page, Seed: seed, Version: thisBuild().Version, OnError: onError})
+	handler, err := webdemo.New(lim, &webdemo.Options{
+		Dashboard: page, Seed: seed, Version: thisBuild().Version, OnError: onError,
+	})
 	if err != nil {
 		return errors.Join(err, page.Close())
 	}
@@ -135,7 +148,9 @@ func reachable(addr net.Addr) string {
 
 // openWebDemo returns the namespace of the demo with its entities and limits, and a
 // limiter on it.
-func openWebDemo(ctx context.Context, c *console, repo limiter.Repository) (limiter.Repository, *limiter.RateLimiter, error) {
+func openWebDemo(
+	ctx context.Context, c *console, repo limiter.Repository,
+) (limiter.Repository, *limiter.RateLimiter, error) {
 	if _, err := repo.RegisterNamespace(ctx, c.now(), webdemo.Namespace); err != nil {
 		return nil, nil, err
 	}

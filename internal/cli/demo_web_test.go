@@ -27,7 +27,8 @@ func TestWebDemo(t *testing.T) {
 		t.Skip("there are no such signals")
 	}
 	folder := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "zae-limiter", "demo", "--web", "--listen", "127.0.0.1:0", "--no-browser", "--seed", "1")
+	cmd := exec.CommandContext(t.Context(), "zae-limiter", "demo", "--web", "--listen", "127.0.0.1:0",
+		"--no-browser", "--seed", "1")
 	cmd.Env = append(os.Environ(), "TMPDIR="+folder)
 	var talk bytes.Buffer
 	cmd.Stderr = &talk
@@ -47,7 +48,8 @@ func TestWebDemo(t *testing.T) {
 	}
 	base := match[1]
 	for path, want := range map[string]string{
-		"": "<title>zae-limiter demo</title>", "health": `{"status":"healthy"}`, "dashboard/": "<title>zae-limiter</title>",
+		"": "<title>zae-limiter demo</title>", "health": `{"status":"healthy"}`,
+		"dashboard/":         "<title>zae-limiter</title>",
 		"dashboard/api/info": `"kind":"demo"`, "api/limits/key-alice": `"capacity":3000`,
 	} {
 		if got := getBody(t, base+path); !strings.Contains(got, want) {
@@ -57,15 +59,22 @@ func TestWebDemo(t *testing.T) {
 	if got := getBody(t, base); !strings.Contains(got, "--url "+strings.TrimSuffix(base, "/")+"<") {
 		t.Errorf("the first page does not show its address: %s", got)
 	}
-	useless := exec.CommandContext(t.Context(), "zae-limiter", "loadtest", "local", "--url", base, "--api-keys", "wrong", "--duration", "50ms")
+	useless := exec.CommandContext(t.Context(), "zae-limiter", "loadtest", "local", "--url", base, "--api-keys",
+		"wrong", "--duration", "50ms")
 	figures, err := useless.Output()
-	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitFailed || !strings.Contains(string(figures), "ok\t0\n") ||
-		!regexp.MustCompile(`(?m)^! \d+ calls? failed: status 401\nzae-limiter: no call succeeded or was refused with status 429: status 401\n$`).Match(exit.Stderr) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitFailed ||
+		!strings.Contains(string(figures), "ok\t0\n") ||
+		!regexp.MustCompile(
+			`(?m)^! \d+ calls? failed: status 401\nzae-limiter: no call succeeded or was refused with status 429: status 401\n$`,
+		).Match(exit.Stderr) {
 		t.Errorf("load test with a wrong key: %v, %s", err, figures)
 	}
-	load := exec.CommandContext(t.Context(), "zae-limiter", "loadtest", "local", "--url", base, "--duration", "500ms", "--users", "2", "--delay", "0s", "--max-tokens", "50", "--json")
+	load := exec.CommandContext(t.Context(), "zae-limiter", "loadtest", "local", "--url", base, "--duration",
+		"500ms", "--users", "2", "--delay", "0s", "--max-tokens", "50", "--json")
 	report, err := load.Output()
-	if err != nil || !regexp.MustCompile(`^\{"url":"http://[^"]+","users":2,.*"ok":[1-9][0-9]*,.*"total_failures":0,"cancelled":0,"total_tokens":[1-9]`).Match(report) {
+	if err != nil || !regexp.MustCompile(
+		`^\{"url":"http://[^"]+","users":2,.*"ok":[1-9][0-9]*,.*"total_failures":0,"cancelled":0,"total_tokens":[1-9]`,
+	).Match(report) {
 		t.Errorf("load test: %s, %v", report, err)
 	}
 	for _, path := range []string{"api/dashboard/stream", "dashboard/api/stream"} {
@@ -127,7 +136,11 @@ func TestWebDemoAddressInUse(t *testing.T) {
 	var out, talk bytes.Buffer
 	c := newConsole(strings.NewReader(""), &out, &talk)
 	at := taken.Addr().String()
-	if code := run(t.Context(), c, []string{"demo", "--web", "--listen", at}); code != exitFailed || out.Len() > 0 || !strings.HasPrefix(talk.String(), "zae-limiter: --listen "+at+": the address is in use") {
+	if code := run(
+		t.Context(), c, []string{"demo", "--web", "--listen", at},
+	); code != exitFailed || out.Len() > 0 || !strings.HasPrefix(
+		talk.String(), "zae-limiter: --listen "+at+": the address is in use",
+	) {
 		t.Errorf("code %d: %s%s", code, &out, &talk)
 	}
 }
@@ -167,7 +180,9 @@ func TestComposeFileOfTheWebDemo(t *testing.T) {
 			continue
 		}
 		ours++
-		if _, err := os.Stat(filepath.Join("..", "..", "examples", "web-demo", s.Build.Context, "Dockerfile")); err != nil || s.Build.Target != "cli" {
+		if _, err := os.Stat(filepath.Join(
+			"..", "..", "examples", "web-demo", s.Build.Context, "Dockerfile",
+		)); err != nil || s.Build.Target != "cli" {
 			t.Errorf("%s is built from %+v: %v", name, s.Build, err)
 		}
 		cmd, rest, err := tree().Find(s.Command)
@@ -183,7 +198,8 @@ func TestComposeFileOfTheWebDemo(t *testing.T) {
 		t.Errorf("%d services run this program, want 3", ours)
 	}
 	demo := file.Services["demo"]
-	if got := strings.Join(demo.Command, " "); got != "demo --web --listen 0.0.0.0:8080 --insecure --no-browser --store dynamodb:web-demo" {
+	if got := strings.Join(demo.Command, " "); got != "demo --web --listen 0.0.0.0:8080 --insecure "+
+		"--no-browser --store dynamodb:web-demo" {
 		t.Errorf("the demo runs %q", got)
 	}
 	if got := demo.DependsOn["table"].Condition; got != "service_completed_successfully" {

@@ -45,7 +45,8 @@ need --yes. The table is never replaced. The command can be interrupted and
 repeated at any time.
 
 ` + stackHelp,
-		Example: "  zae-limiter deploy --name my-app\n  zae-limiter deploy -n my-app --permission-boundary Bound --tag team=ml --yes\n" +
+		Example: "  zae-limiter deploy --name my-app\n  zae-limiter deploy -n my-app --permission-boundary " +
+			"Bound --tag team=ml --yes\n" +
 			"  zae-limiter deploy -n my-app --no-iam --no-aggregator",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDeploy(cmd.Context(), o, cmd.Flags()) },
@@ -84,7 +85,9 @@ func (o *deployOptions) wanted() infra.Stack {
 	for _, key := range o.untag {
 		delete(s.Tags, key)
 	}
-	for _, value := range []*string{&s.AlarmTopicARN, &s.PermissionBoundary, &s.AggregatorRoleARN, &s.ProvisionerRoleARN, &s.ArtifactBucket} {
+	for _, value := range []*string{
+		&s.AlarmTopicARN, &s.PermissionBoundary, &s.AggregatorRoleARN, &s.ProvisionerRoleARN, &s.ArtifactBucket,
+	} {
 		if *value == clearValue {
 			*value = ""
 		}
@@ -104,7 +107,9 @@ func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) erro
 	if err != nil {
 		return err
 	}
-	opts.Stack, opts.Resolve = o.wanted(), func(deployed *infra.Stack) infra.Stack { return o.merge(name, deployed, given) }
+	opts.Stack, opts.Resolve = o.wanted(), func(deployed *infra.Stack) infra.Stack {
+		return o.merge(name, deployed, given)
+	}
 	opts.Zip, opts.NoWait, opts.Downgrade = o.zip, !o.wait, o.downgrade
 	opts.Dynamo.Namespace = o.namespace
 	opts.Confirm = o.confirmChanges(ctx, name, o.yes)
@@ -209,18 +214,22 @@ func stackSettings(s infra.Stack) [][2]string {
 		{"provisioner", onOff(s.HasProvisioner())},
 	}
 	if s.HasAggregator() {
-		properties = append(properties, [2]string{"function", fmt.Sprintf("%s, %v, %d MB", s.Architecture, s.LambdaTimeout, s.LambdaMemory)},
+		properties = append(properties,
+			[2]string{"function", fmt.Sprintf("%s, %v, %d MB", s.Architecture, s.LambdaTimeout, s.LambdaMemory)},
 			[2]string{"audit archive", onOff(!s.NoAuditArchive)})
 	} else if !s.NoAggregator {
 		properties = append(properties, [2]string{"note", "without IAM the aggregator needs --aggregator-role-arn"})
 	}
 	properties = append(properties, [2]string{"alarms", onOff(!s.NoAlarms)})
-	for _, f := range [][2]string{{"alarms are sent to", s.AlarmTopicARN}, {"permission boundary", s.PermissionBoundary}} {
+	for _, f := range [][2]string{{"alarms are sent to", s.AlarmTopicARN}, {
+		"permission boundary", s.PermissionBoundary,
+	}} {
 		if f[1] != "" {
 			properties = append(properties, f)
 		}
 	}
-	properties = append(properties, [2]string{"policies", onOff(!s.NoIAM)}, [2]string{"roles for users", onOff(s.IAMRoles)},
+	properties = append(properties, [2]string{"policies", onOff(!s.NoIAM)},
+		[2]string{"roles for users", onOff(s.IAMRoles)},
 		[2]string{"deletion protection", onOff(s.DeletionProtection)})
 	for _, key := range slices.Sorted(maps.Keys(s.Tags)) {
 		properties = append(properties, [2]string{"tag", key + "=" + s.Tags[key]})
@@ -242,7 +251,8 @@ func (s *stackConnection) report(d infra.Deployment, asJSON bool, took time.Dura
 	case d.Action == "waiting":
 		s.warn("Stack %s is busy (%s); run this again when %s shows that it is done", d.Name, d.Status, look)
 	case !d.Complete:
-		s.warn("Stack %s is being %s; run this again without --no-wait to complete it, %s shows the progress", d.Name, d.Action, look)
+		s.warn("Stack %s is being %s; run this again without --no-wait to complete it, %s shows the progress",
+			d.Name, d.Action, look)
 	case d.Action == "unchanged":
 		s.done("Stack %s is up to date", d.Name)
 	default:
@@ -255,10 +265,12 @@ func (s *stackConnection) report(d infra.Deployment, asJSON bool, took time.Dura
 		s.say("  migrated to %s", v)
 	}
 	shape := deploymentJSON{
-		d.Name, d.Region, d.StackID, d.Status, d.Action, d.Complete, answer.OrNull(d.NamespaceID), d.Code, append([]string{}, d.Migrated...), d.Outputs,
+		d.Name, d.Region, d.StackID, d.Status, d.Action, d.Complete, answer.OrNull(d.NamespaceID), d.Code,
+		append([]string{}, d.Migrated...), d.Outputs,
 	}
 	properties := []property{
-		{"name", text(d.Name)}, {"region", text(d.Region)}, {"status", text(d.Status)}, {"action", text(d.Action)}, {"stack_id", text(d.StackID)},
+		{"name", text(d.Name)}, {"region", text(d.Region)}, {"status", text(d.Status)}, {"action", text(d.Action)},
+		{"stack_id", text(d.StackID)},
 	}
 	if d.NamespaceID != "" {
 		properties = append(properties, property{"namespace_id", text(d.NamespaceID)})

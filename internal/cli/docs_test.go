@@ -33,10 +33,13 @@ func tree() *cobra.Command {
 func TestReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Command line\n\nGenerated from the commands themselves: `make docs` rewrites this page. " +
-		"The [tour](tour.md) shows them at work, and [docs/man](https://github.com/zeroae/zae-limiter-go/tree/main/docs/man) has them as man pages.\n\n" + environment)
+		"The [tour](tour.md) shows them at work, and " +
+		"[docs/man](https://github.com/zeroae/zae-limiter-go/tree/main/docs/man) has them as man pages.\n\n" +
+		environment)
 	commands := allCommands(tree())
 	for _, cmd := range commands {
-		fmt.Fprintf(&b, "- [`%s`](#%s): %s\n", cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"), cmd.Short)
+		fmt.Fprintf(&b, "- [`%s`](#%s): %s\n", cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"),
+			cmd.Short)
 	}
 	for _, cmd := range commands {
 		b.WriteString(section(cmd))
@@ -76,14 +79,16 @@ func section(cmd *cobra.Command) string {
 		fmt.Fprintf(&b, "\nAlso: `%s`.\n", strings.Join(cmd.Aliases, "`, `"))
 	}
 	for _, flags := range []struct{ title, usages string }{
-		{"Flags", cmd.LocalFlags().FlagUsagesWrapped(screenWidth)}, {"Flags of every `" + parentPath(cmd) + "` command", cmd.InheritedFlags().FlagUsagesWrapped(screenWidth)},
+		{"Flags", cmd.LocalFlags().FlagUsagesWrapped(screenWidth)},
+		{"Flags of every `" + parentPath(cmd) + "` command", cmd.InheritedFlags().FlagUsagesWrapped(screenWidth)},
 	} {
 		if flags.usages != "" {
 			fmt.Fprintf(&b, "\n%s:\n\n```text\n%s```\n", flags.title, flags.usages)
 		}
 	}
 	if cmd.Example != "" {
-		fmt.Fprintf(&b, "\nExamples:\n\n<!-- check -->\n```sh\n%s\n```\n", strings.ReplaceAll("\n"+cmd.Example, "\n  ", "\n")[1:])
+		fmt.Fprintf(&b, "\nExamples:\n\n<!-- check -->\n```sh\n%s\n```\n",
+			strings.ReplaceAll("\n"+cmd.Example, "\n  ", "\n")[1:])
 	}
 	if output := cmd.Annotations[annotationOutput]; output != "" {
 		b.WriteString("\n" + output)
@@ -109,7 +114,9 @@ func TestManPages(t *testing.T) {
 		cmd.Long = plainMarkdown(cmd.Long)
 		day := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) // a fixed date
 		var page bytes.Buffer
-		if err := doc.GenMan(cmd, &doc.GenManHeader{Date: &day, Source: "zae-limiter", Manual: "zae-limiter"}, &page); err != nil {
+		if err := doc.GenMan(
+			cmd, &doc.GenManHeader{Date: &day, Source: "zae-limiter", Manual: "zae-limiter"}, &page,
+		); err != nil {
 			t.Fatal(err)
 		}
 		golden.Check(t, filepath.Join(folder, name), page.String())

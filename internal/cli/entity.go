@@ -37,7 +37,10 @@ func entityListing(nothing string, off []limiter.Switch) listing[limiter.Entity]
 	return listing[limiter.Entity]{
 		entityColumns,
 		func(e limiter.Entity) []cell {
-			return []cell{text(e.ID), text(e.Name), text(e.Parent), yesNo(e.Cascade), moment(e.CreatedAt), disabledSince(switches[e.ID])}
+			return []cell{
+				text(e.ID), text(e.Name), text(e.Parent), yesNo(e.Cascade), moment(e.CreatedAt),
+				disabledSince(switches[e.ID]),
+			}
 		},
 		func(e limiter.Entity) any {
 			object := answer.NewEntity(e)
@@ -49,7 +52,8 @@ func entityListing(nothing string, off []limiter.Switch) listing[limiter.Entity]
 }
 
 var entityColumns = []column{
-	{title: "entity"}, {title: "name"}, {title: "parent"}, {title: "cascade", whole: true}, {title: "created", whole: true}, disabledColumn,
+	{title: "entity"}, {title: "name"}, {title: "parent"}, {title: "cascade", whole: true},
+	{title: "created", whole: true}, disabledColumn,
 }
 
 // disabledColumn is the column of disabledSince.
@@ -127,7 +131,8 @@ func runEntityCreate(ctx context.Context, o entityCreateOptions) error {
 		}
 		switch {
 		case orphan && e.Cascade:
-			o.warn("entity %s has no record, but is charged, by its own limits or by defaults; %s creates the record", e.Parent, o.suggestion("entity", "create", e.Parent))
+			o.warn("entity %s has no record, but is charged, by its own limits or by defaults; %s creates the record",
+				e.Parent, o.suggestion("entity", "create", e.Parent))
 		case orphan:
 			o.warn("entity %s has no record; %s creates it", e.Parent, o.suggestion("entity", "create", e.Parent))
 		}
@@ -196,7 +201,10 @@ func switchProperties(off []limiter.Switch) []property {
 }
 
 func entityProperties(e limiter.Entity) []property {
-	properties := []property{{"entity", text(e.ID)}, {"name", text(e.Name)}, {"parent", text(e.Parent)}, {"cascade", yesNo(e.Cascade)}, {"created", moment(e.CreatedAt)}}
+	properties := []property{
+		{"entity", text(e.ID)}, {"name", text(e.Name)}, {"parent", text(e.Parent)},
+		{"cascade", yesNo(e.Cascade)}, {"created", moment(e.CreatedAt)},
+	}
 	metadata := ""
 	if len(e.Metadata) > 0 {
 		encoded, _ := json.Marshal(e.Metadata) // cannot fail for strings
@@ -227,7 +235,8 @@ entities that have limits of their own for a resource, with or without a record;
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntityList(cmd.Context(), o) },
 	}
-	cmd.Flags().StringVar(&o.withLimits, "with-custom-limits", "", "only entities with limits of their own for this `resource`")
+	cmd.Flags().StringVar(&o.withLimits, "with-custom-limits", "",
+		"only entities with limits of their own for this `resource`")
 	_ = cmd.RegisterFlagCompletionFunc("with-custom-limits", conn.completeLimitedResources)
 	addRowLimit(cmd, &o.limit, "", 0)
 	addJSON[answer.Entity](cmd, &o.json, anArray, entityColumns)
@@ -258,7 +267,10 @@ func runEntityList(ctx context.Context, o entityListOptions) error {
 }
 
 // printEntities prints entities, and which of them are off.
-func (conn *connection) printEntities(ctx context.Context, lim *limiter.RateLimiter, asJSON bool, rows iter.Seq2[limiter.Entity, error], nothing string) error {
+func (conn *connection) printEntities(
+	ctx context.Context, lim *limiter.RateLimiter, asJSON bool, rows iter.Seq2[limiter.Entity, error],
+	nothing string,
+) error {
 	off, err := collect(lim.Switches(ctx))
 	if err != nil {
 		return err
@@ -293,7 +305,8 @@ func newEntityChildren(conn *connection) *cobra.Command {
 		ValidArgsFunction: conn.completeEntity,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.withStore(cmd.Context(), accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
-				return o.printEntities(cmd.Context(), lim, o.json, lim.Children(cmd.Context(), o.parent), o.parent+" has no children.")
+				return o.printEntities(cmd.Context(), lim, o.json, lim.Children(cmd.Context(), o.parent),
+					o.parent+" has no children.")
 			})
 		},
 	}

@@ -60,7 +60,10 @@ func tokensListing(nothing string) listing[answer.BucketLimit] {
 	return listing[answer.BucketLimit]{
 		tokensColumns,
 		func(h answer.BucketLimit) []cell {
-			row := []cell{text(h.Resource), text(h.Limit.Name), tokens(h.Limit.Name, h.Tokens), amount(h.Limit.Name, h.Limit.Capacity), rate(h.Limit), source(h.Source)}
+			row := []cell{
+				text(h.Resource), text(h.Limit.Name), tokens(h.Limit.Name, h.Tokens),
+				amount(h.Limit.Name, h.Limit.Capacity), rate(h.Limit), source(h.Source),
+			}
 			return append(append(row, kindCells(h.Status)...), offCell(h.Off))
 		},
 		func(h answer.BucketLimit) any { return answer.NewTokens(h) },

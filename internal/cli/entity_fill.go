@@ -86,7 +86,8 @@ func runEntityReset(ctx context.Context, o fillOptions) error {
 			o.say("Nothing to fill: %s", o.missing())
 			return o.show(ctx, lim)
 		}
-		o.done("Filled %s of %s %s", cmp.Or(strings.Join(o.names, ", "), "all limits"), ofResource(o.entity, o.resource), o.location())
+		o.done("Filled %s of %s %s", cmp.Or(strings.Join(o.names, ", "), "all limits"),
+			ofResource(o.entity, o.resource), o.location())
 		return o.show(ctx, lim)
 	})
 }
@@ -183,7 +184,8 @@ func (o fillOptions) reportTopUp(done bool, before []limiter.Status, amounts lim
 	case len(full) == amounts.Len():
 		o.say("Nothing to add: %s of %s was full before", strings.Join(full, ", "), ofResource(o.entity, o.resource))
 	default:
-		o.done("Topped up %s for %s %s; ID %s counts once", requestText(limiter.Request{Resource: o.resource, Consume: amounts}), o.entity, o.location(), o.id)
+		o.done("Topped up %s for %s %s; ID %s counts once",
+			requestText(limiter.Request{Resource: o.resource, Consume: amounts}), o.entity, o.location(), o.id)
 	}
 }
 

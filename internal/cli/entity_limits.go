@@ -82,7 +82,8 @@ func runEntitySetLimits(ctx context.Context, o entityLimitsOptions) error {
 			return err
 		}
 		o.warnCents(o.limits.all)
-		o.done("Set %s of %s %s: %s", count(len(o.limits.all), "limit"), ofResource(o.id, resource), o.location(), o.limits.describe())
+		o.done("Set %s of %s %s: %s", count(len(o.limits.all), "limit"), ofResource(o.id, resource), o.location(),
+			o.limits.describe())
 		return nil
 	})
 }
@@ -113,16 +114,19 @@ func runEntityGetLimits(ctx context.Context, o entityLimitsOptions) error {
 		if err != nil {
 			return err
 		}
-		return limitListing("No limits are stored of "+ofResource(o.id, resource)+".").print(o.console, o.json, each(stored))
+		return limitListing(
+			"No limits are stored of "+ofResource(o.id, resource)+".",
+		).print(o.console, o.json, each(stored))
 	})
 }
 
 func newEntityDeleteLimits(conn *connection) *cobra.Command {
 	o := entityLimitsOptions{connection: conn}
 	cmd := &cobra.Command{
-		Use:     "delete-limits ENTITY",
-		Short:   "Delete the limits of an entity",
-		Long:    "Delete the limits of an entity for a resource, or for all resources. The limits\nof the next level apply then.",
+		Use:   "delete-limits ENTITY",
+		Short: "Delete the limits of an entity",
+		Long: "Delete the limits of an entity for a resource, or for all resources. The limits\nof the " +
+			"next level apply then.",
 		Example: "  zae-limiter entity delete-limits key-abc -r gpt-4 --yes",
 		Args:    arguments(entityArg(&o.id)),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runEntityDeleteLimits(cmd.Context(), o) },
@@ -160,7 +164,9 @@ var resourceColumns = []column{{title: "resource"}, disabledColumn}
 
 // printResources prints names of resources, and which of them are off; "" stands
 // for all resources.
-func (o namesOptions) printResources(ctx context.Context, lim *limiter.RateLimiter, names []string, nothing string) error {
+func (o namesOptions) printResources(
+	ctx context.Context, lim *limiter.RateLimiter, names []string, nothing string,
+) error {
 	off := map[string]*limiter.Switch{}
 	for s, err := range lim.Switches(ctx) {
 		if err != nil {
@@ -189,9 +195,10 @@ func (o namesOptions) printResources(ctx context.Context, lim *limiter.RateLimit
 func newEntityListResources(conn *connection) *cobra.Command {
 	o := namesOptions{connection: conn}
 	cmd := &cobra.Command{
-		Use:     "list-resources",
-		Short:   "List the resources for which entities have limits",
-		Long:    "List the resources for which entities have limits of their own, sorted.\n\"_default_\" stands for limits for all resources.",
+		Use:   "list-resources",
+		Short: "List the resources for which entities have limits",
+		Long: "List the resources for which entities have limits of their own, sorted.\n\"_default_\" " +
+			"stands for limits for all resources.",
 		Example: "  zae-limiter entity list-resources",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -78,7 +78,9 @@ func runEntityStatus(ctx context.Context, o entityStatusOptions) error {
 	})
 }
 
-func (o entityStatusOptions) print(e limiter.Entity, statuses []limiter.Status, used []answer.Used, off []limiter.Switch, nothing string) error {
+func (o entityStatusOptions) print(
+	e limiter.Entity, statuses []limiter.Status, used []answer.Used, off []limiter.Switch, nothing string,
+) error {
 	if o.json {
 		return o.printJSON(answer.NewOwner(o.id, e, statuses, used, off...))
 	}
@@ -89,7 +91,9 @@ func (o entityStatusOptions) print(e limiter.Entity, statuses []limiter.Status, 
 		if e.Cascade {
 			relation = "charged together with its parent "
 		}
-		if _, err := fmt.Fprintf(o.out, "%s\n\n", tty.Wrap(o.style.Bold(o.id)+", "+relation+o.style.Bold(e.Parent), o.width)); err != nil {
+		if _, err := fmt.Fprintf(
+			o.out, "%s\n\n", tty.Wrap(o.style.Bold(o.id)+", "+relation+o.style.Bold(e.Parent), o.width),
+		); err != nil {
 			return err
 		}
 	}
@@ -109,11 +113,13 @@ func (o entityStatusOptions) nothing(ctx context.Context, lim *limiter.RateLimit
 	case err != nil:
 		return "", err
 	case len(stored) > 0:
-		return fmt.Sprintf("%s used nothing lately. Its limits for all resources: %s", o.id, (&limitFlags{all: stored}).describe()), nil
+		return fmt.Sprintf("%s used nothing lately. Its limits for all resources: %s", o.id,
+			(&limitFlags{all: stored}).describe()), nil
 	case !e.CreatedAt.IsZero():
 		return "All limits of " + o.id + " are full: it used nothing lately.", nil
 	}
-	return fmt.Sprintf("Nothing is known of %s %s: it has no record, no limits of its own and no buckets. %s lists the entities.",
+	return fmt.Sprintf("Nothing is known of %s %s: it has no record, no limits of its own and no buckets. %s "+
+		"lists the entities.",
 		o.id, o.location(), o.suggestion("entity", "list")), nil
 }
 
@@ -133,7 +139,8 @@ func neverFills(s limiter.Status) bool { return s.Limit.Zone != "" && s.Limit.Va
 func (c *console) warnZones(statuses []limiter.Status) {
 	for _, s := range statuses {
 		if neverFills(s) {
-			c.warn("%s of %s never fills, and its calls fail: the zone %q is not known here", s.Limit.Name, ofResource(s.Entity, s.Resource), s.Limit.Zone)
+			c.warn("%s of %s never fills, and its calls fail: the zone %q is not known here", s.Limit.Name,
+				ofResource(s.Entity, s.Resource), s.Limit.Zone)
 		}
 	}
 }
@@ -174,7 +181,8 @@ func statusListing(c *console, nothing string) listing[statusRow] {
 		func(r statusRow) []cell {
 			s, limit := r.Status, r.Limit.Name
 			row := []cell{
-				text(s.Entity), text(s.Resource), text(limit), r.usedCell(), available(c, s), amount(limit, s.Limit.Capacity),
+				text(s.Entity), text(s.Resource), text(limit), r.usedCell(), available(c, s),
+				amount(limit, s.Limit.Capacity),
 				debtCell(c, s), rate(s.Limit), fullIn(s), source(s.Source),
 			}
 			return append(row, kindCells(s)...)

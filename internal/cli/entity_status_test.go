@@ -42,7 +42,10 @@ func TestStatusOnANarrowTerminal(t *testing.T) {
 // TestStatusOfAnUnknownZone checks that a quota whose zone cannot be loaded does not
 // look full.
 func TestStatusOfAnUnknownZone(t *testing.T) {
-	status := limiter.Status{Entity: "key", Resource: "gpt-4", Source: "system", Limit: limiter.Quota("q", 10, limiter.EveryDay).In("Mars/Olympus"), Available: 3}
+	status := limiter.Status{
+		Entity: "key", Resource: "gpt-4", Source: "system",
+		Limit: limiter.Quota("q", 10, limiter.EveryDay).In("Mars/Olympus"), Available: 3,
+	}
 	if got := fullIn(status); got.plain != "" || got.display != none {
 		t.Errorf("full in %+v", got)
 	}

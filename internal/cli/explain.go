@@ -44,7 +44,8 @@ since when.
 	}
 	o.addNamespace(cmd)
 	addLimits(cmd, &o.limits, "limit to check in place of the stored limits")
-	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "exit with code 3 if the request would be refused, or 5 if a level is disabled")
+	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false,
+		"exit with code 3 if the request would be refused, or 5 if a level is disabled")
 	addJSON[answer.Explanation](cmd, &o.json, anObject, decisionColumns)
 	documentFields[answer.Status](cmd, "Each of its limits")
 	documentFields[answer.Level](cmd, "Each of its levels")
@@ -73,7 +74,8 @@ func setOverride(req *limiter.Request, limits []limiter.Limit) error {
 	req.Limits = limits
 	for limit := range req.Consume.All() {
 		if limits != nil && !slices.ContainsFunc(limits, func(l limiter.Limit) bool { return l.Name == limit }) {
-			return usagef("no --limit for %s, which is requested; with --limit, give every limit that is requested", limit)
+			return usagef("no --limit for %s, which is requested; with --limit, give every limit that is requested",
+				limit)
 		}
 	}
 	return nil
@@ -140,7 +142,8 @@ func (o explainOptions) printDisabled(off *limiter.DisabledError, levels []answe
 		o.say("refused: %v", off)
 		return nil
 	}
-	verdict := o.style.Red("refused") + fmt.Sprintf(": %s may take nothing of %s\n  %s", o.request.Entity, o.request.Resource, tty.Visible(off.Error()))
+	verdict := o.style.Red("refused") + fmt.Sprintf(": %s may take nothing of %s\n  %s", o.request.Entity,
+		o.request.Resource, tty.Visible(off.Error()))
 	_, err := fmt.Fprintf(o.out, "%s\n\n", tty.Wrap(verdict, o.width))
 	return errors.Join(err, o.levelListing().print(o.console, false, each(flattenLevels(levels))))
 }
@@ -152,7 +155,13 @@ func (o explainOptions) answer(d limiter.Decision) string {
 	case o.request.Consume.Len() == 0:
 		return o.style.Bold(fmt.Sprintf("What %s has left of %s", who, o.request.Resource))
 	case d.Admitted():
-		return strings.Join(append([]string{o.style.Green("admitted") + fmt.Sprintf(": %s may take %s now", who, requestText(o.request))}, answer.Spared(d)...), "\n  ")
+		return strings.Join(
+			append(
+				[]string{o.style.Green("admitted") + fmt.Sprintf(": %s may take %s now", who, requestText(o.request))},
+				answer.Spared(d)...,
+			),
+			"\n  ",
+		)
 	}
 	verdict := o.style.Red("refused") + fmt.Sprintf(": %s may not take %s now", who, requestText(o.request))
 	for _, r := range answer.Reasons(d) {
@@ -217,7 +226,10 @@ func (o explainOptions) levelListing() listing[levelLimit] {
 			if s.InForce {
 				force = force.withColour(o.style.Green)
 			}
-			return []cell{who, where, text(s.limit.Name), rate(*s.limit), amount(s.limit.Name, s.limit.Capacity), force, mode(*s.limit), off}
+			return []cell{
+				who, where, text(s.limit.Name), rate(*s.limit), amount(s.limit.Name, s.limit.Capacity), force,
+				mode(*s.limit), off,
+			}
 		},
 	}
 }

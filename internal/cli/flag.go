@@ -25,7 +25,9 @@ func addFlag[T any](cmd *cobra.Command, target *T, flag, kind, fallback, usage s
 }
 
 // addFlagP adds a flag, as addFlag does, with a one-letter form.
-func addFlagP[T any](cmd *cobra.Command, target *T, flag, short, kind, fallback, usage string, parse func(string) (T, error)) {
+func addFlagP[T any](
+	cmd *cobra.Command, target *T, flag, short, kind, fallback, usage string, parse func(string) (T, error),
+) {
 	cmd.Flags().VarP(&parsedFlag[T]{flag, kind, fallback, target, parse}, flag, short, usage)
 }
 
@@ -71,7 +73,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	if bad, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if name := similarFlag(cmd, bad.GetSpecifiedName()); name != "" {
-			return usagef(`unknown flag --%s; did you mean --%s? "%s --help" lists the flags`, clip(bad.GetSpecifiedName()), name, cmd.CommandPath())
+			return usagef(`unknown flag --%s; did you mean --%s? "%s --help" lists the flags`,
+				clip(bad.GetSpecifiedName()), name, cmd.CommandPath())
 		}
 	}
 	return usagef(`%s; "%s --help" lists the flags`, clip(err.Error()), cmd.CommandPath())
@@ -136,13 +139,14 @@ func addRowLimit(cmd *cobra.Command, target *int, short string, fallback int) {
 	if fallback > 0 {
 		shown = strconv.Itoa(fallback)
 	}
-	addFlagP(cmd, target, "limit", short, "number", shown, "maximum number of rows; 0 for all", func(text string) (int, error) {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 {
-			return 0, errors.New("must be a whole number, 0 or more")
-		}
-		return n, nil
-	})
+	addFlagP(cmd, target, "limit", short, "number", shown, "maximum number of rows; 0 for all",
+		func(text string) (int, error) {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 0 {
+				return 0, errors.New("must be a whole number, 0 or more")
+			}
+			return n, nil
+		})
 }
 
 // negatedFlag is the value of a flag such as --no-wait, which sets another flag
@@ -186,7 +190,10 @@ func (p *pairs) Set(text string) error {
 		*p.all = map[string]string{}
 	}
 	if before, ok := (*p.all)[key]; ok && before != value {
-		return &flagValueError{"--" + p.flag + " gives " + strconv.Quote(clip(key)) + " twice, as " + strconv.Quote(clip(before)) + " and as " + strconv.Quote(clip(value))}
+		return &flagValueError{
+			"--" + p.flag + " gives " + strconv.Quote(clip(key)) + " twice, as " + strconv.Quote(clip(before)) +
+				" and as " + strconv.Quote(clip(value)),
+		}
 	}
 	(*p.all)[key] = value
 	return nil

@@ -35,7 +35,8 @@ statically for Linux.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLambdaExport(cmd.Context(), o) },
 	}
 	cmd.Flags().StringVarP(&o.output, "output", "o", "lambda.zip", "`file` to write")
-	cmd.Flags().StringVar(&o.architecture, "architecture", "", "`arch` of the functions: arm64 or x86_64 (default: that of this program if it can be packaged, else arm64)")
+	cmd.Flags().StringVar(&o.architecture, "architecture", "",
+		"`arch` of the functions: arm64 or x86_64 (default: that of this program if it can be packaged, else arm64)")
 	cmd.Flags().BoolVarP(&o.force, "force", "f", false, "overwrite an existing file")
 	cmd.Flags().BoolVar(&o.info, "info", false, "only describe the zip file; build and write nothing")
 	addJSON[packageJSON](cmd, &o.json, anObject, nil)
@@ -57,11 +58,16 @@ func runLambdaExport(ctx context.Context, o *exportOptions) error {
 	if _, err := os.Stat(o.output); err == nil && !o.info && !o.force {
 		return fmt.Errorf("%s already exists; overwrite it with --force", o.output)
 	}
-	p, err := infra.NewPackage(ctx, &infra.PackageOptions{Architecture: o.architecture, Version: thisBuild().Version, NoBuild: o.info, Building: o.building})
+	p, err := infra.NewPackage(ctx, &infra.PackageOptions{
+		Architecture: o.architecture, Version: thisBuild().Version, NoBuild: o.info, Building: o.building,
+	})
 	if err != nil {
 		return stackError(err)
 	}
-	shape := packageJSON{Runtime: "provided.al2023", Handler: "bootstrap", Architecture: p.Architecture, SHA256: answer.OrNull(p.SHA256), Source: p.Source}
+	shape := packageJSON{
+		Runtime: "provided.al2023", Handler: "bootstrap", Architecture: p.Architecture,
+		SHA256: answer.OrNull(p.SHA256), Source: p.Source,
+	}
 	size := text("")
 	if p.Zip != nil {
 		shape.Size = new(len(p.Zip))

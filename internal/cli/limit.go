@@ -27,7 +27,8 @@ const limitForms = `a limit is NAME:RATE[/PERIOD][:BURST], such as rpm:100 or tp
 // and which advises programs that link no zones to link them.
 func shortReason(reason string) string {
 	reason, _, _ = strings.Cut(reason, "; a limit is NAME:")
-	return strings.Replace(reason, ", and import time/tzdata where the system has no zone data", "", 1) + "; " + limitForms
+	return strings.Replace(reason, ", and import time/tzdata where the system has no zone data", "",
+		1) + "; " + limitForms
 }
 
 // limitText returns a limit for a message: "tpm: 10,000/min (burst: 15,000)".
@@ -76,7 +77,9 @@ func limitWord(l limiter.Limit) string {
 //
 // A shadow limit must not look like an enforced one, so its mark is kept. The end of
 // a window is known roughly by the time until the bucket is full.
-var kindColumns = []column{{title: "mode", whole: true, keep: true, extra: true}, {title: "window end", whole: true, spare: true, extra: true}}
+var kindColumns = []column{{title: "mode", whole: true, keep: true, extra: true}, {
+	title: "window end", whole: true, spare: true, extra: true,
+}}
 
 // kindCells returns the cells of kindColumns.
 func kindCells(s limiter.Status) []cell { return []cell{mode(s.Limit), moment(s.WindowEnd)} }
@@ -94,7 +97,11 @@ func mode(l limiter.Limit) cell {
 func (c *console) warnCents(limits []limiter.Limit) {
 	for _, l := range limits {
 		if l.IsMoney() && max(l.Capacity, l.Refill) < figure.Cent {
-			c.warn("%s is below a cent; if you mean dollars, give them with their sign, in quotes for a shell, such as '%s:$50@month'", limitText(l), l.Name)
+			c.warn(
+				"%s is below a cent; if you mean dollars, give them with their sign, in quotes for a shell, "+
+					"such as '%s:$50@month'",
+				limitText(l), l.Name,
+			)
 		}
 	}
 }
@@ -174,7 +181,9 @@ func (l *limitFlags) Set(text string) error {
 }
 
 // limitColumns are the columns of stored limits.
-var limitColumns = []column{{title: "limit"}, {title: "rate", right: true}, {title: "burst", right: true}, kindColumns[0]}
+var limitColumns = []column{
+	{title: "limit"}, {title: "rate", right: true}, {title: "burst", right: true}, kindColumns[0],
+}
 
 func limitRow(l limiter.Limit) []cell {
 	return []cell{text(l.Name), rate(l), amount(l.Name, l.Capacity), mode(l)}
@@ -182,5 +191,7 @@ func limitRow(l limiter.Limit) []cell {
 
 // limitListing describes how to print stored limits.
 func limitListing(nothing string) listing[limiter.Limit] {
-	return listing[limiter.Limit]{limitColumns, limitRow, func(l limiter.Limit) any { return answer.NewLimit(l) }, nothing}
+	return listing[limiter.Limit]{limitColumns, limitRow, func(l limiter.Limit) any {
+		return answer.NewLimit(l)
+	}, nothing}
 }

@@ -79,7 +79,8 @@ func TestBadLimitsGetShortAnswers(t *testing.T) {
 			continue
 		}
 		got := err.Error()
-		if !strings.HasPrefix(got, fmt.Sprintf("invalid --limit %q: %s", text, want)) || !strings.HasSuffix(got, "; "+limitForms) || strings.Contains(got, "tzdata") || len(got) > 450 {
+		if !strings.HasPrefix(got, fmt.Sprintf("invalid --limit %q: %s", text, want)) ||
+			!strings.HasSuffix(got, "; "+limitForms) || strings.Contains(got, "tzdata") || len(got) > 450 {
 			t.Errorf("%s: %s", text, got)
 		}
 	}

@@ -35,7 +35,8 @@ burst, refill_amount and refill_period (in seconds), or for a quota with
 capacity, window and zone. In either, shadow: true makes it a shadow limit.`)
 	conn.addNamespace(cmd)
 	cmd.AddCommand(
-		newLimitsValidate(conn), newLimitsPlan(conn), newLimitsWhatIf(conn), newLimitsApply(conn), newLimitsDiff(conn), newLimitsExport(conn),
+		newLimitsValidate(conn), newLimitsPlan(conn), newLimitsWhatIf(conn), newLimitsApply(conn),
+		newLimitsDiff(conn), newLimitsExport(conn),
 		newLimitsTemplate(conn), newLimitsSchema(conn),
 	)
 	return cmd
@@ -77,7 +78,8 @@ func (o *limitsOptions) loadManifest() (*manifest.Manifest, error) {
 		return nil, o.reportProblems(err)
 	}
 	if given := o.namespace; given != "" && m.Namespace != "" && given != m.Namespace {
-		return nil, usagef("invalid --namespace %q: %s is for namespace %q; remove one of them", given, o.file, m.Namespace)
+		return nil, usagef("invalid --namespace %q: %s is for namespace %q; remove one of them", given, o.file,
+			m.Namespace)
 	}
 	if m.Namespace == "" {
 		m.Namespace = o.namespaceName()

@@ -35,13 +35,15 @@ become managed. If a CloudFormation stack manages the namespace, the manifest
 takes it over.
 
 ` + manifestHelp,
-		Example:           "  zae-limiter limits apply limits.yaml\n  zae-limiter limits apply limits.yaml --yes -N tenant-a",
+		Example: "  zae-limiter limits apply limits.yaml\n  zae-limiter limits apply limits.yaml " +
+			"--yes -N tenant-a",
 		Args:              arguments(fileArg(&o.file)),
 		ValidArgsFunction: completeManifest,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runLimitsApply(cmd.Context(), o) },
 	}
 	addYes(cmd, &o.yes)
-	cmd.Flags().BoolVar(&o.forget, "forget", false, "replace a damaged list of managed limits; the limits in it stay stored")
+	cmd.Flags().BoolVar(&o.forget, "forget", false,
+		"replace a damaged list of managed limits; the limits in it stay stored")
 	conn.addPrincipal(cmd)
 	addChanges[resultJSON](cmd, &o.json)
 	return cmd
@@ -191,7 +193,9 @@ func (o *limitsOptions) report(p *manifest.Plan, r *manifest.Report, err error) 
 func (o *limitsOptions) warnFailures(failed []manifest.Result, r *manifest.Report, err error) {
 	for _, f := range failed {
 		if f.Begun() {
-			o.warn("%s: %s", strings.TrimSpace(fmt.Sprint(f.Action, " ", manifest.Level(f.Scope), " ", manifest.Target(f.Scope))), errorText(f.Err))
+			o.warn("%s: %s",
+				strings.TrimSpace(fmt.Sprint(f.Action, " ", manifest.Level(f.Scope), " ", manifest.Target(f.Scope))),
+				errorText(f.Err))
 		}
 	}
 	if n, why := r.Left(); n > 0 && err == nil {

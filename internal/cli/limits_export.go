@@ -38,7 +38,8 @@ With --json, print the manifest as JSON, which apply also accepts.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLimitsExport(cmd.Context(), o) },
 	}
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
-	cmd.Flags().StringVar(&o.from, "from", "", "read a table that may belong to a newer release of Python's library: dynamodb:NAME, a `URL` as of --store")
+	cmd.Flags().StringVar(&o.from, "from", "",
+		"read a table that may belong to a newer release of Python's library: dynamodb:NAME, a `URL` as of --store")
 	cmd.Flags().BoolVar(&o.partial, "partial", false, "with --from, leave out what a manifest cannot express")
 	cmd.Flags().BoolVar(&o.entities, "entities", false, "with --from, print commands that create the entities")
 	return cmd

@@ -58,10 +58,12 @@ func (o *limitsExportOptions) printSettings(found *dynamo.Settings) error {
 		o.warn("%s", what)
 	}
 	if n := len(found.LeftOut); n > 0 && !o.partial {
-		return fmt.Errorf("a manifest cannot express %s of namespace %s; --partial prints the rest", count(n, "setting"), found.Namespace)
+		return fmt.Errorf("a manifest cannot express %s of namespace %s; --partial prints the rest",
+			count(n, "setting"), found.Namespace)
 	}
 	if n := len(found.Entities) + len(found.Disabled); n > 0 {
-		o.say("a manifest holds limits alone; --entities prints %s for %s", count(n, "command"), entityCount(len(found.Entities)))
+		o.say("a manifest holds limits alone; --entities prints %s for %s", count(n, "command"),
+			entityCount(len(found.Entities)))
 	}
 	return o.printManifest(m)
 }

@@ -45,12 +45,15 @@ func newChangeJSON(c manifest.Change) changeJSON {
 	for _, f := range c.Fields() {
 		fields = append(fields, fieldJSON{f.Name, answer.OrNull(f.Before), answer.OrNull(f.After)})
 	}
-	return changeJSON{string(c.Action), manifest.Level(c.Scope), answer.OrNull(manifest.Target(c.Scope)), changes, fields}
+	return changeJSON{
+		string(c.Action), manifest.Level(c.Scope), answer.OrNull(manifest.Target(c.Scope)), changes, fields,
+	}
 }
 
 // changeColumns are the columns of changes, a row for each limit.
 var changeColumns = []column{
-	{title: "action", whole: true}, {title: "level", whole: true}, {title: "target"}, {title: "limit"}, {title: "before", right: true}, {title: "after", whole: true},
+	{title: "action", whole: true}, {title: "level", whole: true}, {title: "target"}, {title: "limit"},
+	{title: "before", right: true}, {title: "after", whole: true},
 }
 
 // fieldRow is a line of a change.
@@ -74,8 +77,13 @@ func fieldRows(changes []manifest.Change) (rows []fieldRow) {
 }
 
 func (o *limitsOptions) cells(r fieldRow) []cell {
-	signs := map[manifest.Action]string{manifest.Create: "+ ", manifest.Update: "~ ", manifest.Delete: "- ", manifest.Adopt: "= "}
-	paint := map[manifest.Action]func(string) string{manifest.Create: o.style.Green, manifest.Update: o.style.Yellow, manifest.Delete: o.style.Red, manifest.Adopt: o.style.Green}
+	signs := map[manifest.Action]string{
+		manifest.Create: "+ ", manifest.Update: "~ ", manifest.Delete: "- ", manifest.Adopt: "= ",
+	}
+	paint := map[manifest.Action]func(string) string{
+		manifest.Create: o.style.Green, manifest.Update: o.style.Yellow, manifest.Delete: o.style.Red,
+		manifest.Adopt: o.style.Green,
+	}
 	action := cell{display: signs[r.Action] + string(r.Action), plain: string(r.Action)}.withColour(paint[r.Action])
 	about := []cell{action, text(manifest.Level(r.Scope)), text(manifest.Target(r.Scope))}
 	if r.again {
@@ -83,7 +91,8 @@ func (o *limitsOptions) cells(r fieldRow) []cell {
 			about[i] = cell{plain: about[i].plain}
 		}
 	}
-	before, after := changeCell(r.Before, r.field.Name, r.field.Before), changeCell(r.After, r.field.Name, r.field.After)
+	before, after := changeCell(r.Before, r.field.Name,
+		r.field.Before), changeCell(r.After, r.field.Name, r.field.After)
 	if r.field.Before != "" && r.field.After != "" {
 		after.display = "-> " + after.display
 	}
@@ -94,7 +103,9 @@ func (o *limitsOptions) cells(r fieldRow) []cell {
 // in a table.
 func changeCell(level limiter.Config, name, value string) cell {
 	c := text(value)
-	if i := slices.IndexFunc(level.Limits, func(l limiter.Limit) bool { return l.Name == name }); i >= 0 && value != "" {
+	if i := slices.IndexFunc(level.Limits, func(l limiter.Limit) bool {
+		return l.Name == name
+	}); i >= 0 && value != "" {
 		c.display = rateAndBurst(&level.Limits[i]).display
 	}
 	return c
@@ -146,7 +157,8 @@ func runLimitsPlan(ctx context.Context, o limitsOptions) error {
 		for _, c := range p.Changes {
 			n[c.Action]++
 		}
-		o.say("%d to create, %d to update, %d to delete, %d as declared", n[manifest.Create], n[manifest.Update], n[manifest.Delete], p.Same)
+		o.say("%d to create, %d to update, %d to delete, %d as declared", n[manifest.Create], n[manifest.Update],
+			n[manifest.Delete], p.Same)
 		return nil
 	})
 }
@@ -168,7 +180,10 @@ func (o *limitsOptions) reportExtras(p *manifest.Plan) {
 type storeOpener = func(context.Context, access) (limiter.Repository, error)
 
 // withPlan makes a plan, prints the wanted changes and calls then.
-func (o *limitsOptions) withPlan(ctx context.Context, open storeOpener, wanted func(*manifest.Plan) []manifest.Change, then func(*manifest.Plan) error) error {
+func (o *limitsOptions) withPlan(
+	ctx context.Context, open storeOpener, wanted func(*manifest.Plan) []manifest.Change,
+	then func(*manifest.Plan) error,
+) error {
 	m, err := o.loadManifest()
 	if err != nil {
 		return err
@@ -220,7 +235,10 @@ func (o *limitsOptions) warnPython(m *manifest.Manifest) {
 		o.warn("services that use the Python library enforce shadow limits")
 	}
 	if quota {
-		o.warn("services that use the Python library charge quotas but never begin a window, which the next call of another service or the aggregator does, and their changes of limits turn quotas into rates")
+		o.warn(
+			"services that use the Python library charge quotas but never begin a window, which the next " +
+				"call of another service or the aggregator does, and their changes of limits turn quotas into rates",
+		)
 	}
 }
 

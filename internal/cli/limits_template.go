@@ -51,7 +51,8 @@ func runLimitsTemplate(o limitsOptions) error {
 		return err
 	}
 	if len(text) > maxInline {
-		o.warn("the template has %s bytes; above %s, CloudFormation reads it only from S3", tty.Number(int64(len(text))), tty.Number(maxInline))
+		o.warn("the template has %s bytes; above %s, CloudFormation reads it only from S3",
+			tty.Number(int64(len(text))), tty.Number(maxInline))
 	}
 	_, err = o.out.Write(text)
 	return err

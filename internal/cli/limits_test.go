@@ -34,7 +34,9 @@ entities: {a-key-with-a-name-that-is-far-too-long-for-any-terminal: {resources: 
 				in: strings.NewReader(""), out: &out, err: &talk, terminal: true, width: width,
 				style: tty.Style(coloured), now: time.Now,
 			}
-			if code := run(context.Background(), c, []string{"limits", "plan", file, "--store", w.store}); code != exitDone {
+			if code := run(context.Background(), c, []string{
+				"limits", "plan", file, "--store", w.store,
+			}); code != exitDone {
 				t.Fatalf("code %d: %s", code, &talk)
 			}
 			checkScreen(t, "limits plan", out.String(), width, coloured)
@@ -83,13 +85,19 @@ func TestApplyTakesANamespaceFromAStack(t *testing.T) {
 	w := newWorld(t)
 	const nothing, stack = "{}", "arn:aws:cloudformation:us-east-1:123456789012:stack/limits/1"
 	w.managedBy(stack+" Limits", "hash")
-	if _, talk, code := w.limits(nothing, "plan"); code != exitDone || !strings.Contains(talk, "Managed by stack "+stack+"; apply takes the namespace over\n") {
+	if _, talk, code := w.limits(nothing, "plan"); code != exitDone || !strings.Contains(
+		talk, "Managed by stack "+stack+"; apply takes the namespace over\n",
+	) {
 		t.Errorf("code %d: %s", code, talk)
 	}
-	if _, talk, code := w.limits(nothing, "apply"); code != exitUsage || !strings.Contains(talk, "Take the namespace over from stack "+stack+" (") {
+	if _, talk, code := w.limits(nothing, "apply"); code != exitUsage || !strings.Contains(
+		talk, "Take the namespace over from stack "+stack+" (",
+	) {
 		t.Errorf("code %d: %s", code, talk)
 	}
-	if _, talk, code := w.limits(nothing, "apply", "--yes"); code != exitDone || !strings.Contains(talk, "Took the namespace over from stack "+stack+" in sqlite:") {
+	if _, talk, code := w.limits(nothing, "apply", "--yes"); code != exitDone || !strings.Contains(
+		talk, "Took the namespace over from stack "+stack+" in sqlite:",
+	) {
 		t.Errorf("code %d: %s", code, talk)
 	}
 	if _, talk, code := w.limits(nothing, "apply"); code != exitDone || strings.Contains(talk, "Took") {
@@ -102,7 +110,8 @@ func TestDamageIsReportedAndRepaired(t *testing.T) {
 	w := newWorld(t)
 	const loadManifest = "resources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"
 	w.managedBy("", "hash", limiter.Scope{Resource: "no name"})
-	if _, talk, code := w.limits(loadManifest, "apply", "--yes"); code != exitFailed || !strings.Contains(talk, "`zae-limiter limits apply FILE --forget`") {
+	if _, talk, code := w.limits(loadManifest, "apply", "--yes"); code != exitFailed ||
+		!strings.Contains(talk, "`zae-limiter limits apply FILE --forget`") {
 		t.Errorf("code %d: %s", code, talk)
 	}
 	if _, talk, code := w.limits(loadManifest, "apply", "--yes", "--forget"); code != exitDone {
@@ -116,13 +125,19 @@ func TestDamageIsReportedAndRepaired(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.ExecContext(t.Context(), "UPDATE configs SET limits = 'nonsense' WHERE resource = 'gpt-4' AND entity = ''"); err != nil {
+	if _, err := db.ExecContext(
+		t.Context(), "UPDATE configs SET limits = 'nonsense' WHERE resource = 'gpt-4' AND entity = ''",
+	); err != nil {
 		t.Fatal(err)
 	}
-	if out, talk, _ := w.limits(loadManifest, "plan"); !strings.HasPrefix(out, "update\tresource\tgpt-4\tstate\tdamaged\tsound\n") {
+	if out, talk, _ := w.limits(loadManifest, "plan"); !strings.HasPrefix(
+		out, "update\tresource\tgpt-4\tstate\tdamaged\tsound\n",
+	) {
 		t.Errorf("%s%s", out, talk)
 	}
-	if out, talk, _ := w.limits(loadManifest, "plan", "--json"); !strings.Contains(out, `{"field":"state","before":"damaged","after":"sound"}`) {
+	if out, talk, _ := w.limits(loadManifest, "plan", "--json"); !strings.Contains(
+		out, `{"field":"state","before":"damaged","after":"sound"}`,
+	) {
 		t.Errorf("%s%s", out, talk)
 	}
 }

@@ -27,7 +27,8 @@ The command needs no store. The exit code is 1 if there is a problem.
 
 With --json, print the problems as an array of objects with line, column, path,
 problem.`,
-		Example:           "  zae-limiter limits validate limits.yaml\n  zae-limiter limits validate --json - < limits.yaml",
+		Example: "  zae-limiter limits validate limits.yaml\n  zae-limiter limits validate --json " +
+			"- < limits.yaml",
 		Args:              arguments(fileArg(&o.file)),
 		ValidArgsFunction: completeManifest,
 		RunE:              func(*cobra.Command, []string) error { return runLimitsValidate(o) },
@@ -49,7 +50,9 @@ func runLimitsValidate(o limitsOptions) error {
 		if invalid {
 			problems = bad.Problems
 		}
-		list := listing[manifest.Problem]{object: func(p manifest.Problem) any { return problemJSON{p.Line, p.Column, p.Path, p.Text} }}
+		list := listing[manifest.Problem]{object: func(p manifest.Problem) any {
+			return problemJSON{p.Line, p.Column, p.Path, p.Text}
+		}}
 		if err := list.print(o.console, true, each(problems)); err != nil {
 			return err
 		}

@@ -43,7 +43,8 @@ and for its parent.
 	}
 	flags := cmd.Flags()
 	o.replay.Days = defaultWhatIfDays
-	addFlag(cmd, &o.replay.Days, "days", "number", strconv.Itoa(defaultWhatIfDays), "days of usage to replay", parseWhatIfDays)
+	addFlag(cmd, &o.replay.Days, "days", "number", strconv.Itoa(defaultWhatIfDays), "days of usage to replay",
+		parseWhatIfDays)
 	flags.StringVarP(&o.replay.Entity, "entity-id", "e", "", "only usage of this `entity`")
 	flags.StringVarP(&o.replay.Resource, "resource", "r", "", "only usage of this `resource`")
 	flags.BoolVar(&o.replay.All, "all", false, "show all limits that would change, also those that nothing exceeds")
@@ -91,7 +92,8 @@ func (o *whatIfOptions) cells(r manifest.WhatIfRow) []cell {
 	}
 	return []cell{
 		text(r.Entity), text(r.Resource), text(r.Limit), rateAndBurst(r.Current), rateAndBurst(r.Proposed),
-		number(int64(r.HoursOver)), number(int64(r.HoursUsed)), over, worst, amount(r.Limit, r.OverNow), amount(r.Limit, r.Used),
+		number(int64(r.HoursOver)), number(int64(r.HoursUsed)), over, worst, amount(r.Limit, r.OverNow),
+		amount(r.Limit, r.Used),
 	}
 }
 
@@ -131,7 +133,9 @@ func runLimitsWhatIf(ctx context.Context, o whatIfOptions) error {
 		if o.json {
 			err = o.printJSON(report)
 		} else {
-			err = listing[manifest.WhatIfRow]{columns: whatIfColumns, row: o.cells}.print(o.console, false, each(report.Rows))
+			err = listing[manifest.WhatIfRow]{
+				columns: whatIfColumns, row: o.cells,
+			}.print(o.console, false, each(report.Rows))
 		}
 		if err != nil {
 			return err
@@ -155,13 +159,15 @@ func (o *whatIfOptions) explain(r *manifest.WhatIfReport) {
 	case entitiesRemoved(r.Rows) > 0:
 		o.explainRemoved(r, days, bound)
 	case r.EntitiesOver == 0:
-		o.say("0 of %s with other limits would have been refused more than now in the last %s: %s", entityCount(r.Entities), days, bound)
+		o.say("0 of %s with other limits would have been refused more than now in the last %s: %s",
+			entityCount(r.Entities), days, bound)
 	default:
 		o.say("%s of %s with other limits would have been refused at least this much in the last %s: %s",
 			tty.Number(int64(r.EntitiesOver)), entityCount(r.Entities), days, bound)
 	}
 	if !r.Complete {
-		o.warn("only the latest %s were read, from %s on; give --resource, --entity-id or fewer --days", count(r.Snapshots, "snapshot"), moment(*r.First).display)
+		o.warn("only the latest %s were read, from %s on; give --resource, --entity-id or fewer --days",
+			count(r.Snapshots, "snapshot"), moment(*r.First).display)
 	}
 	if len(r.Unseen) > 0 {
 		o.say("There is no usage of %s yet, so this says nothing about it", strings.Join(r.Unseen, ", "))
@@ -186,7 +192,8 @@ func (o *whatIfOptions) explainRemoved(r *manifest.WhatIfReport, days, bound str
 	if r.EntitiesOver > 0 {
 		others = tty.Number(int64(r.EntitiesOver)) + " would have been refused at least this much in the last " + days
 	}
-	o.warn("calls of %s of %s with other limits would fail with an error, since they name limits that would go (those without a proposed value); %s: %s",
+	o.warn("calls of %s of %s with other limits would fail with an error, since they name limits that would "+
+		"go (those without a proposed value); %s: %s",
 		tty.Number(int64(entitiesRemoved(r.Rows))), entityCount(r.Entities), others, bound)
 }
 

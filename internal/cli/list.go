@@ -32,7 +32,8 @@ func newList(c *console) *cobra.Command {
 }
 
 var foundColumns = []column{
-	{title: "name"}, {title: "status", whole: true}, {title: "version"}, {title: "created", whole: true}, {title: "region", spare: true},
+	{title: "name"}, {title: "status", whole: true}, {title: "version"}, {title: "created", whole: true},
+	{title: "region", spare: true},
 }
 
 // foundJSON is a stack as JSON.
@@ -64,7 +65,8 @@ func runList(ctx context.Context, o *listOptions) error {
 		},
 		func(f infra.StackSummary) any {
 			return foundJSON{
-				f.Name, f.Stack, f.Region, f.Status, answer.OrNull(f.Version), answer.OrNull(f.LambdaVersion), answer.OrNull(f.SchemaVersion),
+				f.Name, f.Stack, f.Region, f.Status, answer.OrNull(f.Version), answer.OrNull(f.LambdaVersion),
+				answer.OrNull(f.SchemaVersion),
 				answer.TimeOrNull(f.Created), answer.TimeOrNull(f.Updated),
 			}
 		},

@@ -69,7 +69,9 @@ func (l listing[T]) print(c *console, asJSON bool, rows iter.Seq2[T, error]) err
 
 // buffered writes rows through a buffer. That is faster, and a reader that takes
 // only the first of a few rows does not break the pipe.
-func buffered[T any](out io.Writer, rows iter.Seq2[T, error], write func(io.Writer, iter.Seq2[T, error]) (int, error)) (int, error) {
+func buffered[T any](
+	out io.Writer, rows iter.Seq2[T, error], write func(io.Writer, iter.Seq2[T, error]) (int, error),
+) (int, error) {
 	b := bufio.NewWriterSize(out, 1<<16)
 	n, err := write(b, rows)
 	return n, errors.Join(err, b.Flush())
@@ -103,7 +105,10 @@ func (l listing[T]) printTable(c *console, rows iter.Seq2[T, error]) (int, error
 			}
 			continue
 		}
-		columns = append(columns, tty.Column{Title: strings.ToUpper(col.title), Right: col.right, Whole: col.whole || col.right, Spare: col.spare, Keep: col.keep})
+		columns = append(columns, tty.Column{
+			Title: strings.ToUpper(col.title), Right: col.right, Whole: col.whole || col.right,
+			Spare: col.spare, Keep: col.keep,
+		})
 	}
 	_, err := io.WriteString(c.out, strings.Join(tty.Table(columns, cells, c.width, c.style), "\n")+"\n")
 	return len(cells), errors.Join(failed, err)
@@ -118,7 +123,8 @@ func (l listing[T]) printFields(out io.Writer, rows iter.Seq2[T, error]) (n int,
 		for _, c := range l.row(v) {
 			fields = append(fields, c.plain)
 		}
-		for last := len(fields) - 1; last >= 0 && last < len(l.columns) && l.columns[last].extra && fields[last] == ""; last-- {
+		for last := len(fields) - 1; last >= 0 && last < len(l.columns) && l.columns[last].extra &&
+			fields[last] == ""; last-- {
 			fields = fields[:last]
 		}
 		if _, err := fmt.Fprintln(out, strings.Join(fields, "\t")); err != nil {

@@ -48,7 +48,10 @@ func newFakeAccount(t *testing.T) *fakeAccount {
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
 	a.url = server.URL
-	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "eu-west-1", "AWS_ENDPOINT_URL": a.url} {
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "eu-west-1",
+		"AWS_ENDPOINT_URL": a.url,
+	} {
 		t.Setenv(name, value)
 	}
 	return a
@@ -235,10 +238,13 @@ func (m *fakeMaster) stats(w http.ResponseWriter, _ *http.Request) {
 		}
 	}
 	stats := loadtest.MasterStats{State: m.state, Users: m.users, Rows: []loadtest.MasterRow{{
-		Name: "Aggregated", Requests: int64(100 * m.polls), Failures: int64(m.polls), Average: 5, Min: 1, Max: 50, P50: 4, P95: 9, P99: 20,
+		Name: "Aggregated", Requests: int64(100 * m.polls), Failures: int64(m.polls), Average: 5, Min: 1, Max: 50,
+		P50: 4, P95: 9, P99: 20,
 	}}}
 	for i := range m.workers {
-		stats.Workers = append(stats.Workers, loadtest.MasterWorker{ID: fmt.Sprintf("lambda_%08d", i+1), State: m.state})
+		stats.Workers = append(stats.Workers, loadtest.MasterWorker{
+			ID: fmt.Sprintf("lambda_%08d", i+1), State: m.state,
+		})
 	}
 	body, _ := json.Marshal(stats)
 	m.last = string(body)
@@ -257,12 +263,16 @@ func forward() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var request struct{ Parameters map[string][]string }
-	if len(os.Args) != 7 || !strings.Contains(os.Getenv(os.Args[1]), "secret-token") || json.Unmarshal([]byte(os.Args[5]), &request) != nil {
+	if len(os.Args) != 7 || !strings.Contains(os.Getenv(os.Args[1]), "secret-token") ||
+		json.Unmarshal([]byte(os.Args[5]), &request) != nil {
 		fmt.Printf("unexpected arguments: %q\n", os.Args)
 		return 2
 	}
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: os.Getenv(tunnelTarget)})
-	server := &http.Server{Addr: "127.0.0.1:" + request.Parameters["localPortNumber"][0], Handler: proxy, ReadHeaderTimeout: time.Second}
+	server := &http.Server{
+		Addr: "127.0.0.1:" + request.Parameters["localPortNumber"][0], Handler: proxy,
+		ReadHeaderTimeout: time.Second,
+	}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	time.AfterFunc(time.Minute, stop) // whatever happens to the test
 	listener, err := listenLocal(server.Addr)

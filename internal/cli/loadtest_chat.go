@@ -34,11 +34,14 @@ const (
 
 func (o *chatLoad) addFlags(cmd *cobra.Command) {
 	o.keys, o.model, o.delay = []string{"key-alice", "key-bob", "key-charlie"}, "gpt-4", 100*time.Millisecond
-	addFlag(cmd, &o.url, "url", "URL", "", "base URL of a server whose chat completions are called, in place of a scenario", parseChatURL)
-	addFlag(cmd, &o.keys, "api-keys", "keys", strings.Join(o.keys, ","), "API keys for --url, which the calls use in turn", parseKeys)
+	addFlag(cmd, &o.url, "url", "URL", "",
+		"base URL of a server whose chat completions are called, in place of a scenario", parseChatURL)
+	addFlag(cmd, &o.keys, "api-keys", "keys", strings.Join(o.keys, ","),
+		"API keys for --url, which the calls use in turn", parseKeys)
 	addFlag(cmd, &o.model, "model", "name", o.model, "model of the calls of --url", parseModel)
 	addFlag(cmd, &o.delay, "delay", "duration", "100ms", "pause of a user of --url between two calls", parseDelay)
-	addNumber(cmd, &o.maxTokens, "max-tokens", "", "most tokens of an answer to a call of --url (default: the server's)", 1, 1_000_000)
+	addNumber(cmd, &o.maxTokens, "max-tokens", "",
+		"most tokens of an answer to a call of --url (default: the server's)", 1, 1_000_000)
 }
 
 func parseChatURL(text string) (*url.URL, error) {
@@ -57,8 +60,13 @@ func parseChatURL(text string) (*url.URL, error) {
 func parseKeys(text string) ([]string, error) {
 	keys := strings.Split(text, ",")
 	for i, key := range keys {
-		if keys[i] = strings.TrimSpace(key); keys[i] == "" || strings.ContainsFunc(keys[i], func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return nil, &flagValueError{"invalid --api-keys: must be API keys with commas between them, such as key-alice,key-bob"} // shows no key
+		if keys[i] = strings.TrimSpace(key); keys[i] == "" || strings.ContainsFunc(keys[i], func(r rune) bool {
+			return r <= ' ' || r > '~'
+		}) {
+			// shows no key
+			return nil, &flagValueError{
+				"invalid --api-keys: must be API keys with commas between them, such as key-alice,key-bob",
+			}
 		}
 	}
 	return keys, nil
@@ -84,7 +92,8 @@ func (o *chatLoad) check(cmd *cobra.Command, args []string) (err error) {
 	own := []string{"api-keys", "model", "delay", "max-tokens"}
 	shared := []string{"url", "users", "duration", "json", outputFlag}
 	if o.url != nil && len(args) > 0 {
-		return usagef("unexpected argument %q: --url takes the place of a scenario; leave one of them out", clip(args[0]))
+		return usagef("unexpected argument %q: --url takes the place of a scenario; leave one of them out",
+			clip(args[0]))
 	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch {
@@ -127,11 +136,14 @@ func runChatLoad(ctx context.Context, o *loadLocalOptions) error {
 	}
 	o.say("running %s for %s, on %s", count(users, "user"), shortLength(duration), o.chat.url)
 	test := chatload.New(&chatload.Options{
-		URL: o.chat.url, Keys: o.chat.keys, Model: o.chat.model, Workers: users, Duration: duration, Delay: o.chat.delay, MaxTokens: o.chat.maxTokens,
+		URL: o.chat.url, Keys: o.chat.keys, Model: o.chat.model, Workers: users, Duration: duration,
+		Delay: o.chat.delay, MaxTokens: o.chat.maxTokens,
 	})
 	stop := o.console.follow(func() string {
 		r := test.Result()
-		return fmt.Sprintf("%s: calls %s, ok %s, refused %s, failed %s", tty.Duration(r.Elapsed.Truncate(time.Second)), tty.Number(r.Calls()), tty.Number(r.OK), tty.Number(r.Refused), tty.Number(r.Failed))
+		return fmt.Sprintf("%s: calls %s, ok %s, refused %s, failed %s",
+			tty.Duration(r.Elapsed.Truncate(time.Second)), tty.Number(r.Calls()), tty.Number(r.OK),
+			tty.Number(r.Refused), tty.Number(r.Failed))
 	})
 	r, err := test.Run(ctx)
 	stop()
@@ -142,7 +154,8 @@ func runChatLoad(ctx context.Context, o *loadLocalOptions) error {
 	case ctx.Err() != nil:
 		o.warn("interrupted; the figures cover the time until then")
 	case r.Cancelled > 0:
-		o.warn("cancelled %s that had not ended %s after the end of the test", count(int(r.Cancelled), "call"), shortLength(chatload.DefaultStopTimeout))
+		o.warn("cancelled %s that had not ended %s after the end of the test", count(int(r.Cancelled), "call"),
+			shortLength(chatload.DefaultStopTimeout))
 	}
 	for _, cause := range slices.Sorted(maps.Keys(r.Failures)) {
 		o.warn("%s failed: %s", count(int(r.Failures[cause]), "call"), cause)
@@ -164,9 +177,11 @@ func (o *loadLocalOptions) printChatLoad(r chatload.Result, users int) error {
 		{"tokens/s", oneDecimal(r.PerSecond(r.Tokens))},
 		{"seconds", oneDecimal(r.Elapsed.Seconds())},
 	}, chatLoadJSON{
-		URL: o.chat.url.String(), Users: users, Elapsed: r.Elapsed.Seconds(), Requests: r.Calls(), OK: r.OK, Refused: r.Refused, Failed: r.Failed,
-		Cancelled: r.Cancelled, Tokens: r.Tokens, RPS: r.PerSecond(r.Calls()), OKPerSecond: r.PerSecond(r.OK), TokensPerSecond: r.PerSecond(r.Tokens),
-		RefusedRate: float64(r.Refused) / float64(total), Failures: r.Failures,
+		URL: o.chat.url.String(), Users: users, Elapsed: r.Elapsed.Seconds(), Requests: r.Calls(), OK: r.OK,
+		Refused: r.Refused, Failed: r.Failed,
+		Cancelled: r.Cancelled, Tokens: r.Tokens, RPS: r.PerSecond(r.Calls()), OKPerSecond: r.PerSecond(r.OK),
+		TokensPerSecond: r.PerSecond(r.Tokens),
+		RefusedRate:     float64(r.Refused) / float64(total), Failures: r.Failures,
 	})
 }
 

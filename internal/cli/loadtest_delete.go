@@ -40,16 +40,17 @@ func runLoadtestDelete(ctx context.Context, o *deleteOptions) error {
 	if err != nil {
 		return err
 	}
-	r, err := infra.DeleteLoad(ctx, name, &infra.LoadDeleteOptions{Options: opts, Step: o.step, Confirm: func(r infra.LoadRemoval) error {
-		if o.yes {
-			return nil
-		}
-		question := fmt.Sprintf("Delete stack %s (%s) for load tests", r.Name, r.Region)
-		if r.Tasks > 0 {
-			question += fmt.Sprintf(", and stop %s", count(r.Tasks, "running task"))
-		}
-		return o.ask(ctx, question+"?")
-	}})
+	r, err := infra.DeleteLoad(ctx, name, &infra.LoadDeleteOptions{Options: opts, Step: o.step,
+		Confirm: func(r infra.LoadRemoval) error {
+			if o.yes {
+				return nil
+			}
+			question := fmt.Sprintf("Delete stack %s (%s) for load tests", r.Name, r.Region)
+			if r.Tasks > 0 {
+				question += fmt.Sprintf(", and stop %s", count(r.Tasks, "running task"))
+			}
+			return o.ask(ctx, question+"?")
+		}})
 	if err != nil {
 		return stackError(err)
 	}

@@ -42,7 +42,8 @@ gateway. A terminal is asked for a VPC and subnets that are missing.
 ` + loadCodeHelp + `
 
 ` + stackHelp,
-		Example: "  zae-limiter loadtest deploy -n my-app --vpc-id vpc-0123456789abcdef0 \\\n    --subnet-ids subnet-0123456789abcdef0,subnet-0123456789abcdef1\n" +
+		Example: "  zae-limiter loadtest deploy -n my-app --vpc-id vpc-0123456789abcdef0 \\\n    " +
+			"--subnet-ids subnet-0123456789abcdef0,subnet-0123456789abcdef1\n" +
 			"  zae-limiter loadtest deploy -n my-app --max-workers 500 --yes",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLoadtestDeploy(cmd.Context(), o, cmd.Flags()) },
@@ -55,38 +56,46 @@ gateway. A terminal is asked for a VPC and subnets that are missing.
 func (o *loadDeployOptions) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.load.VPC, "vpc-id", "", "`ID` of the VPC for the master and its workers")
-	flags.StringSliceVar(&o.load.Subnets, "subnet-ids", nil, "`IDs` of two or more subnets of the VPC, separated by commas")
+	flags.StringSliceVar(&o.load.Subnets, "subnet-ids", nil,
+		"`IDs` of two or more subnets of the VPC, separated by commas")
 	addNumber(cmd, &o.load.MaxWorkers, "max-workers", "100", "maximum number of workers", 1, 1000)
 	addNumber(cmd, &o.load.UsersPerWorker, "users-per-worker", "10", "users that one worker runs", 1, 100_000)
 	addNumber(cmd, &o.load.MinWorkers, "min-workers", "1", "workers that stay connected between two tests", 1, 1000)
-	addFlag(cmd, &o.load.StartupLead, "startup-lead-time", "seconds", "20", "time that a worker takes to connect", func(text string) (time.Duration, error) {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 || n > 120 {
-			return 0, errors.New("must be a whole number of seconds from 0 to 120")
-		}
-		if n == 0 {
-			return -1, nil // none, while 0 is the default
-		}
-		return time.Duration(n) * time.Second, nil
-	})
-	addFlag(cmd, &o.load.Timeout, "lambda-timeout", "minutes", "5", "timeout of a worker, after which another takes over", func(text string) (time.Duration, error) {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > 15 {
-			return 0, errors.New("must be a whole number of minutes from 1 to 15")
-		}
-		return time.Duration(n) * time.Minute, nil
-	})
-	addNumber(cmd, &o.load.Memory, "lambda-memory", "1769", "memory of a worker in MB; 1769 is one processor", 128, 10_240)
-	addFlag(cmd, &o.load.CapacityProvider, "capacity-provider", "name", infra.FargateSpot, "where the master runs: FARGATE_SPOT or FARGATE", func(text string) (string, error) {
-		if text != infra.FargateSpot && text != infra.Fargate {
-			return "", errors.New("must be " + infra.FargateSpot + " or " + infra.Fargate)
-		}
-		return text, nil
-	})
-	addSwitch(flags, &o.load.SSMEndpoints, "ssm-endpoint", "no-ssm-endpoint", "create interface endpoints for Systems Manager, which bill by the hour")
-	addSwitch(flags, &o.endpoint, "dynamodb-endpoint", "no-dynamodb-endpoint", "create a gateway endpoint for DynamoDB, unless the VPC has one")
+	addFlag(cmd, &o.load.StartupLead, "startup-lead-time", "seconds", "20", "time that a worker takes to connect",
+		func(text string) (time.Duration, error) {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 0 || n > 120 {
+				return 0, errors.New("must be a whole number of seconds from 0 to 120")
+			}
+			if n == 0 {
+				return -1, nil // none, while 0 is the default
+			}
+			return time.Duration(n) * time.Second, nil
+		})
+	addFlag(cmd, &o.load.Timeout, "lambda-timeout", "minutes", "5",
+		"timeout of a worker, after which another takes over", func(text string) (time.Duration, error) {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 || n > 15 {
+				return 0, errors.New("must be a whole number of minutes from 1 to 15")
+			}
+			return time.Duration(n) * time.Minute, nil
+		})
+	addNumber(cmd, &o.load.Memory, "lambda-memory", "1769", "memory of a worker in MB; 1769 is one processor", 128,
+		10_240)
+	addFlag(cmd, &o.load.CapacityProvider, "capacity-provider", "name", infra.FargateSpot,
+		"where the master runs: FARGATE_SPOT or FARGATE", func(text string) (string, error) {
+			if text != infra.FargateSpot && text != infra.Fargate {
+				return "", errors.New("must be " + infra.FargateSpot + " or " + infra.Fargate)
+			}
+			return text, nil
+		})
+	addSwitch(flags, &o.load.SSMEndpoints, "ssm-endpoint", "no-ssm-endpoint",
+		"create interface endpoints for Systems Manager, which bill by the hour")
+	addSwitch(flags, &o.endpoint, "dynamodb-endpoint", "no-dynamodb-endpoint",
+		"create a gateway endpoint for DynamoDB, unless the VPC has one")
 	flags.VarP(&pairs{"tag", &o.tags}, "tag", "t", "tag `KEY=VALUE` for the stack and its resources; repeatable")
-	flags.StringVar(&o.bucket, "artifact-bucket", "", "existing S3 `bucket` for the function's code (default: create one)")
+	flags.StringVar(&o.bucket, "artifact-bucket", "",
+		"existing S3 `bucket` for the function's code (default: create one)")
 	addYes(cmd, &o.yes)
 }
 
@@ -97,7 +106,9 @@ func runLoadtestDeploy(ctx context.Context, o *loadDeployOptions, given *pflag.F
 	}
 	opts.Options.Stack.Tags, opts.Options.Stack.ArtifactBucket = o.tags, o.bucket
 	opts.Options.Confirm = o.confirmLoad(ctx, infra.LoadName(name), o.yes)
-	opts.Resolve = func(deployed *infra.LoadStack) (infra.LoadStack, error) { return o.resolve(ctx, name, deployed, given) }
+	opts.Resolve = func(deployed *infra.LoadStack) (infra.LoadStack, error) {
+		return o.resolve(ctx, name, deployed, given)
+	}
 	began := time.Now()
 	d, err := infra.DeployLoad(ctx, name, &opts)
 	if err != nil {
@@ -108,7 +119,9 @@ func runLoadtestDeploy(ctx context.Context, o *loadDeployOptions, given *pflag.F
 
 // resolve returns the stack to deploy: the settings of the flags, and for the rest
 // those of the deployed stack, if there is one. It asks for a missing network.
-func (o *loadDeployOptions) resolve(ctx context.Context, name string, deployed *infra.LoadStack, given *pflag.FlagSet) (infra.LoadStack, error) {
+func (o *loadDeployOptions) resolve(
+	ctx context.Context, name string, deployed *infra.LoadStack, given *pflag.FlagSet,
+) (infra.LoadStack, error) {
 	wanted := infra.LoadStack{}
 	if deployed != nil {
 		wanted = *deployed
@@ -163,7 +176,8 @@ func (o *loadDeployOptions) askNetwork(ctx context.Context, s *infra.LoadStack) 
 func (o *loadDeployOptions) announceLoad(name string, s infra.LoadStack) {
 	o.say("Deploying %s, for load tests of %s:", infra.LoadName(name), name)
 	o.say("  network: %s, %s", s.VPC, strings.Join(s.Subnets, ", "))
-	o.say("  workers: %d to %d, %d users each, %s, %d MB", s.MinWorkers, s.MaxWorkers, s.UsersPerWorker, tty.Duration(s.Timeout), s.Memory)
+	o.say("  workers: %d to %d, %d users each, %s, %d MB", s.MinWorkers, s.MaxWorkers, s.UsersPerWorker,
+		tty.Duration(s.Timeout), s.Memory)
 	o.say("  master: %s", s.CapacityProvider)
 	o.say("  endpoints: DynamoDB %s, Systems Manager %s", onOff(!s.NoDynamoDBEndpoint), onOff(s.SSMEndpoints))
 }
@@ -197,9 +211,12 @@ func (l *loadCode) report(d infra.LoadDeployment, took time.Duration) error {
 	if d.Pushed {
 		l.say("  pushed %s", d.Image)
 	}
-	shape := loadDeploymentJSON{d.Name, d.Target, d.Region, d.StackID, d.Status, d.Action, d.Image, d.Pushed, d.Code, d.Outputs}
+	shape := loadDeploymentJSON{
+		d.Name, d.Target, d.Region, d.StackID, d.Status, d.Action, d.Image, d.Pushed, d.Code, d.Outputs,
+	}
 	return printProperties(l.console, l.json, []property{
-		{"name", text(d.Name)}, {"target", text(d.Target)}, {"region", text(d.Region)}, {"status", text(d.Status)}, {"action", text(d.Action)}, {"image", text(d.Image)},
+		{"name", text(d.Name)}, {"target", text(d.Target)}, {"region", text(d.Region)}, {"status", text(d.Status)},
+		{"action", text(d.Action)}, {"image", text(d.Image)},
 	}, shape)
 }
 

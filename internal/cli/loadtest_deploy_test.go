@@ -21,7 +21,9 @@ const (
 )
 
 // resolveLoad returns what the command line would deploy, and its messages.
-func resolveLoad(t *testing.T, in io.Reader, canAsk bool, deployed *infra.LoadStack, args ...string) (infra.LoadStack, string, error) {
+func resolveLoad(
+	t *testing.T, in io.Reader, canAsk bool, deployed *infra.LoadStack, args ...string,
+) (infra.LoadStack, string, error) {
 	t.Helper()
 	var messages bytes.Buffer
 	c := newConsole(in, io.Discard, &messages)
@@ -41,7 +43,8 @@ func resolveLoad(t *testing.T, in io.Reader, canAsk bool, deployed *infra.LoadSt
 // A flag changes only its own setting of what is deployed.
 func TestLoadtestDeployMerges(t *testing.T) {
 	deployed := infra.LoadStack{
-		VPC: loadVPC, Subnets: []string{loadSubnetA, loadSubnetB}, MaxWorkers: 7, MinWorkers: 2, UsersPerWorker: 3, StartupLead: -1, Timeout: 2 * time.Minute,
+		VPC: loadVPC, Subnets: []string{loadSubnetA, loadSubnetB}, MaxWorkers: 7, MinWorkers: 2, UsersPerWorker: 3,
+		StartupLead: -1, Timeout: 2 * time.Minute,
 		Memory: 512, CapacityProvider: infra.Fargate, SSMEndpoints: true, NoDynamoDBEndpoint: true,
 	}
 	with := func(change func(*infra.LoadStack)) infra.LoadStack {
@@ -62,7 +65,9 @@ func TestLoadtestDeployMerges(t *testing.T) {
 		"--no-ssm-endpoint":                with(func(s *infra.LoadStack) { s.SSMEndpoints = false }),
 		"--ssm-endpoint":                   deployed,
 		"--dynamodb-endpoint":              with(func(s *infra.LoadStack) { s.NoDynamoDBEndpoint = false }),
-		"--subnet-ids a,b --vpc-id v":      with(func(s *infra.LoadStack) { s.VPC, s.Subnets = "v", []string{"a", "b"} }),
+		"--subnet-ids a,b --vpc-id v": with(func(s *infra.LoadStack) {
+			s.VPC, s.Subnets = "v", []string{"a", "b"}
+		}),
 	} {
 		got, _, err := resolveLoad(t, strings.NewReader(""), false, &deployed, strings.Fields(args)...)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -81,7 +86,9 @@ func TestLoadtestDeployAsks(t *testing.T) {
 		{"", loadVPC + "\n|" + subnets + "\n", "Two or more subnets of " + loadVPC + ", separated by commas: ", nil},
 		{"--vpc-id " + loadVPC, subnets + "\n", "Two or more subnets of " + loadVPC + ", separated by commas: ", nil},
 		{"--subnet-ids " + loadSubnetA + "," + loadSubnetB, loadVPC + "\n", "VPC for the load test (vpc-...): ", nil},
-		{"", "", "Deploying app-load, for load tests of app:", &infra.LoadStack{VPC: loadVPC, Subnets: []string{loadSubnetA, loadSubnetB}}},
+		{"", "", "Deploying app-load, for load tests of app:", &infra.LoadStack{
+			VPC: loadVPC, Subnets: []string{loadSubnetA, loadSubnetB},
+		}},
 	} {
 		in := &lineReader{lines: strings.Split(test.answers, "|")}
 		got, messages, err := resolveLoad(t, in, true, test.deployed, strings.Fields(test.args)...)
@@ -111,10 +118,18 @@ func (r *lineReader) Read(p []byte) (int, error) {
 
 // A new description of the task needs no confirmation, everything else does.
 func TestLoadtestDeployConfirms(t *testing.T) {
-	task := infra.Change{Action: "Modify", Resource: "MasterTask", Type: "AWS::ECS::TaskDefinition", Replacement: "True"}
-	function := infra.Change{Action: "Modify", Resource: "WorkerFunction", Type: "AWS::Lambda::Function", Replacement: "False"}
-	group := infra.Change{Action: "Modify", Resource: "MasterSecurityGroup", Type: "AWS::EC2::SecurityGroup", Replacement: "True"}
-	o := &loadDeployOptions{loadCode: loadCode{stackConnection: &stackConnection{console: newConsole(strings.NewReader(""), io.Discard, io.Discard)}}}
+	task := infra.Change{
+		Action: "Modify", Resource: "MasterTask", Type: "AWS::ECS::TaskDefinition", Replacement: "True",
+	}
+	function := infra.Change{
+		Action: "Modify", Resource: "WorkerFunction", Type: "AWS::Lambda::Function", Replacement: "False",
+	}
+	group := infra.Change{
+		Action: "Modify", Resource: "MasterSecurityGroup", Type: "AWS::EC2::SecurityGroup", Replacement: "True",
+	}
+	o := &loadDeployOptions{loadCode: loadCode{stackConnection: &stackConnection{console: newConsole(
+		strings.NewReader(""), io.Discard, io.Discard,
+	)}}}
 	for _, test := range []struct {
 		changes []infra.Change
 		yes, ok bool

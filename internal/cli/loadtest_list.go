@@ -24,7 +24,9 @@ func newLoadtestList(c *console) *cobra.Command {
 	return cmd
 }
 
-var loadColumns = []column{{title: "name"}, {title: "target"}, {title: "status", whole: true}, {title: "created", whole: true}}
+var loadColumns = []column{
+	{title: "name"}, {title: "target"}, {title: "status", whole: true}, {title: "created", whole: true},
+}
 
 func runLoadtestList(ctx context.Context, o *listOptions) error {
 	opts, err := o.options()
@@ -38,7 +40,10 @@ func runLoadtestList(ctx context.Context, o *listOptions) error {
 	l := listing[infra.LoadSummary]{
 		loadColumns,
 		func(s infra.LoadSummary) []cell {
-			return []cell{text(s.Name), text(s.Target), o.stackState(infra.StackSummary{Status: s.Status}), moment(s.Created)}
+			return []cell{
+				text(s.Name), text(s.Target), o.stackState(infra.StackSummary{Status: s.Status}),
+				moment(s.Created),
+			}
 		},
 		func(s infra.LoadSummary) any { return s },
 		"There are no load tests; " + o.place().Command("loadtest", "deploy") + " creates one.",

@@ -49,7 +49,8 @@ func (l *liveAccount) runTask(request string) {
 		l.site.Error(err)
 	}
 	settings := []string{
-		"env", "AWS_ENDPOINT_URL=" + l.url, "WORKER_FUNCTION_NAME=live-load-worker", "MASTER_PORT=" + l.port, "LOCUST_WEB_PORT=" + l.webPort, "POLL_INTERVAL=1",
+		"env", "AWS_ENDPOINT_URL=" + l.url, "WORKER_FUNCTION_NAME=live-load-worker", "MASTER_PORT=" + l.port,
+		"LOCUST_WEB_PORT=" + l.webPort, "POLL_INTERVAL=1",
 		"ECS_CONTAINER_METADATA_URI_V4=" + l.metadata,
 	}
 	for _, container := range in.Overrides.ContainerOverrides {
@@ -87,7 +88,8 @@ func (l *liveAccount) startFunction(event string) {
 	})
 	api := httptest.NewServer(mux)
 	cmd := exec.CommandContext(context.Background(), "loadworker")
-	cmd.Env = append(l.site.env(), "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(api.URL, "http://"), "ZAE_LIMITER_HANDLER=loadworker", "TARGET_STACK_NAME="+l.table)
+	cmd.Env = append(l.site.env(), "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(api.URL, "http://"),
+		"ZAE_LIMITER_HANDLER=loadworker", "TARGET_STACK_NAME="+l.table)
 	log, err := os.CreateTemp(l.dir, "function")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := errors.Join(err, cmd.Start()); err != nil {
@@ -136,10 +138,12 @@ func TestDistributedLoadRunWithLocust(t *testing.T) {
 	c := newConsole(strings.NewReader(""), &out, &talk)
 	c.poll = 2 * time.Second
 	code := run(t.Context(), c, []string{
-		"loadtest", "run", "-n", l.table, "-f", "max_rps", "--workers", "2", "--users", "4", "--spawn-rate", "100", "--duration", "2", "--port", masterPort(t), "MaxRpsUser", "--json",
+		"loadtest", "run", "-n", l.table, "-f", "max_rps", "--workers", "2", "--users", "4", "--spawn-rate", "100",
+		"--duration", "2", "--port", masterPort(t), "MaxRpsUser", "--json",
 	})
 	var summary loadRunJSON
-	if err := json.Unmarshal([]byte(out.String()), &summary); code != exitDone || err != nil || summary.Requests == 0 || summary.Failures > 0 || summary.RPS != float64(summary.Requests)/2 {
+	if err := json.Unmarshal([]byte(out.String()), &summary); code != exitDone || err != nil || summary.Requests == 0 ||
+		summary.Failures > 0 || summary.RPS != float64(summary.Requests)/2 {
 		t.Fatalf("code %d: %s%s", code, out.String(), talk.String())
 	}
 	if n := len(l.events); n != 2 {

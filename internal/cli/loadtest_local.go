@@ -35,7 +35,8 @@ type loadLocalOptions struct {
 func newLoadtestLocal(c *console) *cobra.Command {
 	o := &loadLocalOptions{
 		connection: &connection{console: c, temporary: true},
-		users:      loadtest.DefaultUsers, spawnRate: loadtest.DefaultSpawnRate, duration: loadtest.DefaultDuration, seed: rand.Uint64N(1e6) + 1,
+		users:      loadtest.DefaultUsers, spawnRate: loadtest.DefaultSpawnRate, duration: loadtest.DefaultDuration,
+		seed: rand.Uint64N(1e6) + 1,
 	}
 	cmd := &cobra.Command{
 		Use:   "local SCENARIO [CLASS...]",
@@ -86,8 +87,10 @@ turn. It counts answers, refusals (status 429) and failures, and stores nothing.
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON, same as -o json")
 	o.loadUI.addFlags(cmd)
 	o.chat.addFlags(cmd)
-	addFlag(cmd, &o.failIf, "fail-if", "conditions", "", "exit with 1 if one of these holds, such as p99>50ms,failures>0.1%", loadtest.ParseConditions)
-	addFlagP(cmd, &o.output, outputFlag, "o", "format", "", "output format: json, table (the default), or tsv with a line for each call", parseReportFormat(&o.json))
+	addFlag(cmd, &o.failIf, "fail-if", "conditions", "",
+		"exit with 1 if one of these holds, such as p99>50ms,failures>0.1%", loadtest.ParseConditions)
+	addFlagP(cmd, &o.output, outputFlag, "o", "format", "",
+		"output format: json, table (the default), or tsv with a line for each call", parseReportFormat(&o.json))
 	_ = cmd.RegisterFlagCompletionFunc(outputFlag, completeWords(formatJSON, formatTable, formatTSV))
 	cmd.Annotations = map[string]string{}
 	documentFields[loadJSON](cmd, "`--json` prints "+anObject)
@@ -97,11 +100,15 @@ turn. It counts answers, refusals (status 429) and failures, and stores nothing.
 
 // addLoad adds the flags that describe the load.
 func (o *loadLocalOptions) addLoad(cmd *cobra.Command) {
-	addFlag(cmd, &o.users, "users", "number", "20", "users of the closed model, or the most at once of the open model (there 1000 if not given; 3 with --url)", parseUsers)
+	addFlag(cmd, &o.users, "users", "number", "20",
+		"users of the closed model, or the most at once of the open model (there 1000 if not given; 3 with --url)",
+		parseUsers)
 	addFlag(cmd, &o.spawnRate, "spawn-rate", "number", "10", "users started a second", parsePositive)
 	addFlag(cmd, &o.rate, "rate", "number", "", "tasks started a second, which selects the open model", parsePositive)
-	addFlag(cmd, &o.duration, "duration", "duration", "1m0s", "length of the test; a shape has one of its own, and with --url it is 30s if not given", parseDuration)
-	cmd.Flags().StringVar(&o.shape, "shape", "", "`name` of a shape of the scenario, which changes the number of users over time")
+	addFlag(cmd, &o.duration, "duration", "duration", "1m0s",
+		"length of the test; a shape has one of its own, and with --url it is 30s if not given", parseDuration)
+	cmd.Flags().StringVar(&o.shape, "shape", "",
+		"`name` of a shape of the scenario, which changes the number of users over time")
 	addFlag(cmd, &o.seed, "seed", "number", "", "seed of random choices (default: random)", parseSeed)
 }
 
@@ -142,7 +149,9 @@ func (o *loadLocalOptions) check(s loadtest.Scenario) error {
 		return nil
 	}
 	if o.usersGiven {
-		return usagef("--users and --shape exclude each other, since the shape sets the number of users; give one of them")
+		return usagef(
+			"--users and --shape exclude each other, since the shape sets the number of users; give one of them",
+		)
 	}
 	if _, err := s.Shape(o.shape); err != nil {
 		return usagef("%v", err)
@@ -198,19 +207,24 @@ func (o *loadLocalOptions) run(ctx context.Context, s loadtest.Scenario, classes
 }
 
 // measure runs the test on its store.
-func (o *loadLocalOptions) measure(ctx context.Context, s loadtest.Scenario, classes []string) (report loadtest.Report, err error) {
+func (o *loadLocalOptions) measure(
+	ctx context.Context, s loadtest.Scenario, classes []string,
+) (report loadtest.Report, err error) {
 	repo, err := o.openAs(ctx, openOptions{access: accessCreate, purgeWait: noPurgeWait, countCapacity: true})
 	if err != nil {
 		return report, err
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
 	report = loadtest.Report{
-		Classes: classes, Load: o.load(), Store: o.storeName(), Version: thisBuild().Version, Seed: o.seed, Started: time.Now(), Conditions: o.failIf,
+		Classes: classes, Load: o.load(), Store: o.storeName(), Version: thisBuild().Version, Seed: o.seed,
+		Started: time.Now(), Conditions: o.failIf,
 	}
 	view := o.newLoadView(report, s)
 	defer view.close()
 	defer context.AfterFunc(ctx, func() {
-		view.say("interrupted: ending the tasks and removing the namespace; another interrupt would leave it in the store")
+		view.say(
+			"interrupted: ending the tasks and removing the namespace; another interrupt would leave it in the store",
+		)
 	})()
 	report.Result, err = loadtest.Run(ctx, repo, s, o.options(classes, repo, view))
 	return report, err
@@ -226,7 +240,8 @@ const tableSlack = 0.02
 // options returns the options of the test.
 func (o *loadLocalOptions) options(classes []string, repo limiter.Repository, view *loadView) *loadtest.Options {
 	opts := loadtest.Options{
-		Classes: classes, Users: o.users, SpawnRate: o.spawnRate, Rate: o.rate, Shape: o.shape, Duration: o.duration, Seed: o.seed,
+		Classes: classes, Users: o.users, SpawnRate: o.spawnRate, Rate: o.rate, Shape: o.shape,
+		Duration: o.duration, Seed: o.seed,
 		Report: view.show, Phase: view.begin, Interval: view.interval, Meter: meterOf(repo),
 	}
 	if o.rate > 0 && !o.usersGiven {

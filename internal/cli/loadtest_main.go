@@ -11,7 +11,9 @@ import (
 // LoadtestMain runs a program that has the commands of "zae-limiter loadtest" and
 // scenarios of its own. It accepts "loadtest" before the command, so that a
 // command line of zae-limiter works too. It returns an exit code as [Main] does.
-func LoadtestMain(program string, scenarios []loadtest.Scenario, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func LoadtestMain(
+	program string, scenarios []loadtest.Scenario, args []string, stdin io.Reader, stdout, stderr io.Writer,
+) int {
 	c := newConsole(stdin, stdout, stderr)
 	c.loadOnly, c.scenarios = program, scenarios
 	if len(args) > 0 && args[0] == "loadtest" {

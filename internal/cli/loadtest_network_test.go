@@ -11,12 +11,14 @@ import (
 // its subnets, separated by a comma.
 func emulatedNetwork(t *testing.T, url string) (vpc, subnets string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("Action=DescribeSubnets"))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url,
+		strings.NewReader("Action=DescribeSubnets"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260504/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0")
+	request.Header.Set("Authorization",
+		"AWS4-HMAC-SHA256 Credential=test/20260504/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)

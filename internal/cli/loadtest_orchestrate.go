@@ -70,7 +70,8 @@ func runOrchestrate(ctx context.Context, c *console, getenv func(string) string)
 	}
 	master := loadtest.Master{URL: fmt.Sprintf("http://127.0.0.1:%d", settings.webPort)}
 	config := loadtest.InvocationConfig{
-		Mode: loadtest.ModeWorker, Locustfile: scenario, UserClasses: getenv("LOCUST_USER_CLASSES"), MasterHost: address, MasterPort: settings.port,
+		Mode: loadtest.ModeWorker, Locustfile: scenario, UserClasses: getenv("LOCUST_USER_CLASSES"),
+		MasterHost: address, MasterPort: settings.port,
 		PoolConnections: settings.pool,
 	}
 	o.Stats = master.Stats
@@ -96,7 +97,9 @@ const invokeTimeout = 10 * time.Second
 
 // startWorker invokes a worker that has to connect before a deadline, and returns
 // the ID that it will have at the master.
-func startWorker(ctx context.Context, worker *infra.LoadWorker, config loadtest.InvocationConfig, deadline time.Time) (string, error) {
+func startWorker(
+	ctx context.Context, worker *infra.LoadWorker, config loadtest.InvocationConfig, deadline time.Time,
+) (string, error) {
 	config.JoinBefore = deadline.Add(-connectTime).Unix()
 	request, err := json.Marshal(loadtest.Invocation{Config: config})
 	if err != nil {
@@ -126,7 +129,8 @@ func reportDecisions(c *console) func(loadtest.Decision, error) {
 		}
 		lastErr = text
 		if d != last {
-			c.say("%s: %s, %d of %d workers, %d pending, %d expiring; invoking %d", orDash(d.State), count(d.Users, "user"), d.Connected, d.Desired, d.Pending, d.Expiring, d.Invoke)
+			c.say("%s: %s, %d of %d workers, %d pending, %d expiring; invoking %d", orDash(d.State),
+				count(d.Users, "user"), d.Connected, d.Desired, d.Pending, d.Expiring, d.Invoke)
 		}
 		last = d
 	}

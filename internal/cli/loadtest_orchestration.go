@@ -28,11 +28,15 @@ type orchestration struct {
 // readOrchestration reads the environment of an orchestrator.
 func readOrchestration(getenv func(string) string) (o orchestration, err error) {
 	n := &numbers{getenv: getenv}
-	o.Interval, o.Lifetime, o.IdleTimeout = n.seconds("POLL_INTERVAL", 5, 1, 3600), n.seconds("LAMBDA_TIMEOUT", 300, 60, 900), n.seconds("IDLE_TIMEOUT", 900, 1, 86_400)
+	o.Interval, o.Lifetime, o.IdleTimeout = n.seconds("POLL_INTERVAL", 5, 1, 3600), n.seconds("LAMBDA_TIMEOUT", 300,
+		60, 900), n.seconds("IDLE_TIMEOUT", 900, 1, 86_400)
 	least := o.Interval.Seconds() + connectTime.Seconds()
-	o.PendingTimeout = inSeconds(n.read("PENDING_TIMEOUT", 30, fmt.Sprintf("must be a number of seconds above POLL_INTERVAL + 5, here %v, and at most 900", least),
+	o.PendingTimeout = inSeconds(n.read("PENDING_TIMEOUT", 30,
+		fmt.Sprintf("must be a number of seconds above POLL_INTERVAL + 5, here %v, and at most 900", least),
 		func(f float64) bool { return f > least && f <= 900 }))
-	o.Replacement = n.read("REPLACEMENT_PCT", 0.8, "must be a number above 0 and at most 1", func(f float64) bool { return f > 0 && f <= 1 })
+	o.Replacement = n.read("REPLACEMENT_PCT", 0.8, "must be a number above 0 and at most 1", func(f float64) bool {
+		return f > 0 && f <= 1
+	})
 	o.UsersPerWorker = n.whole("USERS_PER_WORKER", 10, maxUsersPerWorker)
 	o.MinWorkers, o.MaxWorkers = n.whole("MIN_WORKERS", 1, maxLoadWorkers), n.whole("MAX_WORKERS", 0, maxLoadWorkers)
 	if o.Lead = n.seconds("STARTUP_LEAD_TIME", 20, 0, maxLead.Seconds()); o.Lead == 0 {
@@ -71,7 +75,10 @@ func (n *numbers) read(name string, fallback float64, rule string, valid func(fl
 
 // seconds returns a duration in a range of seconds.
 func (n *numbers) seconds(name string, fallback, least, most float64) time.Duration {
-	return inSeconds(n.read(name, fallback, fmt.Sprintf("must be a number of seconds from %v to %v", least, most), func(f float64) bool { return f >= least && f <= most }))
+	return inSeconds(n.read(name, fallback, fmt.Sprintf("must be a number of seconds from %v to %v", least, most),
+		func(f float64) bool {
+			return f >= least && f <= most
+		}))
 }
 
 // whole returns a whole number from 1 to most. A variable that is empty may have

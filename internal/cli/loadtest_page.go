@@ -28,9 +28,13 @@ func createPage(path string) (*page, error) {
 		path = target // a link stays
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil, usagef("invalid --html %q: is a folder; give the name of a file in it, such as %s", clip(given), filepath.Join(given, "report.html"))
+		return nil, usagef("invalid --html %q: is a folder; give the name of a file in it, such as %s", clip(given),
+			filepath.Join(given, "report.html"))
 	} else if err == nil && !info.Mode().IsRegular() {
-		return nil, usagef("invalid --html %q: is not a file that could be replaced; give the name of a file, such as report.html", clip(given))
+		return nil, usagef(
+			"invalid --html %q: is not a file that could be replaced; give the name of a file, such as report.html",
+			clip(given),
+		)
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), ".report-*.html")
 	if errors.Is(err, fs.ErrNotExist) {

@@ -27,7 +27,9 @@ func (l *loadCode) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&l.name, "name", "n", "", "`name` of the stack to test")
 	l.addPlace(cmd)
 	cmd.Flags().StringVarP(&l.dir, "directory", "C", ".", "`folder` with scenarios")
-	cmd.Flags().StringVar(&l.program, "binary", "", "`program` with scenarios of one's own, for Linux on x86_64, whose main function calls loadtest.Main (default: this program)")
+	cmd.Flags().StringVar(&l.program, "binary", "",
+		"`program` with scenarios of one's own, for Linux on x86_64, whose main function calls loadtest.Main "+
+			"(default: this program)")
 	addJSON[loadDeploymentJSON](cmd, &l.json, anObject, nil)
 }
 
@@ -35,7 +37,9 @@ func (l *loadCode) addTo(cmd *cobra.Command) {
 // load stack.
 func (l *loadCode) options() (name string, opts infra.LoadOptions, err error) {
 	name, given, err := l.target()
-	return name, infra.LoadOptions{Options: given, Dir: l.dir, Program: l.program, Locust: locust.Version, Step: l.step}, err
+	return name, infra.LoadOptions{
+		Options: given, Dir: l.dir, Program: l.program, Locust: locust.Version, Step: l.step,
+	}, err
 }
 
 func newLoadtestPush(c *console) *cobra.Command {

@@ -36,13 +36,21 @@ func reportText(r loadtest.Report, width int, style tty.Style) string {
 		width = 1000
 	}
 	t := r.Total
-	lines := []string{style.Bold("Load test "+r.Scenario) + ": " + r.Load + ", for " + tty.Thousandths(r.Elapsed.Round(100*time.Millisecond).Milliseconds()) + " s, on " + r.Store, ""}
+	lines := []string{
+		style.Bold("Load test "+r.Scenario) + ": " + r.Load + ", for " + tty.Thousandths(
+			r.Elapsed.Round(100*time.Millisecond).Milliseconds(),
+		) + " s, on " + r.Store,
+		"",
+	}
 	facts := [][2]string{
 		{"Requests", tty.Number(t.Requests)},
 		{"RPS", perSecond(t.PerSecond)},
 		{"Failures", failureText(r.Snapshot)},
 		{"Admitted", tty.Number(r.Admitted)},
-		{"Refused", fmt.Sprintf("%s (%.2f %%)", tty.Number(r.Refused), 100*share(r.Refused, r.Admitted+r.Refused+r.Failed))},
+		{
+			"Refused",
+			fmt.Sprintf("%s (%.2f %%)", tty.Number(r.Refused), 100*share(r.Refused, r.Admitted+r.Refused+r.Failed)),
+		},
 		{"Avg", loadtest.Latency(t.Average)},
 		{"Min/Max", loadtest.Latency(t.Min) + " / " + loadtest.Latency(t.Max)},
 		{"p50", loadtest.Latency(t.P50)},
@@ -50,7 +58,9 @@ func reportText(r loadtest.Report, width int, style tty.Style) string {
 		{"p99", loadtest.Latency(t.P99)},
 	}
 	if r.Late > 0 || r.Waiting > 0 {
-		facts = append(facts, [2]string{"Late tasks", fmt.Sprintf("%s, and %s never began", tty.Number(r.Late), tty.Number(r.Waiting))})
+		facts = append(facts, [2]string{
+			"Late tasks", fmt.Sprintf("%s, and %s never began", tty.Number(r.Late), tty.Number(r.Waiting)),
+		})
 	}
 	for _, cost := range costs(r.Snapshot) {
 		facts = append(facts, [2]string{strings.ToUpper(cost[0][:1]) + cost[0][1:], cost[1]})
@@ -158,12 +168,15 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 func newLoadJSON(r loadtest.Report) loadJSON {
 	t := newCallJSON(r.Total)
 	out := loadJSON{
-		Scenario: r.Scenario, Classes: r.Classes, Store: r.Store, Load: r.Load, Seed: r.Seed, Started: r.Started.UTC().Truncate(time.Second),
-		Elapsed: answer.Seconds(r.Elapsed), Users: mostUsers(r), Requests: t.Requests, Failed: t.Failures, Rate: share(t.Failures, t.Requests), RPS: t.RPS,
+		Scenario: r.Scenario, Classes: r.Classes, Store: r.Store, Load: r.Load, Seed: r.Seed,
+		Started: r.Started.UTC().Truncate(time.Second),
+		Elapsed: answer.Seconds(r.Elapsed), Users: mostUsers(r), Requests: t.Requests, Failed: t.Failures,
+		Rate: share(t.Failures, t.Requests), RPS: t.RPS,
 		Average: t.Average, Min: t.Min, Max: t.Max, P50: t.P50, P95: t.P95, P99: t.P99,
 		Admitted: r.Admitted, Refused: r.Refused, Failures: r.Failures, Late: r.Late, Unstarted: r.Waiting,
 		Promise: promiseJSON{
-			r.Promise.Broken == 0, r.Promise.Limits, r.Promise.Checks, r.Promise.Broken, float64(r.Promise.Excess) / 1000,
+			r.Promise.Broken == 0, r.Promise.Limits, r.Promise.Checks, r.Promise.Broken,
+			float64(r.Promise.Excess) / 1000,
 			r.Promise.Entity, r.Promise.Resource, r.Promise.Limit,
 		},
 		FailIf: []conditionJSON{}, Calls: []callJSON{}, Seconds: []secondJSON{},
@@ -172,7 +185,9 @@ func newLoadJSON(r loadtest.Report) loadJSON {
 		out.CPU = 100 * r.CPU.Seconds() / r.Elapsed.Seconds()
 	}
 	if acquires := float64(max(r.Admitted+r.Refused+r.Snapshot.Failed, 1)); r.Usage != nil {
-		out.Usage = &perAcquireJSON{float64(r.Usage.Requests) / acquires, r.Usage.ReadUnits / acquires, r.Usage.WriteUnits / acquires}
+		out.Usage = &perAcquireJSON{
+			float64(r.Usage.Requests) / acquires, r.Usage.ReadUnits / acquires, r.Usage.WriteUnits / acquires,
+		}
 	}
 	for _, c := range r.Conditions {
 		out.FailIf = append(out.FailIf, conditionJSON{c.String(), c.Describe(r.Result), c.Holds(r.Result)})
@@ -182,7 +197,8 @@ func newLoadJSON(r loadtest.Report) loadJSON {
 	}
 	for _, p := range r.Points {
 		out.Seconds = append(out.Seconds, secondJSON{
-			answer.Seconds(p.At), p.Users, p.Requests, p.Refused, p.Failures, milliseconds(p.P50), milliseconds(p.P95), milliseconds(p.P99),
+			answer.Seconds(p.At), p.Users, p.Requests, p.Refused, p.Failures, milliseconds(p.P50),
+			milliseconds(p.P95), milliseconds(p.P99),
 		})
 	}
 	return out
@@ -198,7 +214,8 @@ func mostUsers(r loadtest.Report) int {
 
 func newCallJSON(r loadtest.Row) callJSON {
 	return callJSON{
-		r.Type, r.Name, r.Requests, r.Failures, r.PerSecond, milliseconds(r.Average), milliseconds(r.Min), milliseconds(r.Max),
+		r.Type, r.Name, r.Requests, r.Failures, r.PerSecond, milliseconds(r.Average), milliseconds(r.Min),
+		milliseconds(r.Max),
 		milliseconds(r.P50), milliseconds(r.P95), milliseconds(r.P99),
 	}
 }
@@ -209,7 +226,8 @@ func callListing() listing[loadtest.Row] {
 	return listing[loadtest.Row]{row: func(r loadtest.Row) []cell {
 		c := newCallJSON(r)
 		return []cell{
-			text(c.Type), text(c.Name), number(c.Requests), plain(c.RPS), plain(c.Average), plain(c.P50), plain(c.P95), plain(c.P99), plain(c.Max), number(c.Failures),
+			text(c.Type), text(c.Name), number(c.Requests), plain(c.RPS), plain(c.Average), plain(c.P50),
+			plain(c.P95), plain(c.P99), plain(c.Max), number(c.Failures),
 		}
 	}}
 }

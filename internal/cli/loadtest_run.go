@@ -56,9 +56,11 @@ of it is left. Ctrl-C ends the test early and prints the results up to then.
 	}
 	o.addTo(cmd)
 	addFlag(cmd, &o.users, "users", "number", "20", "number of users", parseUsers)
-	addFlag(cmd, &o.duration, "duration", "duration", "60s", "length of the test; a plain number is seconds", parseSeconds)
+	addFlag(cmd, &o.duration, "duration", "duration", "60s", "length of the test; a plain number is seconds",
+		parseSeconds)
 	addFlag(cmd, &o.spawnRate, "spawn-rate", "number", "10", "users started a second", parsePositive)
-	addNumber(cmd, &o.workers, "workers", "", "run the users in so many functions under a Locust master", 1, maxLoadWorkers)
+	addNumber(cmd, &o.workers, "workers", "", "run the users in so many functions under a Locust master", 1,
+		maxLoadWorkers)
 	o.task.addTo(cmd)
 	addJSON[loadRunJSON](cmd, &o.json, anObject, nil)
 	return cmd
@@ -85,7 +87,8 @@ func (o *loadRunOptions) runFunction(ctx context.Context, name string, opts infr
 		return err
 	}
 	if most := worker.Timeout() * 9 / 10; o.duration > most {
-		o.warn("--duration %v is more than 90 %% of the function's timeout of %v, so the test will end after %v", o.duration, worker.Timeout(), most)
+		o.warn("--duration %v is more than 90 %% of the function's timeout of %v, so the test will end after %v",
+			o.duration, worker.Timeout(), most)
 	}
 	o.say("Running %s with %s for %v in one function", o.what(), count(o.users, "user"), o.duration)
 	began := time.Now()
@@ -95,7 +98,8 @@ func (o *loadRunOptions) runFunction(ctx context.Context, name string, opts infr
 	defer stop()
 	f := &functionTest{stackConnection: o.stackConnection, worker: worker, table: name, id: loadtest.NewID()}
 	summary, err := f.run(ctx, loadtest.InvocationConfig{
-		Locustfile: o.scenario, UserClasses: joinClasses(o.classes), Users: o.users, SpawnRate: o.spawnRate, DurationSeconds: o.duration.Seconds(), TestID: f.id,
+		Locustfile: o.scenario, UserClasses: joinClasses(o.classes), Users: o.users, SpawnRate: o.spawnRate,
+		DurationSeconds: o.duration.Seconds(), TestID: f.id,
 	})
 	stop()
 	if err != nil {
@@ -119,7 +123,9 @@ const stopWithin = 30 * time.Second
 
 // run invokes the function and returns its statistics. When ctx ends, it asks the
 // function to stop, and returns what it has measured.
-func (f *functionTest) run(ctx context.Context, config loadtest.InvocationConfig) (summary loadtest.WorkerSummary, err error) {
+func (f *functionTest) run(
+	ctx context.Context, config loadtest.InvocationConfig,
+) (summary loadtest.WorkerSummary, err error) {
 	if err := ctx.Err(); err != nil {
 		return summary, err
 	}
@@ -145,7 +151,9 @@ func (f *functionTest) run(ctx context.Context, config loadtest.InvocationConfig
 		f.say("stopping the users in the function")
 		unmark, err := f.markStopped(whole)
 		if err != nil {
-			return summary, fmt.Errorf("the function ends by itself after its duration, since it could not be stopped: %w", err)
+			return summary, fmt.Errorf(
+				"the function ends by itself after its duration, since it could not be stopped: %w", err,
+			)
 		}
 		defer unmark()
 		select {
@@ -167,7 +175,10 @@ func (f *functionTest) run(ctx context.Context, config loadtest.InvocationConfig
 // function removes it.
 func (f *functionTest) markStopped(ctx context.Context) (unmark func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, stopWithin)
-	repo, err := dynamo.Connect(ctx, f.table, &dynamo.Options{Namespace: registryNamespace, Region: f.region, Endpoint: f.endpoint, Timeout: tableTimeout, PurgeWait: -1})
+	repo, err := dynamo.Connect(ctx, f.table, &dynamo.Options{
+		Namespace: registryNamespace, Region: f.region, Endpoint: f.endpoint, Timeout: tableTimeout,
+		PurgeWait: -1,
+	})
 	if err != nil {
 		cancel()
 		return nil, err

@@ -60,7 +60,9 @@ func (a *accountTest) stopTask(ctx context.Context, task *infra.LoadTask) error 
 // openTunnel forwards a local port to the master and returns it once it can be
 // called. An interrupt does not close the tunnel, since the test has to be stopped
 // through it.
-func (a *accountTest) openTunnel(ctx context.Context, task *infra.LoadTask, port int) (m loadtest.Master, closeTunnel func(), err error) {
+func (a *accountTest) openTunnel(
+	ctx context.Context, task *infra.LoadTask, port int,
+) (m loadtest.Master, closeTunnel func(), err error) {
 	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ready, failed := make(chan struct{}), make(chan error, 1)
 	var wg sync.WaitGroup
@@ -78,15 +80,19 @@ func (a *accountTest) openTunnel(ctx context.Context, task *infra.LoadTask, port
 }
 
 // drive runs the test on the master. It reports whether the test began.
-func (o *loadRunOptions) drive(ctx context.Context, m loadtest.Master, workers int) (summary loadtest.WorkerSummary, began bool, err error) {
+func (o *loadRunOptions) drive(
+	ctx context.Context, m loadtest.Master, workers int,
+) (summary loadtest.WorkerSummary, began bool, err error) {
 	var last atomic.Pointer[loadtest.MasterStats]
 	last.Store(&loadtest.MasterStats{})
 	var start atomic.Pointer[time.Time] // of the test
 	stop := o.follow(func() string { return driveLine(*last.Load(), workers, start.Load()) })
 	defer stop()
 	summary, err = loadtest.Drive(ctx, loadtest.DriveOptions{
-		MasterTest: loadtest.MasterTest{Users: o.users, SpawnRate: o.spawnRate, Duration: o.duration, Classes: o.classes},
-		Workers:    workers, Interval: o.poll, Stats: m.Stats, Report: func(s loadtest.MasterStats) { last.Store(&s) },
+		MasterTest: loadtest.MasterTest{
+			Users: o.users, SpawnRate: o.spawnRate, Duration: o.duration, Classes: o.classes,
+		},
+		Workers: workers, Interval: o.poll, Stats: m.Stats, Report: func(s loadtest.MasterStats) { last.Store(&s) },
 		Warn: func(err error) { o.warn("%s", errorText(err)) },
 		Stop: func(ctx context.Context) error {
 			o.say("stopping the test")
@@ -111,6 +117,8 @@ func driveLine(s loadtest.MasterStats, workers int, began *time.Time) string {
 		return fmt.Sprintf("%d of %s connected", connected, count(workers, "worker"))
 	}
 	total, _ := s.Total()
-	return fmt.Sprintf("%s: %s, %s users, %s requests, %s failures, p50 %.0f ms, p99 %.0f ms", tty.Duration(time.Since(*began).Truncate(time.Second)),
-		count(connected, "worker"), tty.Number(int64(s.Users)), tty.Number(total.Requests), tty.Number(total.Failures), total.P50, total.P99)
+	return fmt.Sprintf("%s: %s, %s users, %s requests, %s failures, p50 %.0f ms, p99 %.0f ms",
+		tty.Duration(time.Since(*began).Truncate(time.Second)),
+		count(connected, "worker"), tty.Number(int64(s.Users)), tty.Number(total.Requests),
+		tty.Number(total.Failures), total.P50, total.P99)
 }

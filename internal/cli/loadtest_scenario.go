@@ -17,7 +17,8 @@ import (
 type scenarioChoice struct{ file, dir string }
 
 func (s *scenarioChoice) addFlags(c *console, cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&s.file, "locustfile", "f", "", "`scenario`, in place of the first argument; the name of its Python file works, too")
+	cmd.Flags().StringVarP(&s.file, "locustfile", "f", "",
+		"`scenario`, in place of the first argument; the name of its Python file works, too")
 	s.addDir(cmd)
 	cmd.ValidArgsFunction = s.completer(c)
 }

@@ -71,7 +71,10 @@ func scenarioListing() listing[loadtest.Scenario] {
 	return listing[loadtest.Scenario]{
 		scenarioColumns,
 		func(s loadtest.Scenario) []cell {
-			return []cell{text(s.Name), text(strings.Join(classNames(s), ",")), text(strings.Join(shapes(s), ",")), text(s.Description)}
+			return []cell{
+				text(s.Name), text(strings.Join(classNames(s), ",")), text(strings.Join(shapes(s), ",")),
+				text(s.Description),
+			}
 		},
 		func(s loadtest.Scenario) any { return scenarioJSON{s.Name, classNames(s), shapes(s), s.Description} },
 		"There are no scenarios.",

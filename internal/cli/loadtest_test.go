@@ -27,7 +27,8 @@ func TestInterruptedLoadTest(t *testing.T) {
 	dir := t.TempDir()
 	store := "sqlite:" + filepath.Join(dir, "limits.db")
 	page := filepath.Join(dir, "report.html")
-	cmd := exec.CommandContext(t.Context(), "zae-limiter", "loadtest", "local", "max_rps", "--users", "3", "--duration", "100s", "--store", store, "--html", page)
+	cmd := exec.CommandContext(t.Context(), "zae-limiter", "loadtest", "local", "max_rps", "--users", "3",
+		"--duration", "100s", "--store", store, "--html", page)
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	messages, err := cmd.StderrPipe()
@@ -67,17 +68,23 @@ func TestInterruptedLoadTest(t *testing.T) {
 // busyTest returns a snapshot of a test with many kinds of calls.
 func busyTest() loadtest.Snapshot {
 	row := loadtest.Row{
-		Requests: 123_456, PerSecond: 2057.5, Average: 8 * time.Millisecond, Min: 900 * time.Microsecond, Max: 1250 * time.Millisecond,
+		Requests: 123_456, PerSecond: 2057.5, Average: 8 * time.Millisecond, Min: 900 * time.Microsecond,
+		Max: 1250 * time.Millisecond,
 		P50: 6 * time.Millisecond, P95: 18 * time.Millisecond, P99: 43 * time.Millisecond,
 	}
 	s := loadtest.Snapshot{
-		Elapsed: 12*time.Second + 40*time.Millisecond, Users: 150, Total: row, Admitted: 60_000, Refused: 3_400, Failed: 17,
+		Elapsed: 12*time.Second + 40*time.Millisecond, Users: 150, Total: row, Admitted: 60_000, Refused: 3_400,
+		Failed:   17,
 		Failures: map[string]int64{"unavailable": 12, "timeout": 5}, Late: 3, Waiting: 1,
 		Usage: &loadtest.Usage{Requests: 70_000, ReadUnits: 1200, WriteUnits: 65_000}, CPU: 9 * time.Second,
 	}
 	s.Total.Name, s.Total.Failures = "Total", 17
-	for _, kind := range []string{loadtest.Acquire, loadtest.Commit, loadtest.RateLimited, loadtest.TimeUntilAvailable} {
-		for _, name := range []string{"anthropic/claude-sonnet", "openai/gpt-4o-mini", "google/gemini-pro", "odd\x1b[2Jname"} {
+	for _, kind := range []string{
+		loadtest.Acquire, loadtest.Commit, loadtest.RateLimited, loadtest.TimeUntilAvailable,
+	} {
+		for _, name := range []string{
+			"anthropic/claude-sonnet", "openai/gpt-4o-mini", "google/gemini-pro", "odd\x1b[2Jname",
+		} {
 			row.Type, row.Name = kind, name
 			s.Rows = append(s.Rows, row)
 		}
@@ -102,14 +109,18 @@ func TestLoadFrameFits(t *testing.T) {
 				t.Errorf("%s: the line %q does not fit", size.name, line)
 			}
 		}
-		golden.Check(t, filepath.Join("testdata", "loadtest", "frame-"+size.name+".txt"), strings.Join(lines, "\n")+"\n")
+		golden.Check(t, filepath.Join("testdata", "loadtest", "frame-"+size.name+".txt"),
+			strings.Join(lines, "\n")+"\n")
 	}
 }
 
 func TestLoadReportAsText(t *testing.T) {
 	r := loadtest.Report{
-		Result: loadtest.Result{Scenario: "llm_production", Snapshot: busyTest(), Promise: loadtest.Promise{Limits: 320, Checks: 120_000}},
-		Store:  "dynamodb:my-app", Load: "150 users, 10 started a second",
+		Result: loadtest.Result{
+			Scenario: "llm_production", Snapshot: busyTest(),
+			Promise: loadtest.Promise{Limits: 320, Checks: 120_000},
+		},
+		Store: "dynamodb:my-app", Load: "150 users, 10 started a second",
 	}
 	golden.Check(t, filepath.Join("testdata", "loadtest", "report.txt"), reportText(r, 100, false))
 }
@@ -120,10 +131,14 @@ func TestBrokenPromiseFails(t *testing.T) {
 		t.Errorf("a kept promise fails with %v", err)
 	}
 	r.Promise.Broken, r.Promise.Excess = 1, 1500
-	if err := failure(r); err == nil || exitCode(err) != exitFailed || err.Error() != "more was admitted than the limits allow" {
+	if err := failure(r); err == nil || exitCode(err) != exitFailed ||
+		err.Error() != "more was admitted than the limits allow" {
 		t.Errorf("a broken promise fails with %v", err)
 	}
-	if text := reportText(r, 0, false); !strings.HasSuffix(text, "\nAdmitted exceeded allowed in 1 of 5 checks, by up to 1.5 tokens: limit  of entity  and resource .\n") {
+	if text := reportText(r, 0, false); !strings.HasSuffix(
+		text,
+		"\nAdmitted exceeded allowed in 1 of 5 checks, by up to 1.5 tokens: limit  of entity  and resource .\n",
+	) {
 		t.Errorf("the report ends with %s", text)
 	}
 }
@@ -133,10 +148,13 @@ func TestSlowPhasesAreReported(t *testing.T) {
 		var said bytes.Buffer
 		v := &loadView{console: &console{err: &said}, scenario: "stress", length: time.Minute, stop: func() {}}
 		for phase, slow := range map[string]string{
-			loadtest.PhaseSetup: "setting up the limits and entities of stress\n", loadtest.PhaseStopping: "waiting for the last calls to end\n",
+			loadtest.PhaseSetup:    "setting up the limits and entities of stress\n",
+			loadtest.PhaseStopping: "waiting for the last calls to end\n",
 			loadtest.PhaseTeardown: "removing the namespace of the test\n",
 		} {
-			for wait, want := range map[time.Duration]string{slowPhase - time.Millisecond: "", slowPhase + time.Millisecond: slow} {
+			for wait, want := range map[time.Duration]string{
+				slowPhase - time.Millisecond: "", slowPhase + time.Millisecond: slow,
+			} {
 				said.Reset()
 				v.begin(phase)
 				time.Sleep(wait)

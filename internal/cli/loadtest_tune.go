@@ -25,7 +25,9 @@ type loadTuneOptions struct {
 func newLoadtestTune(c *console) *cobra.Command {
 	o := &loadTuneOptions{
 		accountTest: accountTest{stackConnection: &stackConnection{console: c}}, spawnRate: loadtest.DefaultSpawnRate,
-		TuneOptions: loadtest.TuneOptions{MaxUsers: 40, Threshold: 0.8, StepDuration: 30 * time.Second, BaselineDuration: time.Minute},
+		TuneOptions: loadtest.TuneOptions{
+			MaxUsers: 40, Threshold: 0.8, StepDuration: 30 * time.Second, BaselineDuration: time.Minute,
+		},
 	}
 	cmd := &cobra.Command{
 		Use:   "tune -f SCENARIO [CLASS...]",
@@ -41,14 +43,18 @@ A baseline with fewer than 100 requests is repeated for longer, within the
 function's timeout. A baseline with failures is an error.
 
 ` + stackHelp,
-		Example: "  zae-limiter loadtest tune -n my-app -f max_rps\n  zae-limiter loadtest tune -n my-app -f simple --max-users 100 --threshold 0.9",
-		RunE:    func(cmd *cobra.Command, args []string) error { return runLoadTune(cmd.Context(), o, args) },
+		Example: "  zae-limiter loadtest tune -n my-app -f max_rps\n  zae-limiter loadtest tune -n my-app -f " +
+			"simple --max-users 100 --threshold 0.9",
+		RunE: func(cmd *cobra.Command, args []string) error { return runLoadTune(cmd.Context(), o, args) },
 	}
 	o.addTo(cmd)
 	addFlag(cmd, &o.MaxUsers, "max-users", "number", "40", "the most users to try", parseUsers)
-	addFlag(cmd, &o.Threshold, "threshold", "share", "0.80", "the least efficiency, above 0 and at most 1", parseThreshold)
-	addFlag(cmd, &o.StepDuration, "step-duration", "duration", "30s", "length of each step; a plain number is seconds", parseSeconds)
-	addFlag(cmd, &o.BaselineDuration, "baseline-duration", "duration", "60s", "length of the baseline; a plain number is seconds", parseSeconds)
+	addFlag(cmd, &o.Threshold, "threshold", "share", "0.80", "the least efficiency, above 0 and at most 1",
+		parseThreshold)
+	addFlag(cmd, &o.StepDuration, "step-duration", "duration", "30s",
+		"length of each step; a plain number is seconds", parseSeconds)
+	addFlag(cmd, &o.BaselineDuration, "baseline-duration", "duration", "60s",
+		"length of the baseline; a plain number is seconds", parseSeconds)
 	addFlag(cmd, &o.spawnRate, "spawn-rate", "number", "10", "users started a second", parsePositive)
 	addJSON[tuningJSON](cmd, &o.json, anObject, tuneListing.columns)
 	return cmd
@@ -131,7 +137,8 @@ func runLoadTune(ctx context.Context, o *loadTuneOptions, args []string) error {
 		return stackError(err)
 	}
 	if most := worker.Timeout() * 9 / 10; o.StepDuration > most {
-		o.warn("--step-duration %v is more than 90 %% of the function's timeout of %v, so steps will end after %v", o.StepDuration, worker.Timeout(), most)
+		o.warn("--step-duration %v is more than 90 %% of the function's timeout of %v, so steps will end after %v",
+			o.StepDuration, worker.Timeout(), most)
 	}
 	const reserve = 30 * time.Second
 	o.MaxDuration = max(time.Second, worker.Timeout()-reserve)
@@ -140,7 +147,8 @@ func runLoadTune(ctx context.Context, o *loadTuneOptions, args []string) error {
 		if s.Failures > 0 {
 			failures = ", " + count(int(s.Failures), "failure")
 		}
-		o.say("  %s: p50 %s ms, %.1f requests/s, efficiency %.0f%%%s", count(s.Users, "user"), milliText(inMillis(s.P50)), s.RPS, 100*s.Efficiency, failures)
+		o.say("  %s: p50 %s ms, %.1f requests/s, efficiency %.0f%%%s", count(s.Users, "user"),
+			milliText(inMillis(s.P50)), s.RPS, 100*s.Efficiency, failures)
 	}
 	tuning, err := loadtest.Tune(ctx, o.measure(worker, name), &o.TuneOptions)
 	if len(tuning.Steps) == 0 {
@@ -153,17 +161,21 @@ func runLoadTune(ctx context.Context, o *loadTuneOptions, args []string) error {
 }
 
 // measure returns a function that runs a number of users in the worker function.
-func (o *loadTuneOptions) measure(worker *infra.LoadWorker, name string) func(context.Context, int, time.Duration) (loadtest.Measurement, error) {
+func (o *loadTuneOptions) measure(
+	worker *infra.LoadWorker, name string,
+) func(context.Context, int, time.Duration) (loadtest.Measurement, error) {
 	return func(ctx context.Context, users int, d time.Duration) (loadtest.Measurement, error) {
 		o.say("measuring %s of %s for %v", count(users, "user"), o.what(), d)
 		began := time.Now()
 		stop := o.follow(func() string {
-			return fmt.Sprintf("measuring %s: %s of %v", count(users, "user"), tty.Duration(time.Since(began).Truncate(time.Second)), d)
+			return fmt.Sprintf("measuring %s: %s of %v", count(users, "user"),
+				tty.Duration(time.Since(began).Truncate(time.Second)), d)
 		})
 		defer stop()
 		f := &functionTest{stackConnection: o.stackConnection, worker: worker, table: name, id: loadtest.NewID()}
 		summary, err := f.run(ctx, loadtest.InvocationConfig{
-			Locustfile: o.scenario, UserClasses: joinClasses(o.classes), Users: users, SpawnRate: o.spawnRate, DurationSeconds: d.Seconds(), TestID: f.id,
+			Locustfile: o.scenario, UserClasses: joinClasses(o.classes), Users: users, SpawnRate: o.spawnRate,
+			DurationSeconds: d.Seconds(), TestID: f.id,
 		})
 		if err == nil {
 			err = ctx.Err() // a step that was cut short does not count
@@ -175,11 +187,13 @@ func (o *loadTuneOptions) measure(worker *infra.LoadWorker, name string) func(co
 // printTuning prints the steps and, after a complete search, its result.
 func (o *loadTuneOptions) printTuning(name string, t loadtest.Tuning, complete bool) error {
 	shape := tuningJSON{
-		Optimum: t.Optimum.Users, RPS: t.Optimum.RPS, P50: inMillis(t.Baseline.P50), P95: inMillis(t.Baseline.P95), P99: inMillis(t.Baseline.P99), Complete: complete,
+		Optimum: t.Optimum.Users, RPS: t.Optimum.RPS, P50: inMillis(t.Baseline.P50), P95: inMillis(t.Baseline.P95),
+		P99: inMillis(t.Baseline.P99), Complete: complete,
 	}
 	for i, s := range t.Steps {
 		shape.Steps = append(shape.Steps, tuneStepJSON{
-			s.Users, s.Baseline, complete && s == t.Optimum && i == lastStep(t, s), s.RPS, inMillis(s.P50), inMillis(s.P95), inMillis(s.P99), s.Requests, s.Failures, s.Failing(), s.Efficiency,
+			s.Users, s.Baseline, complete && s == t.Optimum && i == lastStep(t, s), s.RPS, inMillis(s.P50),
+			inMillis(s.P95), inMillis(s.P99), s.Requests, s.Failures, s.Failing(), s.Efficiency,
 		})
 	}
 	if o.json {
@@ -188,10 +202,14 @@ func (o *loadTuneOptions) printTuning(name string, t loadtest.Tuning, complete b
 	if err := tuneListing.print(o.console, false, each(shape.Steps)); err != nil || !complete {
 		return err
 	}
-	o.done("%s per worker: %.1f requests/s, with a floor of p50 %s ms, p95 %s ms, p99 %s ms", count(t.Optimum.Users, "user"), t.Optimum.RPS,
+	o.done("%s per worker: %.1f requests/s, with a floor of p50 %s ms, p95 %s ms, p99 %s ms",
+		count(t.Optimum.Users, "user"), t.Optimum.RPS,
 		milliText(shape.P50), milliText(shape.P95), milliText(shape.P99))
 	for _, users := range []int{100, 500, 1000} {
-		words := []string{"loadtest", "run", "-n", name, "-f", o.scenario, "--users", strconv.Itoa(users), "--workers", strconv.Itoa(t.Workers(users))}
+		words := []string{
+			"loadtest", "run", "-n", name, "-f", o.scenario, "--users", strconv.Itoa(users), "--workers",
+			strconv.Itoa(t.Workers(users)),
+		}
 		o.say("  %s", o.place().Command(append(words, o.classes...)...))
 	}
 	return nil

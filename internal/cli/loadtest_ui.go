@@ -36,8 +36,9 @@ until Ctrl-C. Then the task is stopped if this command started it, or if
 --destroy is set.
 
 ` + stackHelp,
-		Example: "  zae-limiter loadtest ui -n my-app -f llm_production\n  zae-limiter loadtest ui -n my-app -f max_rps --max-workers 20 --force",
-		RunE:    func(cmd *cobra.Command, args []string) error { return runAccountUI(cmd.Context(), o, args) },
+		Example: "  zae-limiter loadtest ui -n my-app -f llm_production\n  zae-limiter loadtest ui -n my-app " +
+			"-f max_rps --max-workers 20 --force",
+		RunE: func(cmd *cobra.Command, args []string) error { return runAccountUI(cmd.Context(), o, args) },
 	}
 	o.addTo(cmd)
 	o.task.addTo(cmd)
@@ -45,10 +46,14 @@ until Ctrl-C. Then the task is stopped if this command started it, or if
 	flags.BoolVar(&o.destroy, "destroy", false, "stop the task at the end, even if it was running before")
 	flags.BoolVar(&o.force, "force", false, "replace a running task whose settings differ")
 	addNumber(cmd, &o.maxWorkers, "max-workers", "", "the most workers (default: of the load stack)", 1, maxLoadWorkers)
-	addNumber(cmd, &o.minWorkers, "min-workers", "", "the fewest workers (default: of the load stack)", 1, maxLoadWorkers)
-	addNumber(cmd, &o.usersPerWorker, "users-per-worker", "", "users of one worker (default: of the load stack)", 1, maxUsersPerWorker)
-	addFlag(cmd, &o.lead, "startup-lead-time", "duration", "", "how far ahead workers start; a plain number is seconds (default: of the load stack)", parseLead)
-	addNumber(cmd, &o.connect, "pool-connections", "", "connections of a worker to DynamoDB (default 1000)", 1, maxConnections)
+	addNumber(cmd, &o.minWorkers, "min-workers", "", "the fewest workers (default: of the load stack)", 1,
+		maxLoadWorkers)
+	addNumber(cmd, &o.usersPerWorker, "users-per-worker", "", "users of one worker (default: of the load stack)", 1,
+		maxUsersPerWorker)
+	addFlag(cmd, &o.lead, "startup-lead-time", "duration", "",
+		"how far ahead workers start; a plain number is seconds (default: of the load stack)", parseLead)
+	addNumber(cmd, &o.connect, "pool-connections", "", "connections of a worker to DynamoDB (default 1000)", 1,
+		maxConnections)
 	return cmd
 }
 
@@ -116,7 +121,8 @@ func browse(ctx context.Context, url string) {
 	case "windows":
 		words = []string{"rundll32", "url.dll,FileProtocolHandler", url}
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), words[0], words[1:]...) //nolint:gosec // a fixed program, and a URL of our own
+	//nolint:gosec // a fixed program, and a URL of our own
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), words[0], words[1:]...)
 	if cmd.Start() == nil {
 		go func() { _ = cmd.Wait() }() // the page is printed, too
 	}

@@ -38,7 +38,8 @@ func (o *loadUI) addFlags(cmd *cobra.Command) {
 	o.webHost, o.port = "127.0.0.1", "8089"
 	flags := cmd.Flags()
 	flags.BoolVar(&o.ui, "ui", false, "run the test under the web page of Locust, which must be installed")
-	flags.StringVar(&o.locust, "locust", "", "`program` of Locust for --ui (default $"+envLocust+", else locust in the PATH)")
+	flags.StringVar(&o.locust, "locust", "",
+		"`program` of Locust for --ui (default $"+envLocust+", else locust in the PATH)")
 	flags.StringVar(&o.webHost, "web-host", o.webHost, "`address` of the page of --ui, which asks for no password")
 	addFlag(cmd, &o.port, "port", "number", o.port, "port of the page of --ui; 0 chooses a free one", parsePort)
 }
@@ -56,7 +57,11 @@ func (o *loadUI) findLocust() (string, error) {
 	name := cmp.Or(o.locust, os.Getenv(envLocust), "locust")
 	path, err := exec.LookPath(name)
 	if err != nil && !errors.Is(err, exec.ErrDot) {
-		return "", fmt.Errorf("cannot run %q: Locust is not installed; install it with pip install locust==%s, or name its program with --locust", name, locust.Version)
+		return "", fmt.Errorf(
+			"cannot run %q: Locust is not installed; install it with pip install locust==%s, or name its "+
+				"program with --locust",
+			name, locust.Version,
+		)
 	}
 	return path, nil
 }
@@ -66,9 +71,16 @@ func (o *loadLocalOptions) checkUI() error {
 	for _, flag := range []struct {
 		name  string
 		given bool
-	}{{"rate", o.rate > 0}, {"html", o.html != ""}, {"fail-if", len(o.failIf) > 0}, {"json", o.json}, {"duration", o.durationGiven}} {
+	}{
+		{"rate", o.rate > 0}, {"html", o.html != ""}, {"fail-if", len(o.failIf) > 0}, {"json", o.json},
+		{"duration", o.durationGiven},
+	} {
 		if flag.given {
-			return usagef("--ui and --%s exclude each other, since Locust's page starts and ends tests and has reports of its own; leave one of them out", flag.name)
+			return usagef(
+				"--ui and --%s exclude each other, since Locust's page starts and ends tests and has reports "+
+					"of its own; leave one of them out",
+				flag.name,
+			)
 		}
 	}
 	return nil
@@ -117,7 +129,9 @@ func runLoadUI(ctx context.Context, o *loadLocalOptions, s loadtest.Scenario, cl
 
 // follow waits for the end of a test under Locust and ends both of its parts:
 // the master first, since it stops the worker in order.
-func (o *loadLocalOptions) follow(ctx context.Context, master *locustMaster, leave context.CancelFunc, worked <-chan error) error {
+func (o *loadLocalOptions) follow(
+	ctx context.Context, master *locustMaster, leave context.CancelFunc, worked <-chan error,
+) error {
 	serving, stop := context.WithTimeout(ctx, pageTimeout)
 	announced := make(chan struct{})
 	go func() {

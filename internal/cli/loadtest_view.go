@@ -30,7 +30,10 @@ type loadView struct {
 const slowPhase = 2 * time.Second
 
 func (o *loadLocalOptions) newLoadView(about loadtest.Report, s loadtest.Scenario) *loadView {
-	v := &loadView{console: o.console, about: about, scenario: s.Name, length: o.length(s), interval: time.Second, stop: func() {}}
+	v := &loadView{
+		console: o.console, about: about, scenario: s.Name, length: o.length(s), interval: time.Second,
+		stop: func() {},
+	}
 	if !o.json && o.output == "" {
 		v.screen = tty.OpenScreen(o.file)
 	}
@@ -51,7 +54,8 @@ func (v *loadView) begin(phase string) {
 		_ = v.screen.Close() // an error shows at the next frame or in the report
 	}
 	text := map[string]string{
-		loadtest.PhaseSetup: "setting up the limits and entities of " + v.scenario, loadtest.PhaseStopping: "waiting for the last calls to end",
+		loadtest.PhaseSetup:    "setting up the limits and entities of " + v.scenario,
+		loadtest.PhaseStopping: "waiting for the last calls to end",
 		loadtest.PhaseTeardown: "removing the namespace of the test",
 	}[phase]
 	switch {
@@ -113,8 +117,10 @@ func (v *loadView) show(s loadtest.Snapshot) {
 // snapshotLine returns a snapshot as one line.
 func snapshotLine(s loadtest.Snapshot) string {
 	parts := []string{
-		fmt.Sprintf("%4.0fs", s.Elapsed.Seconds()), "users " + tty.Number(int64(s.Users)), loadtest.Rate(s.Total.PerSecond) + "/s",
-		"p50 " + loadtest.Latency(s.Total.P50), "p95 " + loadtest.Latency(s.Total.P95), "p99 " + loadtest.Latency(s.Total.P99),
+		fmt.Sprintf("%4.0fs", s.Elapsed.Seconds()), "users " + tty.Number(int64(s.Users)),
+		loadtest.Rate(s.Total.PerSecond) + "/s",
+		"p50 " + loadtest.Latency(s.Total.P50), "p95 " + loadtest.Latency(s.Total.P95),
+		"p99 " + loadtest.Latency(s.Total.P99),
 		"admitted " + tty.Number(s.Admitted), "refused " + tty.Number(s.Refused), "failed " + failureText(s),
 	}
 	if s.Late > 0 || s.Waiting > 0 {
@@ -134,7 +140,8 @@ func failureText(s loadtest.Snapshot) string {
 	for _, kind := range slices.Sorted(maps.Keys(s.Failures)) {
 		kinds = append(kinds, kind+" "+tty.Number(s.Failures[kind]))
 	}
-	return fmt.Sprintf("%s (%.2f %%): %s", tty.Number(s.Total.Failures), 100*share(s.Total.Failures, s.Total.Requests), strings.Join(kinds, ", "))
+	return fmt.Sprintf("%s (%.2f %%): %s", tty.Number(s.Total.Failures),
+		100*share(s.Total.Failures, s.Total.Requests), strings.Join(kinds, ", "))
 }
 
 func lateText(s loadtest.Snapshot) string {
@@ -168,9 +175,12 @@ func (v *loadView) frame(s loadtest.Snapshot, width, height int) []string {
 	name := "loadtest " + v.scenario
 	clock := shortLength(s.Elapsed.Round(time.Second)) + " of " + shortLength(v.length)
 	title := tty.Ellipsis("   "+v.about.Store+", "+v.about.Load, max(0, width-tty.Width(name)-tty.Width(clock)-1))
-	lines := []string{v.style.Bold(name) + v.style.Dim(tty.Left(title, width-tty.Width(name)-tty.Width(clock))) + v.style.Bold(clock)}
+	lines := []string{
+		v.style.Bold(name) + v.style.Dim(tty.Left(title, width-tty.Width(name)-tty.Width(clock))) + v.style.Bold(clock),
+	}
 	counts := []string{
-		"users " + tty.Number(int64(s.Users)), "admitted " + v.style.Green(tty.Number(s.Admitted)), "refused " + v.style.Yellow(tty.Number(s.Refused)),
+		"users " + tty.Number(int64(s.Users)), "admitted " + v.style.Green(tty.Number(s.Admitted)),
+		"refused " + v.style.Yellow(tty.Number(s.Refused)),
 	}
 	if s.Total.Failures == 0 {
 		counts = append(counts, "failed 0")
@@ -223,8 +233,10 @@ func rowTable(rows []loadtest.Row, width int, style tty.Style) []string {
 			failures = style.Red(failures)
 		}
 		cells[i] = []string{
-			r.Type, tty.Printable(r.Name), tty.Number(r.Requests), loadtest.Rate(r.PerSecond), loadtest.Latency(r.Average),
-			loadtest.Latency(r.P50), loadtest.Latency(r.P95), loadtest.Latency(r.P99), loadtest.Latency(r.Max), failures,
+			r.Type, tty.Printable(r.Name), tty.Number(r.Requests), loadtest.Rate(r.PerSecond),
+			loadtest.Latency(r.Average),
+			loadtest.Latency(r.P50), loadtest.Latency(r.P95), loadtest.Latency(r.P99), loadtest.Latency(r.Max),
+			failures,
 		}
 	}
 	return tty.Table(columns, cells, width, style)

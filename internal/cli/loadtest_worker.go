@@ -44,7 +44,8 @@ workers of a test need the same store.
 	}
 	o.addStore(cmd)
 	o.choice.addFlags(c, cmd)
-	addFlag(cmd, &o.master, "master", "address", "", "host or host:port of the Locust master (port "+locust.DefaultPort+" if none is given)", parseMaster)
+	addFlag(cmd, &o.master, "master", "address", "",
+		"host or host:port of the Locust master (port "+locust.DefaultPort+" if none is given)", parseMaster)
 	addFlag(cmd, &o.giveUp, "give-up", "duration", "1m", "how long to look for a master", parseDuration)
 	return cmd
 }
@@ -58,7 +59,8 @@ func parseMaster(text string) (string, error) {
 			return "", errors.New("must be a host or host:port, such as 10.0.0.5:" + locust.DefaultPort)
 		}
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" || strings.ContainsAny(host, "/ ") {
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" ||
+		strings.ContainsAny(host, "/ ") {
 		return "", errors.New("must be a host or host:port, such as 10.0.0.5:" + locust.DefaultPort)
 	}
 	return net.JoinHostPort(host, port), nil
@@ -89,7 +91,11 @@ func runLoadWorker(ctx context.Context, o *loadWorkerOptions, args []string) (er
 
 // warnLeft names a namespace that may stay after this worker has left its test.
 func (conn *connection) warnLeft(namespace string) {
-	conn.warn("left the test before its end; if no other worker takes part, its namespace stays: remove it with \"zae-limiter namespace delete %s\" and \"zae-limiter namespace purge\"", namespace)
+	conn.warn(
+		"left the test before its end; if no other worker takes part, its namespace stays: remove it with "+
+			"\"zae-limiter namespace delete %s\" and \"zae-limiter namespace purge\"",
+		namespace,
+	)
 }
 
 // testNamespace returns the name of the namespace of a test.
@@ -100,7 +106,9 @@ func testNamespace(s loadtest.Scenario, test string) string { return "loadtest-"
 const sharedTest = "00000000"
 
 // swarms returns a function that opens the swarm of a test on a store.
-func (conn *connection) swarms(repo limiter.Repository, scenario loadtest.Scenario) func(locust.Test) (locust.Swarm, error) {
+func (conn *connection) swarms(
+	repo limiter.Repository, scenario loadtest.Scenario,
+) func(locust.Test) (locust.Swarm, error) {
 	warned := false
 	return func(test locust.Test) (locust.Swarm, error) {
 		o := loadtest.SwarmOptions{ID: test.ID, Worker: test.Worker, Record: test.Record}
@@ -108,7 +116,11 @@ func (conn *connection) swarms(repo limiter.Repository, scenario loadtest.Scenar
 			o.ID, o.Namespace = sharedTest, "loadtest-"+scenario.Name
 			if !warned {
 				warned = true
-				conn.warn("the master names no test, so its users run in namespace %s, which stays; masters with the file of \"zae-limiter loadtest locustfile\" remove theirs", o.Namespace)
+				conn.warn(
+					"the master names no test, so its users run in namespace %s, which stays; masters with "+
+						"the file of \"zae-limiter loadtest locustfile\" remove theirs",
+					o.Namespace,
+				)
 			}
 		}
 		return loadtest.NewSwarm(repo, scenario, &o)

@@ -45,7 +45,8 @@ func (o *localConnection) addPort(cmd *cobra.Command, usage string) {
 }
 
 func (o *localConnection) addDockerHost(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.dockerHost, "docker-host", "", "`URL` of the Docker daemon (default $DOCKER_HOST, else Docker's context)")
+	cmd.Flags().StringVar(&o.dockerHost, "docker-host", "",
+		"`URL` of the Docker daemon (default $DOCKER_HOST, else Docker's context)")
 }
 
 // addEngine adds the flags that select a running engine.
@@ -133,10 +134,12 @@ func overrides(e *local.Engine) (warnings []string) {
 		warnings = append(warnings, envStore+" is set to "+clip(store)+" and selects another store; unset it")
 	}
 	if other := os.Getenv(envTableEndpoint); other != "" && other != e.Endpoint() {
-		warnings = append(warnings, envTableEndpoint+" is set to "+clip(other)+" and selects another endpoint; unset it")
+		warnings = append(warnings,
+			envTableEndpoint+" is set to "+clip(other)+" and selects another endpoint; unset it")
 	}
 	if region := os.Getenv(envRegion); region != "" && region != local.Region && e.Kind == local.LocalStack {
-		warnings = append(warnings, envRegion+" is set to "+clip(region)+", but the stack is in "+local.Region+"; unset it")
+		warnings = append(warnings,
+			envRegion+" is set to "+clip(region)+", but the stack is in "+local.Region+"; unset it")
 	}
 	return warnings
 }

@@ -59,7 +59,8 @@ func runLocalDown(ctx context.Context, o *localDownOptions) error {
 		return err
 	}
 	if e.Foreign && state.Running {
-		return fmt.Errorf("another program started the container %s; docker rm --force %s removes it", e.Container, e.Container)
+		return fmt.Errorf("another program started the container %s; docker rm --force %s removes it", e.Container,
+			e.Container)
 	}
 	stop := o.working("stopping " + e.Kind.Title())
 	err = folder.Down(ctx, e, o.purge)

@@ -42,9 +42,10 @@ command needs no Docker. If no engine is running, it prints the defaults.
 // addShellFormat adds the flag --format.
 func addShellFormat(cmd *cobra.Command, target *local.Format) {
 	words := []local.Format{local.FormatEval, local.FormatDirenv, local.FormatPowerShell}
-	addFlagP(cmd, target, "format", "f", "format", string(local.FormatEval), "syntax of the variables: eval, direnv or powershell", func(text string) (local.Format, error) {
-		return oneOf(words...)(strings.ToLower(text))
-	})
+	addFlagP(cmd, target, "format", "f", "format", string(local.FormatEval),
+		"syntax of the variables: eval, direnv or powershell", func(text string) (local.Format, error) {
+			return oneOf(words...)(strings.ToLower(text))
+		})
 	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(words...))
 }
 
@@ -76,14 +77,17 @@ func runLocalEnv(ctx context.Context, o *localEnvOptions) error {
 // warnSilent warns about an engine that does not answer.
 func (o *localEnvOptions) warnSilent(e *local.Engine) {
 	if e.Process != nil && !e.Process.Alive() {
-		o.warn("nothing answers at %s, since %s has ended; zae-limiter local up starts it again", e.Endpoint(), e.Kind.Title())
+		o.warn("nothing answers at %s, since %s has ended; zae-limiter local up starts it again", e.Endpoint(),
+			e.Kind.Title())
 		return
 	}
 	o.warn("nothing answers at %s; zae-limiter local status shows the state of %s", e.Endpoint(), e.Kind.Title())
 }
 
 // printEnvironment writes the variables to stdout, and warnings to stderr.
-func (o *localConnection) printEnvironment(e *local.Engine, table string, format local.Format, warnings []string) error {
+func (o *localConnection) printEnvironment(
+	e *local.Engine, table string, format local.Format, warnings []string,
+) error {
 	for _, warning := range warnings {
 		o.warn("%s", warning)
 	}

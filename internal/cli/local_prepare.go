@@ -110,7 +110,8 @@ func aggregatorOf(ctx context.Context, e *local.Engine, table string) (*exec.Cmd
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, "aggregate", "--follow", "--store", tableScheme+table, "--region", local.Region, "--endpoint-url", e.Endpoint())
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, "aggregate", "--follow", "--store",
+		tableScheme+table, "--region", local.Region, "--endpoint-url", e.Endpoint())
 	cmd.Args[0] = os.Args[0]
 	cmd.Env = os.Environ() // with the credentials that enter has set
 	return cmd, nil

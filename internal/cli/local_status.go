@@ -98,8 +98,10 @@ func (o *localStatusOptions) suggestShells() {
 func newLocalJSON(e *local.Engine, state local.State) localJSON {
 	shape := localJSON{
 		Running: state.Running, Engine: answer.OrNull(string(e.Kind)), Status: state.Status, Health: state.Health,
-		Port: e.Port, Endpoint: answer.OrNull(e.Endpoint()), Image: answer.OrNull(e.Image), Container: answer.OrNull(e.Container), Program: answer.OrNull(e.Program),
-		Services: answer.OrNull(e.Kind.Services()), Table: answer.OrNull(e.Table), StartedAt: answer.TimeOrNull(e.Started), Data: answer.OrNull(e.Data), Log: answer.OrNull(e.Log),
+		Port: e.Port, Endpoint: answer.OrNull(e.Endpoint()), Image: answer.OrNull(e.Image),
+		Container: answer.OrNull(e.Container), Program: answer.OrNull(e.Program),
+		Services: answer.OrNull(e.Kind.Services()), Table: answer.OrNull(e.Table),
+		StartedAt: answer.TimeOrNull(e.Started), Data: answer.OrNull(e.Data), Log: answer.OrNull(e.Log),
 		Aggregators: []aggregatorJSON{},
 	}
 	if e.Process != nil {
@@ -119,7 +121,8 @@ func (s *localJSON) properties(e *local.Engine) []property {
 		{"Health", text(s.Health)},
 	}
 	for _, p := range []struct{ name, value string }{
-		{"Image", e.Image}, {"Container", e.Container}, {"Program", e.Program}, {"Services", e.Kind.Services()}, {"Table", e.Table}, {"Data", e.Data}, {"Log", e.Log},
+		{"Image", e.Image}, {"Container", e.Container}, {"Program", e.Program}, {"Services", e.Kind.Services()},
+		{"Table", e.Table}, {"Data", e.Data}, {"Log", e.Log},
 	} {
 		if p.value != "" {
 			properties = append(properties, property{p.name, text(p.value)})
@@ -133,7 +136,9 @@ func (s *localJSON) properties(e *local.Engine) []property {
 		if a.Running {
 			status = "running"
 		}
-		properties = append(properties, property{"Aggregator", text(fmt.Sprintf("%s, table %s, process %d", status, a.Table, a.PID))})
+		properties = append(properties, property{
+			"Aggregator", text(fmt.Sprintf("%s, table %s, process %d", status, a.Table, a.PID)),
+		})
 	}
 	return properties
 }

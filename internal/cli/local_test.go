@@ -76,7 +76,8 @@ func fetchEngine(t *testing.T) string {
 	}
 	out, err := exec.CommandContext(t.Context(), "../../scripts/dynamodb-local", "fetch").CombinedOutput()
 	const missing = 3
-	if failed, ok := errors.AsType[*exec.ExitError](err); ok && failed.ExitCode() == missing && os.Getenv("CI") != "true" {
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok && failed.ExitCode() == missing &&
+		os.Getenv("CI") != "true" {
 		t.Skip(string(out))
 	}
 	if err != nil {
@@ -200,18 +201,22 @@ func reuseNumber(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	port, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	text, err := json.Marshal(local.Engine{Kind: local.DynamoDB, Port: port, Process: &local.Process{PID: os.Getpid(), Start: "another"}})
+	text, err := json.Marshal(local.Engine{
+		Kind: local.DynamoDB, Port: port, Process: &local.Process{PID: os.Getpid(), Start: "another"},
+	})
 	ts.Check(err)
-	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("XDG_STATE_HOME"), "zae-limiter", "local", args[0], "engine.json"), text, 0o600))
+	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("XDG_STATE_HOME"), "zae-limiter", "local", args[0], "engine.json"),
+		text, 0o600))
 }
 
 // fakeEngine plays DynamoDB Local: it answers every request, until it is killed.
 func fakeEngine() {
 	port := os.Args[len(os.Args)-1]
 	fmt.Println("fake engine at", port)
-	server := &http.Server{Addr: "127.0.0.1:" + port, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "this is no DynamoDB", http.StatusBadRequest)
-	})}
+	server := &http.Server{Addr: "127.0.0.1:" + port, ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "this is no DynamoDB", http.StatusBadRequest)
+		})}
 	fmt.Println(server.ListenAndServe())
 	os.Exit(1)
 }
@@ -222,14 +227,16 @@ func fakePrograms(t *testing.T, engine, maven, cache string) (env []string, stat
 	t.Helper()
 	bin, state := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
-		"java": "case $1 in --list-modules) echo jdk.compiler@17; exit;; esac\n" + engine, "mvn": maven, "docker": "exit 1",
+		"java": "case $1 in --list-modules) echo jdk.compiler@17; exit;; esac\n" + engine, "mvn": maven,
+		"docker": "exit 1",
 	} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Cleanup(func() { stopEngines(t, state) })
-	return append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "JAVA_HOME=", "ZAEL_CACHE="+cache, "XDG_STATE_HOME="+state), state
+	return append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "JAVA_HOME=",
+		"ZAEL_CACHE="+cache, "XDG_STATE_HOME="+state), state
 }
 
 const answering = `exec fake-engine "$@"`
@@ -255,7 +262,8 @@ func TestTwoUpsShareAnEngine(t *testing.T) {
 		started += strings.Count(talks[i].String(), "is running at http://localhost:"+port)
 	}
 	if engines, err := records(state); started != 1 || len(engines) != 1 || err != nil || !engines[0].Process.Alive() {
-		t.Errorf("%d started, %d recorded, %v; want one that runs: %s%s", started, len(engines), err, &talks[0], &talks[1])
+		t.Errorf("%d started, %d recorded, %v; want one that runs: %s%s", started, len(engines), err, &talks[0],
+			&talks[1])
 	}
 }
 
@@ -298,14 +306,17 @@ func interruptUp(t *testing.T, env []string, state, pipe string) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitFailed || !strings.Contains(talk.String(), "zae-limiter: interrupted") {
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitFailed ||
+		!strings.Contains(talk.String(), "zae-limiter: interrupted") {
 		t.Errorf("%v: %s", err, &talk)
 	}
 	if engines, err := records(state); len(engines) != 0 || err != nil {
 		t.Errorf("%d engines are recorded, %v", len(engines), err)
 	}
 	// A zombie has ended, though its new parent may never look at it.
-	if out, _ := exec.CommandContext(t.Context(), "ps", "-o", "stat=", "-p", strings.TrimSpace(string(pid))).Output(); len(out) > 0 && out[0] != 'Z' {
+	if out, _ := exec.CommandContext(
+		t.Context(), "ps", "-o", "stat=", "-p", strings.TrimSpace(string(pid)),
+	).Output(); len(out) > 0 && out[0] != 'Z' {
 		t.Errorf("process %s still runs: %s", pid, out)
 	}
 }
@@ -313,7 +324,8 @@ func interruptUp(t *testing.T, env []string, state, pipe string) {
 // Following a log ends with an interrupt, as a success.
 func TestInterruptedLogs(t *testing.T) {
 	env, _ := fakePrograms(t, answering, "exit 1", fetchEngine(t))
-	up := exec.CommandContext(t.Context(), "zae-limiter", "local", "up", "--no-deploy", "--port", strconv.Itoa(freePort(t)))
+	up := exec.CommandContext(t.Context(), "zae-limiter", "local", "up", "--no-deploy", "--port",
+		strconv.Itoa(freePort(t)))
 	up.Env = env
 	if out, err := up.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -37,21 +37,26 @@ The engine is LocalStack if Docker is running, else DynamoDB Local with Java;
 Maven fetches it once. With --engine dynamodb, Docker runs DynamoDB Local if it
 can. The engine keeps running until "local down". If one is running already, the
 command uses it, and only prepares the table.`,
-		Example: "  eval \"$(zae-limiter local up)\"\n  zae-limiter local up --engine dynamodb --aggregate\n  zae-limiter local up --name my-app --port 4567",
-		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runLocalUp(cmd.Context(), o) },
+		Example: "  eval \"$(zae-limiter local up)\"\n  zae-limiter local up --engine dynamodb --aggregate\n " +
+			" zae-limiter local up --name my-app --port 4567",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runLocalUp(cmd.Context(), o) },
 	}
 	kinds := []local.Kind{local.LocalStack, local.DynamoDB}
-	addFlag(cmd, &o.engine, "engine", "engine", "", "localstack or dynamodb (default: the first that can run)", oneOf(kinds...))
+	addFlag(cmd, &o.engine, "engine", "engine", "", "localstack or dynamodb (default: the first that can run)",
+		oneOf(kinds...))
 	_ = cmd.RegisterFlagCompletionFunc("engine", completeWords(kinds...))
 	flags := cmd.Flags()
 	flags.StringVarP(&o.name, "name", "n", "", "`name` of the table or stack (default $ZAEL_STACK, else zae-limiter)")
 	o.addPort(cmd, "port of the engine (default 4566 for localstack, 8000 for dynamodb)")
-	flags.StringVar(&o.image, "image", "", "`image` of the container (default "+local.LocalStackImage+", "+local.DynamoDBImage+")")
+	flags.StringVar(&o.image, "image", "",
+		"`image` of the container (default "+local.LocalStackImage+", "+local.DynamoDBImage+")")
 	o.addDockerHost(cmd)
-	addFlag(cmd, &o.jar, "jar", "file", "", "jar of DynamoDB Local to run with Java, in place of Docker and Maven", parseJar)
+	addFlag(cmd, &o.jar, "jar", "file", "", "jar of DynamoDB Local to run with Java, in place of Docker and Maven",
+		parseJar)
 	flags.BoolVar(&o.noDeploy, "no-deploy", false, "only start the engine")
-	flags.BoolVar(&o.counted, "aggregate", false, "keep \"aggregate --follow\" running beside DynamoDB Local, which counts usage")
+	flags.BoolVar(&o.counted, "aggregate", false,
+		"keep \"aggregate --follow\" running beside DynamoDB Local, which counts usage")
 	addShellFormat(cmd, &o.format)
 	return cmd
 }
@@ -131,7 +136,8 @@ func (o *localUpOptions) reportEngine(e *local.Engine, started bool) {
 	case started:
 		o.done("%s is running at %s", e.Kind.Title(), e.Endpoint())
 	case e.Foreign:
-		o.done("%s is already running at %s, in the container %s of another program", e.Kind.Title(), e.Endpoint(), e.Container)
+		o.done("%s is already running at %s, in the container %s of another program", e.Kind.Title(), e.Endpoint(),
+			e.Container)
 	default:
 		o.done("%s is already running at %s", e.Kind.Title(), e.Endpoint())
 	}

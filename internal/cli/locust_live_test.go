@@ -18,7 +18,8 @@ func TestLocustWithTwoWorkersCountsEveryRequest(t *testing.T) {
 	t.Parallel()
 	f := newSite(t)
 	f.createTable()
-	master := f.master([]string{"max_rps", "--keep"}, "--headless", "-u", "8", "-r", "100", "-t", "4s", "--expect-workers", "2", "--json-file", "out")
+	master := f.master([]string{"max_rps", "--keep"}, "--headless", "-u", "8", "-r", "100", "-t", "4s",
+		"--expect-workers", "2", "--json-file", "out")
 	workers := []*running{f.worker("one", "max_rps"), f.worker("two", "max_rps")}
 	master.mustExit(0)
 	for _, w := range workers {
@@ -32,7 +33,8 @@ func TestLocustWithTwoWorkersCountsEveryRequest(t *testing.T) {
 		t.Errorf("the master counted %v, the workers %d, the table %d acquires", counted, reported, users)
 	}
 	if parents == 0 || parents >= users {
-		t.Errorf("the parent of all workers paid for %d of %d acquires; want those of half of the users", parents, users)
+		t.Errorf("the parent of all workers paid for %d of %d acquires; want those of half of the users", parents,
+			users)
 	}
 	for _, w := range workers {
 		if w.reported() == 0 {
@@ -55,13 +57,16 @@ func TestLocustNoticesKilledProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.eventually("users of both workers, and their processors", func(p *masterPage) bool {
-		return p.State == "running" && p.UserCount == 20 && p.Workers[0].Users == 10 && p.Workers[0].CPU > 0 && p.Workers[0].Memory > 0
+		return p.State == "running" && p.UserCount == 20 && p.Workers[0].Users == 10 && p.Workers[0].CPU > 0 &&
+			p.Workers[0].Memory > 0
 	})
 	f.eventually("reports of both", func(p *masterPage) bool { return p.acquires() > 100 })
 	if err := two.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	f.eventually("a missing worker", func(p *masterPage) bool { return p.Workers[0].State == "missing" || p.Workers[1].State == "missing" })
+	f.eventually("a missing worker", func(p *masterPage) bool {
+		return p.Workers[0].State == "missing" || p.Workers[1].State == "missing"
+	})
 	if err := f.web(http.MethodPost, "/stop", "", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +74,8 @@ func TestLocustNoticesKilledProcesses(t *testing.T) {
 	// A user of this scenario takes 0.55 s on average from one request to the next.
 	const ofThreeSeconds = 10 * 3 / 0.55
 	users, _ := f.charged()
-	t.Logf("the master counted %d of %d acquires; the killed worker made about %.0f in 3 s", counted, users, ofThreeSeconds)
+	t.Logf("the master counted %d of %d acquires; the killed worker made about %.0f in 3 s", counted, users,
+		ofThreeSeconds)
 	if lost := users - counted; lost < 0 || float64(lost) > 1.5*ofThreeSeconds {
 		t.Errorf("%d acquires are lost", lost)
 	}
@@ -91,7 +97,8 @@ func TestLocustBesideAPythonWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	master := f.master([]string{"simple", "SimpleUser", "--keep"}, "--headless", "-u", "10", "-r", "100", "-t", "5s", "--stop-timeout", "5",
+	master := f.master([]string{"simple", "SimpleUser", "--keep"}, "--headless", "-u", "10", "-r", "100", "-t",
+		"5s", "--stop-timeout", "5",
 		"--expect-workers", "2", "--json-file", "out")
 	other := f.locust("python", "-f", python, "--worker", "--master-host", "127.0.0.1", "--master-port", f.port)
 	ours := f.worker("ours", "simple")

@@ -29,11 +29,14 @@ type locustMaster struct {
 
 // startMaster starts Locust with a file. Workers reach it from this machine only.
 // It outlives ctx, since stop ends it.
-func (o *loadLocalOptions) startMaster(ctx context.Context, program string, file []byte, picker bool) (*locustMaster, error) {
+func (o *loadLocalOptions) startMaster(
+	ctx context.Context, program string, file []byte, picker bool,
+) (*locustMaster, error) {
 	const loopback = "127.0.0.1"
 	webPort, err := findPort(o.webHost, o.port)
 	if err != nil {
-		return nil, fmt.Errorf("the page cannot listen on %s: %w; choose another port with --port", net.JoinHostPort(o.webHost, o.port), err)
+		return nil, fmt.Errorf("the page cannot listen on %s: %w; choose another port with --port",
+			net.JoinHostPort(o.webHost, o.port), err)
 	}
 	port, err := findPort(loopback, anyPort)
 	if err != nil {
@@ -45,11 +48,14 @@ func (o *loadLocalOptions) startMaster(ctx context.Context, program string, file
 	}
 	name := filepath.Join(folder, "locustfile.py")
 	m := &locustMaster{
-		folder: folder, address: net.JoinHostPort(loopback, port), webPage: "http://" + net.JoinHostPort(o.webHost, webPort), ended: make(chan struct{}),
+		folder: folder, address: net.JoinHostPort(loopback, port),
+		webPage: "http://" + net.JoinHostPort(o.webHost, webPort), ended: make(chan struct{}),
 	}
 	args := []string{
-		"-f", name, "--master", "--master-bind-host", loopback, "--master-bind-port", port, "--web-host", o.webHost, "--web-port", webPort,
-		"--users", strconv.Itoa(o.users), "--spawn-rate", strconv.FormatFloat(o.spawnRate, 'f', -1, 64), "--loglevel", "WARNING",
+		"-f", name, "--master", "--master-bind-host", loopback, "--master-bind-port", port, "--web-host", o.webHost,
+		"--web-port", webPort,
+		"--users", strconv.Itoa(o.users), "--spawn-rate", strconv.FormatFloat(o.spawnRate, 'f', -1, 64),
+		"--loglevel", "WARNING",
 	}
 	if picker && o.shape == "" {
 		args = append(args, "--class-picker")

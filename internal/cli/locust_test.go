@@ -56,7 +56,10 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	f := &site{T: t, python: pythonWithLocust(t), dir: t.TempDir(), table: "locust-" + strings.ToLower(rand.Text()), endpoint: sharedEngine.URL(t)}
+	f := &site{
+		T: t, python: pythonWithLocust(t), dir: t.TempDir(), table: "locust-" + strings.ToLower(rand.Text()),
+		endpoint: sharedEngine.URL(t),
+	}
 	f.port, f.webPort = masterPort(t), masterPort(t)
 	return f
 }
@@ -72,7 +75,8 @@ func masterPort(t *testing.T) string {
 
 // env returns the environment of all processes.
 func (f *site) env() []string {
-	return append(os.Environ(), "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-east-1", "AWS_ENDPOINT_URL="+f.endpoint,
+	return append(os.Environ(), "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-east-1",
+		"AWS_ENDPOINT_URL="+f.endpoint,
 		"ZAEL_STACK="+f.table, patient+"=1", "PYTHONDONTWRITEBYTECODE=1")
 }
 
@@ -166,7 +170,8 @@ func (p *running) reported() int {
 // worker starts a worker of ours.
 func (f *site) worker(name, scenario string, args ...string) *running {
 	f.Helper()
-	return f.start(name, append([]string{"zae-limiter", "loadtest", "worker", scenario, "--master", "127.0.0.1:" + f.port}, args...)...)
+	return f.start(name,
+		append([]string{"zae-limiter", "loadtest", "worker", scenario, "--master", "127.0.0.1:" + f.port}, args...)...)
 }
 
 // master starts Locust with the file that our program prints.
@@ -178,7 +183,9 @@ func (f *site) master(file []string, args ...string) *running {
 	if err := errors.Join(err, os.WriteFile(name, text, 0o600)); err != nil {
 		f.Fatal(err)
 	}
-	return f.locust("master", append([]string{"-f", name, "--master", "--master-bind-host", "127.0.0.1", "--master-bind-port", f.port}, args...)...)
+	return f.locust("master",
+		append([]string{"-f", name, "--master", "--master-bind-host", "127.0.0.1", "--master-bind-port", f.port},
+			args...)...)
 }
 
 func (f *site) locust(name string, args ...string) *running {
@@ -220,7 +227,8 @@ func (f *site) charged() (users, parents int) {
 	}
 	request.Header.Set("X-Amz-Target", "DynamoDB_20120810.Scan")
 	request.Header.Set("Content-Type", "application/x-amz-json-1.0")
-	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=00")
+	request.Header.Set("Authorization",
+		"AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=00")
 	var page struct {
 		Items            []map[string]map[string]any
 		LastEvaluatedKey map[string]any
@@ -254,7 +262,9 @@ func (f *site) call(request *http.Request, into any) {
 		f.Fatal(err)
 	}
 	text, err := io.ReadAll(response.Body)
-	if err := errors.Join(err, response.Body.Close(), json.Unmarshal(text, into)); err != nil || response.StatusCode != http.StatusOK {
+	if err := errors.Join(
+		err, response.Body.Close(), json.Unmarshal(text, into),
+	); err != nil || response.StatusCode != http.StatusOK {
 		f.Fatalf("%s: %s, %v: %.500s", request.URL, response.Status, err, text)
 	}
 }
@@ -280,7 +290,8 @@ type masterPage struct {
 
 // web calls Locust's page.
 func (f *site) web(method, path, form string, into any) error {
-	request, err := http.NewRequestWithContext(f.Context(), method, "http://127.0.0.1:"+f.webPort+path, strings.NewReader(form))
+	request, err := http.NewRequestWithContext(f.Context(), method, "http://127.0.0.1:"+f.webPort+path,
+		strings.NewReader(form))
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,8 @@ func TestLongArgumentsAreNotEchoed(t *testing.T) {
 			t.Setenv(envStore, store)
 			code := run(context.Background(), c, args)
 			if code == exitDone || talk.Len() == 0 || talk.Len() > 4_000 || out.Len() > 4_000 {
-				t.Errorf("%.40q: code %d, %d bytes on stderr and %d on stdout: %.300s", args, code, talk.Len(), out.Len(), &talk)
+				t.Errorf("%.40q: code %d, %d bytes on stderr and %d on stdout: %.300s", args, code, talk.Len(),
+					out.Len(), &talk)
 			}
 		}
 	}

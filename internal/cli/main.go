@@ -122,7 +122,8 @@ stderr. Lists are tables on a terminal and tab-separated elsewhere; choose with
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(strings.NewReplacer(
 		".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", screenWidth),
-		`Use "{{.CommandPath}} [command] --help" for more information about a command.`, `Use "{{.CommandPath}} [command] --help" for the help of a command.`,
+		`Use "{{.CommandPath}} [command] --help" for more information about a command.`,
+		`Use "{{.CommandPath}} [command] --help" for the help of a command.`,
 	).Replace(root.UsageTemplate()))
 	return root
 }
@@ -136,12 +137,15 @@ func addCommands(root *cobra.Command, c *console) {
 		commands []*cobra.Command
 	}{
 		{"Take tokens and ask:", []*cobra.Command{newAcquire(c), newExplain(c)}},
-		{"Set limits:", []*cobra.Command{newEntity(c), newResource(c), newSystem(c), newLimits(c), newNamespace(c), newSwitches(c)}},
+		{"Set limits:", []*cobra.Command{
+			newEntity(c), newResource(c), newSystem(c), newLimits(c), newNamespace(c), newSwitches(c),
+		}},
 		{"Watch:", []*cobra.Command{newTop(c), newDashboard(c), newUsage(c), newAudit(c)}},
 		{"Serve:", []*cobra.Command{newServe(c), newProxy(c), newPrices(c)}},
 		{"Try and test:", []*cobra.Command{newDemo(c), newLoadtest(c), newLocal(c)}},
 		{"DynamoDB and AWS:", []*cobra.Command{
-			newDeploy(c), newStatus(c), newCheck(c), newUpgrade(c), newDelete(c), newList(c), newTable(c), newAggregate(c), newTemplate(c), newLambdaExport(c),
+			newDeploy(c), newStatus(c), newCheck(c), newUpgrade(c), newDelete(c), newList(c), newTable(c),
+			newAggregate(c), newTemplate(c), newLambdaExport(c),
 		}},
 		{"This program:", []*cobra.Command{newVersion(c), newCompletion(), help}},
 	} {

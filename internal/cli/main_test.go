@@ -23,7 +23,9 @@ func TestHelpOfEveryCommand(t *testing.T) {
 					t.Errorf("%d columns: %s", width, line)
 				}
 			}
-			golden.Check(t, filepath.Join("testdata", "help", strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".txt"), out.String())
+			golden.Check(t,
+				filepath.Join("testdata", "help", strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".txt"),
+				out.String())
 		})
 	}
 }

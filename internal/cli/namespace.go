@@ -29,7 +29,9 @@ frees its name and keeps its data under its ID, until it is recovered or purged.
 }
 
 // withAllNamespaces opens the store without a namespace, calls do and closes it.
-func (conn *connection) withAllNamespaces(ctx context.Context, o openOptions, do func(*limiter.RateLimiter) error) error {
+func (conn *connection) withAllNamespaces(
+	ctx context.Context, o openOptions, do func(*limiter.RateLimiter) error,
+) error {
 	repo, err := conn.openAs(ctx, o)
 	if err != nil {
 		return err
@@ -38,7 +40,8 @@ func (conn *connection) withAllNamespaces(ctx context.Context, o openOptions, do
 }
 
 var namespaceColumns = []column{
-	{title: "name"}, {title: "namespace id", whole: true}, {title: "status", whole: true}, {title: "created", whole: true}, {title: "deleted", whole: true},
+	{title: "name"}, {title: "namespace id", whole: true}, {title: "status", whole: true},
+	{title: "created", whole: true}, {title: "deleted", whole: true},
 }
 
 func namespaceListing(nothing string) listing[limiter.Namespace] {
@@ -101,7 +104,9 @@ func runNamespaceRegister(ctx context.Context, o namespaceOptions) error {
 
 // namespaces iterates over the namespaces of the store in a state that keep
 // accepts.
-func namespaces(ctx context.Context, lim *limiter.RateLimiter, keep func(state string) bool) iter.Seq2[limiter.Namespace, error] {
+func namespaces(
+	ctx context.Context, lim *limiter.RateLimiter, keep func(state string) bool,
+) iter.Seq2[limiter.Namespace, error] {
 	return func(yield func(limiter.Namespace, error) bool) {
 		for n, err := range lim.Namespaces(ctx) {
 			if (err != nil || keep(answer.StateOf(n))) && !yield(n, err) {
@@ -140,7 +145,9 @@ purge was interrupted and can be completed by another purge.`,
 		Example: "  zae-limiter namespace orphans",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runNamespaceList(cmd.Context(), o, func(state string) bool { return !isActive(state) }, "There are no deleted namespaces.")
+			return runNamespaceList(cmd.Context(), o, func(state string) bool {
+				return !isActive(state)
+			}, "There are no deleted namespaces.")
 		},
 	}
 	addJSON[answer.Namespace](cmd, &o.json, anArray, namespaceColumns)
@@ -177,7 +184,8 @@ func runNamespaceShow(ctx context.Context, o namespaceOptions) error {
 			}
 			if n.Name == o.name {
 				return printProperties(o.console, o.json, []property{
-					{"namespace", text(n.Name)}, {"namespace id", text(n.ID)}, {"status", text(answer.StateOf(n))}, {"created", moment(n.CreatedAt)},
+					{"namespace", text(n.Name)}, {"namespace id", text(n.ID)}, {"status", text(answer.StateOf(n))},
+					{"created", moment(n.CreatedAt)},
 				}, answer.NewNamespace(n))
 			}
 		}
@@ -188,10 +196,11 @@ func runNamespaceShow(ctx context.Context, o namespaceOptions) error {
 func newNamespaceDelete(conn *connection) *cobra.Command {
 	o := namespaceOptions{connection: conn}
 	cmd := &cobra.Command{
-		Use:               "delete NAME",
-		Aliases:           []string{"rm"},
-		Short:             "Delete a namespace but keep its data",
-		Long:              "Delete a namespace. Its name becomes free, and its data stay under its ID until\nthey are recovered or purged. \"zae-limiter namespace orphans\" lists the IDs.",
+		Use:     "delete NAME",
+		Aliases: []string{"rm"},
+		Short:   "Delete a namespace but keep its data",
+		Long: "Delete a namespace. Its name becomes free, and its data stay under its ID " +
+			"until\nthey are recovered or purged. \"zae-limiter namespace orphans\" lists the IDs.",
 		Example:           "  zae-limiter namespace delete tenant-a --yes",
 		Args:              arguments(argument{"NAME", func(s string) error { o.name = s; return nil }}),
 		ValidArgsFunction: firstArgOnly(conn.completeNamespaces),
@@ -224,13 +233,14 @@ func newNamespaceRecover(conn *connection) *cobra.Command {
 		Args:              arguments(argument{"ID", func(s string) error { o.id = s; return nil }}),
 		ValidArgsFunction: firstArgOnly(conn.completeOrphans),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withAllNamespaces(cmd.Context(), openOptions{access: accessChange}, func(lim *limiter.RateLimiter) error {
-				n, err := lim.RecoverNamespace(cmd.Context(), o.id)
-				if err == nil {
-					o.done("Recovered namespace %s %s", n.Name, o.location())
-				}
-				return err
-			})
+			return o.withAllNamespaces(cmd.Context(), openOptions{access: accessChange},
+				func(lim *limiter.RateLimiter) error {
+					n, err := lim.RecoverNamespace(cmd.Context(), o.id)
+					if err == nil {
+						o.done("Recovered namespace %s %s", n.Name, o.location())
+					}
+					return err
+				})
 		},
 	}
 	return cmd
@@ -259,7 +269,9 @@ func runNamespacePurge(ctx context.Context, o namespaceOptions) error {
 		return err
 	}
 	var removed atomic.Int64
-	purge := openOptions{access: accessChange, purgeWait: o.purgeWait, purged: func(items int) { removed.Store(int64(items)) }}
+	purge := openOptions{access: accessChange, purgeWait: o.purgeWait, purged: func(items int) {
+		removed.Store(int64(items))
+	}}
 	return o.withAllNamespaces(ctx, purge, func(lim *limiter.RateLimiter) error {
 		stop := o.progress(func() string { return "purging: " + tty.Number(removed.Load()) + " items removed" })
 		err := lim.PurgeNamespace(ctx, o.id)
@@ -268,7 +280,8 @@ func runNamespacePurge(ctx context.Context, o namespaceOptions) error {
 		case err == nil:
 			o.done("Purged namespace ID %s %s: %s removed", o.id, o.location(), count(int(removed.Load()), "item"))
 		case removed.Load() > 0:
-			return fmt.Errorf("%w; %s removed, run the same command again to continue", err, count(int(removed.Load()), "item"))
+			return fmt.Errorf("%w; %s removed, run the same command again to continue", err,
+				count(int(removed.Load()), "item"))
 		}
 		return err
 	})

@@ -30,13 +30,15 @@ func addFormat(cmd *cobra.Command, asJSON *bool) {
 		return
 	}
 	words := []format{formatJSON, formatTable, formatTSV}
-	addFlagP(cmd, new(format), outputFlag, "o", "format", "", "output format: json, table or tsv (default: table on a terminal, else tsv)", func(text string) (format, error) {
-		f, err := oneOf(words...)(text)
-		if f == formatJSON {
-			*asJSON = true
-		}
-		return f, err
-	})
+	addFlagP(cmd, new(format), outputFlag, "o", "format", "",
+		"output format: json, table or tsv (default: table on a terminal, else tsv)",
+		func(text string) (format, error) {
+			f, err := oneOf(words...)(text)
+			if f == formatJSON {
+				*asJSON = true
+			}
+			return f, err
+		})
 	_ = cmd.RegisterFlagCompletionFunc(outputFlag, completeWords(words...))
 }
 
@@ -128,7 +130,8 @@ func addJSON[T any](cmd *cobra.Command, target *bool, shape string, columns []co
 	}
 	cmd.Flags().BoolVar(target, "json", false, "print JSON, same as -o json")
 	addFormat(cmd, target)
-	about := fmt.Sprintf("Tab-separated fields when piped: %s.\nOutput with --json: %s with %s.", lines, shape, strings.Join(names, ", "))
+	about := fmt.Sprintf("Tab-separated fields when piped: %s.\nOutput with --json: %s with %s.", lines, shape,
+		strings.Join(names, ", "))
 	cmd.Long += "\n\n" + tty.Wrap(about, helpWidth)
 	cmd.Annotations = map[string]string{}
 	documentFields[T](cmd, "`--json` prints "+shape)

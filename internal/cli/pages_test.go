@@ -26,8 +26,10 @@ const (
 // regions gives each page of the emulator a region, and so an account without the
 // stacks of the others.
 var regions = []string{
-	"us-east-1", "us-east-2", "us-west-1", "us-west-2", "eu-west-1", "eu-west-2", "eu-west-3", "eu-central-1", "eu-north-1", "ap-south-1",
-	"ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-southeast-1", "ap-southeast-2", "ca-central-1", "sa-east-1",
+	"us-east-1", "us-east-2", "us-west-1", "us-west-2", "eu-west-1", "eu-west-2", "eu-west-3", "eu-central-1",
+	"eu-north-1", "ap-south-1",
+	"ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-southeast-1", "ap-southeast-2", "ca-central-1",
+	"sa-east-1",
 }
 
 // TestPagesRun runs the commands of the pages and compares what they print; -update
@@ -55,7 +57,8 @@ func TestPagesRun(t *testing.T) {
 			session.tourist = newTourist(t)
 			if onAWS {
 				session.env = append(session.env, emulated(sharedMoto.URL(t))...)
-				session.env = append(session.env, "AWS_REGION="+session.region, "PATH="+filepath.Dir(releasedProgram(t))+":"+os.Getenv("PATH"))
+				session.env = append(session.env, "AWS_REGION="+session.region,
+					"PATH="+filepath.Dir(releasedProgram(t))+":"+os.Getenv("PATH"))
 			}
 			session.run()
 		})
@@ -139,7 +142,8 @@ func newTourist(t *testing.T) *tourist {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), "HOME="+folder, "XDG_DATA_HOME=", "NO_COLOR=1", "ZAEL_STACK=", "ZAEL_NAMESPACE=", slowClock+"="+clock)
+	env := append(os.Environ(), "HOME="+folder, "XDG_DATA_HOME=", "NO_COLOR=1", "ZAEL_STACK=", "ZAEL_NAMESPACE=",
+		slowClock+"="+clock)
 	return &tourist{t, folder, env}
 }
 

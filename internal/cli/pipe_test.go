@@ -12,10 +12,14 @@ import (
 // no message.
 func TestBrokenPipe(t *testing.T) {
 	store := "sqlite:" + filepath.Join(t.TempDir(), "limits.db")
-	if code := Main([]string{"entity", "create", "key-abc", "--store", store}, nil, &bytes.Buffer{}, &bytes.Buffer{}); code != exitDone {
+	if code := Main(
+		[]string{"entity", "create", "key-abc", "--store", store}, nil, &bytes.Buffer{}, &bytes.Buffer{},
+	); code != exitDone {
 		t.Fatalf("code %d", code)
 	}
-	for _, args := range [][]string{{"entity", "list"}, {"entity", "list", "--json"}, {"entity", "show", "key-abc"}, {"help"}} {
+	for _, args := range [][]string{
+		{"entity", "list"}, {"entity", "list", "--json"}, {"entity", "show", "key-abc"}, {"help"},
+	} {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)

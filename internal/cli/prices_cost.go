@@ -39,14 +39,20 @@ dollar. The cost of all tokens is added up and rounded up once. FILE may be -
 for stdin.`,
 		Example: `  zae-limiter prices cost prices.yaml large --input-tokens 900 --json
   zae-limiter prices cost prices.yaml large --output-tokens 300 --at 2027-01-31`,
-		Args:              arguments(priceFileArg(&o.file), argument{"MODEL", func(s string) error { o.model = s; return nil }}),
+		Args: arguments(priceFileArg(&o.file), argument{"MODEL", func(s string) error {
+			o.model = s
+			return nil
+		}}),
 		ValidArgsFunction: completeManifest,
 		RunE:              func(*cobra.Command, []string) error { return runPricesCost(o) },
 	}
-	addFlag(cmd, &o.usage.Input, "input-tokens", "tokens", "", "tokens of the prompt, cached ones included", parseTokens)
+	addFlag(cmd, &o.usage.Input, "input-tokens", "tokens", "", "tokens of the prompt, cached ones included",
+		parseTokens)
 	addFlag(cmd, &o.usage.Output, "output-tokens", "tokens", "", "tokens of the answer", parseTokens)
-	addFlag(cmd, &o.usage.Cached, "cached-tokens", "tokens", "", "tokens of the prompt that come from the cache", parseTokens)
-	addFlag(cmd, &o.usage.Written, "cache-write-tokens", "tokens", "", "tokens of the prompt that are written to the cache", parseTokens)
+	addFlag(cmd, &o.usage.Cached, "cached-tokens", "tokens", "", "tokens of the prompt that come from the cache",
+		parseTokens)
+	addFlag(cmd, &o.usage.Written, "cache-write-tokens", "tokens", "",
+		"tokens of the prompt that are written to the cache", parseTokens)
 	addFlag(cmd, &o.at, "at", "date", "", "day of the call, such as 2027-01-31 (default: now)", parseDay)
 	addJSON[costJSON](cmd, &o.json, anObject, nil)
 	return cmd
@@ -70,7 +76,9 @@ func parseDay(text string) (time.Time, error) {
 
 func runPricesCost(o costOptions) error {
 	if o.usage.Cached > o.usage.Input || o.usage.Written > o.usage.Input-o.usage.Cached {
-		return usagef("--cached-tokens and --cache-write-tokens are parts of --input-tokens; give at most that many tokens")
+		return usagef(
+			"--cached-tokens and --cache-write-tokens are parts of --input-tokens; give at most that many tokens",
+		)
 	}
 	list, err := o.load()
 	if err != nil {
@@ -85,6 +93,7 @@ func runPricesCost(o costOptions) error {
 	}
 	cost, from := price.Cost(o.usage), namedPrice{price: price}.from()
 	return printProperties(o.console, o.json, []property{
-		{"Model", text(o.model)}, {"Price since", text(from)}, {"Cost", number(cost)}, {"Dollars", text(llm.Dollars(cost))},
+		{"Model", text(o.model)}, {"Price since", text(from)}, {"Cost", number(cost)},
+		{"Dollars", text(llm.Dollars(cost))},
 	}, costJSON{o.model, answer.OrNull(from), cost, json.Number(figure.Decimal(cost))})
 }

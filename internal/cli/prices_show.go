@@ -82,12 +82,14 @@ func runPricesShow(o pricesOptions) error {
 		row: func(p namedPrice) []cell {
 			return []cell{
 				text(p.model), text(p.from()), money(p.price.Input), money(p.price.Output), money(p.price.CacheRead),
-				money(p.price.CacheWrite), money(p.price.Request), size(p.price.MaxOutput), size(p.price.Context), size(p.price.Image),
+				money(p.price.CacheWrite), money(p.price.Request), size(p.price.MaxOutput), size(p.price.Context),
+				size(p.price.Image),
 			}
 		},
 		object: func(p namedPrice) any {
 			return priceJSON{
-				p.model, answer.OrNull(p.from()), p.price.Input, p.price.Output, p.price.CacheRead, p.price.CacheWrite, p.price.Request,
+				p.model, answer.OrNull(p.from()), p.price.Input, p.price.Output, p.price.CacheRead,
+				p.price.CacheWrite, p.price.Request,
 				answer.OrNull(p.price.MaxOutput), answer.OrNull(p.price.Context), answer.OrNull(p.price.Image),
 			}
 		},

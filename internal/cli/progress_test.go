@@ -32,7 +32,8 @@ func TestProgress(t *testing.T) {
 			t.Errorf("got %v, %v", all, err)
 		}
 		shown := strings.Split(talk.String(), "\r")
-		if !slices.Contains(shown, "reading: 1 rows\x1b[K") || !slices.Contains(shown, "reading: 2 rows\x1b[K") || shown[len(shown)-1] != "\x1b[K" {
+		if !slices.Contains(shown, "reading: 1 rows\x1b[K") || !slices.Contains(shown, "reading: 2 rows\x1b[K") ||
+			shown[len(shown)-1] != "\x1b[K" {
 			t.Errorf("shown: %q", shown)
 		}
 	})

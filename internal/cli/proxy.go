@@ -45,7 +45,8 @@ type proxyOptions struct {
 
 func newProxy(c *console) *cobra.Command {
 	o := &proxyOptions{
-		connection: &connection{console: c}, settings: settings{prefix: "ZAEL_PROXY_"}, listen: "127.0.0.1:8089", drain: 30 * time.Second, otherResource: "other",
+		connection: &connection{console: c}, settings: settings{prefix: "ZAEL_PROXY_"}, listen: "127.0.0.1:8089",
+		drain: 30 * time.Second, otherResource: "other",
 		maxBody: 16 << 20, newEntities: 60, timeout: 10 * time.Minute,
 	}
 	cmd := &cobra.Command{
@@ -99,30 +100,49 @@ environment.
 func (o *proxyOptions) addProxy(cmd *cobra.Command) {
 	o.addOwnNamespace(cmd)
 	o.addFile(cmd)
-	addFlag(cmd, &o.upstream, "upstream", "url", "", "base URL of the API, such as https://api.openai.com", parseUpstream)
+	addFlag(cmd, &o.upstream, "upstream", "url", "", "base URL of the API, such as https://api.openai.com",
+		parseUpstream)
 	addFlag(cmd, &o.listen, "listen", "address", o.listen, "address to listen on", parseAddress)
-	addFlag(cmd, &o.metrics, "metrics-listen", "address", "", "address of /metrics, without TLS (default: none)", parseAddress)
+	addFlag(cmd, &o.metrics, "metrics-listen", "address", "", "address of /metrics, without TLS (default: none)",
+		parseAddress)
 	cmd.Flags().StringVar(&o.tls.Cert, "tls-cert", "", "`file` with the certificate of the proxy, PEM")
 	cmd.Flags().StringVar(&o.tls.Key, "tls-key", "", "`file` with the key of the certificate, PEM")
-	cmd.Flags().StringVar(&o.tls.ClientCA, "tls-client-ca", "", "`file` with the authorities of client certificates, which are then required")
+	cmd.Flags().StringVar(&o.tls.ClientCA, "tls-client-ca", "",
+		"`file` with the authorities of client certificates, which are then required")
 	cmd.Flags().BoolVar(&o.insecure, "insecure", false, "allow an address that other machines can reach without TLS")
 	addFlag(cmd, &o.drain, "drain-timeout", "duration", "30s", "time to end after a signal", parseDuration)
 	o.identity.addFlags(cmd)
 	addLimits(cmd, &o.limits, "limits where the store has none")
-	addMode(cmd, &o.mode, "in an outage of the store, admit or refuse calls: allow or block (default: as stored, else block)")
-	cmd.Flags().Var(&pairs{"charge", &o.charges}, "charge", "limit that is charged, as PART=LIMIT; PART is requests, total, input, output, cached or cost (default requests=rpm, total=tpm, and with --prices cost=spend)")
+	addMode(cmd, &o.mode,
+		"in an outage of the store, admit or refuse calls: allow or block (default: as stored, else block)")
+	cmd.Flags().Var(&pairs{"charge", &o.charges}, "charge",
+		"limit that is charged, as PART=LIMIT; PART is requests, total, input, output, cached or cost "+
+			"(default requests=rpm, total=tpm, and with --prices cost=spend)")
 	o.budget.addFlags(cmd)
-	addFlag(cmd, &o.step, "step", "tokens", "", "take more tokens in steps while a stream grows, and cut it when there are none (default: a stream may leave debt)", parseStep)
-	addFlag(cmd, &o.otherResource, "other-resource", "resource", o.otherResource, "resource of calls that are not about a model", parseResource)
-	cmd.Flags().StringArrayVar(&o.paths, "paths", nil, "`call` to forward beside calls of a model, as [METHOD] PATH; the path may end in *; repeatable (default: "+proxy.DefaultPath+")")
-	addFlag(cmd, &o.maxBody, "max-body", "bytes", strconv.FormatInt(o.maxBody, 10), "largest request about a model, also when it is decompressed", parseBodySize)
-	addFlag(cmd, &o.newEntities, "new-entities", "number", strconv.Itoa(o.newEntities), "API keys a minute that may be used for the first time, without a mapping", parseNewEntities)
-	addFlag(cmd, &o.timeout, "upstream-timeout", "duration", "10m", "time until an answer of the API must begin", parseDuration)
-	addDefault(cmd, &o.bounds.MaxRequests, listen.DefaultMaxRequests, "max-requests", "number", "calls at a time", parseCount)
-	addFlag(cmd, &o.clientRequests, "client-requests", "number", "", "calls at a time of one client (default: a quarter of --max-requests)", parseCount)
-	addDefault(cmd, &o.bounds.MaxConns, listen.DefaultMaxConns, "max-connections", "number", "connections at a time; more replace the idlest", parseCount)
+	addFlag(cmd, &o.step, "step", "tokens", "",
+		"take more tokens in steps while a stream grows, and cut it when there are none (default: a stream "+
+			"may leave debt)",
+		parseStep)
+	addFlag(cmd, &o.otherResource, "other-resource", "resource", o.otherResource,
+		"resource of calls that are not about a model", parseResource)
+	cmd.Flags().StringArrayVar(&o.paths, "paths", nil,
+		"`call` to forward beside calls of a model, as [METHOD] PATH; the path may end in *; repeatable (default: "+
+			proxy.DefaultPath+")")
+	addFlag(cmd, &o.maxBody, "max-body", "bytes", strconv.FormatInt(o.maxBody, 10),
+		"largest request about a model, also when it is decompressed", parseBodySize)
+	addFlag(cmd, &o.newEntities, "new-entities", "number", strconv.Itoa(o.newEntities),
+		"API keys a minute that may be used for the first time, without a mapping", parseNewEntities)
+	addFlag(cmd, &o.timeout, "upstream-timeout", "duration", "10m", "time until an answer of the API must begin",
+		parseDuration)
+	addDefault(cmd, &o.bounds.MaxRequests, listen.DefaultMaxRequests, "max-requests", "number", "calls at a time",
+		parseCount)
+	addFlag(cmd, &o.clientRequests, "client-requests", "number", "",
+		"calls at a time of one client (default: a quarter of --max-requests)", parseCount)
+	addDefault(cmd, &o.bounds.MaxConns, listen.DefaultMaxConns, "max-connections", "number",
+		"connections at a time; more replace the idlest", parseCount)
 	cmd.Flags().BoolVar(&o.legacy, "x-ratelimit", false, "send the older X-RateLimit headers too")
-	cmd.Flags().BoolVar(&o.escrow, "escrow", false, "hold tokens for a moment, so that most calls need no request to the store")
+	cmd.Flags().BoolVar(&o.escrow, "escrow", false,
+		"hold tokens for a moment, so that most calls need no request to the store")
 }
 
 func parseUpstream(text string) (*url.URL, error) {
@@ -189,12 +209,14 @@ func parseNewEntities(text string) (int, error) {
 func parseCharges(given map[string]string) (llm.Limits, error) {
 	var limits llm.Limits
 	parts := map[string]*string{
-		"requests": &limits.Requests, "total": &limits.Total, "input": &limits.Input, "output": &limits.Output, "cached": &limits.Cached, "cost": &limits.Cost,
+		"requests": &limits.Requests, "total": &limits.Total, "input": &limits.Input, "output": &limits.Output,
+		"cached": &limits.Cached, "cost": &limits.Cost,
 	}
 	for part, limit := range given {
 		target, ok := parts[strings.ToLower(part)]
 		if !ok {
-			return limits, usagef("invalid --charge %q: the parts are requests, total, input, output, cached and cost", clip(part+"="+limit))
+			return limits, usagef("invalid --charge %q: the parts are requests, total, input, output, cached and cost",
+				clip(part+"="+limit))
 		}
 		if err := limiter.PerMinute(limit, 1).Validate(); err != nil {
 			return limits, usagef("invalid --charge %q: %v", clip(part+"="+limit), err)

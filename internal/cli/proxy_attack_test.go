@@ -38,7 +38,13 @@ func newVictim(t *testing.T, flags ...string) *victim {
 		_, _ = io.WriteString(w, `{"usage":{"prompt_tokens":30,"completion_tokens":12}}`)
 	}))
 	t.Cleanup(upstream.Close)
-	flags = append([]string{"proxy", "--upstream", upstream.URL, "--listen", "127.0.0.1:0", "--store", "memory:", "-l", "rpm:100000"}, flags...)
+	flags = append(
+		[]string{
+			"proxy", "--upstream", upstream.URL, "--listen", "127.0.0.1:0", "--store", "memory:", "-l",
+			"rpm:100000",
+		},
+		flags...,
+	)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	cmd := exec.CommandContext(ctx, "zae-limiter", flags...)
 	talk, err := cmd.StderrPipe()
@@ -101,7 +107,9 @@ func TestHalfSentRequestsLeaveRoom(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		_ = conn.SetDeadline(time.Now().Add(time.Minute))
-		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: sk-%d\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n\r\n", path, key)
+		_, err = fmt.Fprintf(conn,
+			"POST %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: sk-%d\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n\r\n",
+			path, key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +156,13 @@ func TestSmallRequestsNeedLittleMemory(t *testing.T) {
 				// New clients share the memory of sixteen bodies, and a body takes
 				// twice its size while its parts are joined. If all arrive there
 				// at once, some are refused.
-				if !slices.Contains([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusOK, http.StatusServiceUnavailable}, status) {
+				if !slices.Contains(
+					[]int{
+						http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusOK,
+						http.StatusServiceUnavailable,
+					},
+					status,
+				) {
 					t.Errorf("%s: status %d", name, status)
 				}
 			})

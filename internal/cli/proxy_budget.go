@@ -32,17 +32,22 @@ const (
 )
 
 func (b *proxyBudget) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&b.prices, "prices", "", "YAML `file` with the prices of models, to charge calls what they cost; reread when it changes")
-	addDefault(cmd, &b.maxOutput, 8192, "max-output-tokens", "tokens", "longest answer to a request that sets no maximum, where money is limited", parseMaxOutput)
+	cmd.Flags().StringVar(&b.prices, "prices", "",
+		"YAML `file` with the prices of models, to charge calls what they cost; reread when it changes")
+	addDefault(cmd, &b.maxOutput, 8192, "max-output-tokens", "tokens",
+		"longest answer to a request that sets no maximum, where money is limited", parseMaxOutput)
 	rewrites := []string{rewriteOn, rewriteOff, fieldMaxTokens, fieldMaxComplete}
 	addDefault(cmd, &b.rewrite, rewriteOn, "max-tokens-rewrite", "mode",
-		"write a maximum into requests without one, where money is limited: on, off, or the field of chats, max_tokens or max_completion_tokens", oneOf(rewrites...))
+		"write a maximum into requests without one, where money is limited: on, off, or the field of chats, "+
+			"max_tokens or max_completion_tokens", oneOf(rewrites...))
 	_ = cmd.RegisterFlagCompletionFunc("max-tokens-rewrite", completeWords(rewrites...))
-	addDefault(cmd, &b.background, backgroundCharge, "background", "mode", "charge responses with background what they reserve, or refuse them: charge or refuse",
+	addDefault(cmd, &b.background, backgroundCharge, "background", "mode",
+		"charge responses with background what they reserve, or refuse them: charge or refuse",
 		oneOf(backgroundCharge, backgroundRefuse))
 	_ = cmd.RegisterFlagCompletionFunc("background", completeWords(backgroundCharge, backgroundRefuse))
 	addDefault(cmd, &b.follow, defaultFollowTime, "follow-timeout", "duration",
-		"time to read an answer on after its client left, to learn what it cost; 0s ends it and charges what it reserved", parseDelay)
+		"time to read an answer on after its client left, to learn what it cost; 0s ends it and charges what "+
+			"it reserved", parseDelay)
 }
 
 func parseMaxOutput(text string) (int64, error) {

@@ -120,7 +120,10 @@ type attack struct {
 
 func startAttack(t *testing.T, flags ...string) *attack {
 	t.Helper()
-	a := &attack{t: t, api: &paidAPI{decided: make(chan struct{}, 10_000)}, store: filepath.Join(t.TempDir(), "limits.db")}
+	a := &attack{
+		t: t, api: &paidAPI{decided: make(chan struct{}, 10_000)},
+		store: filepath.Join(t.TempDir(), "limits.db"),
+	}
 	upstream := httptest.NewServer(a.api)
 	t.Cleanup(upstream.Close)
 	prices := filepath.Join(t.TempDir(), "prices.yaml")
@@ -128,12 +131,15 @@ func startAttack(t *testing.T, flags ...string) *attack {
 		t.Fatal(err)
 	}
 	a.withLimits(func(lim *limiter.RateLimiter) {
-		if err := lim.SetResourceDefaults(t.Context(), "m", limiter.Quota("spend", attackBudget, limiter.EveryMonth)); err != nil {
+		if err := lim.SetResourceDefaults(
+			t.Context(), "m", limiter.Quota("spend", attackBudget, limiter.EveryMonth),
+		); err != nil {
 			t.Fatal(err)
 		}
 	})
 	args := append([]string{
-		"proxy", "--upstream", upstream.URL, "--listen", "127.0.0.1:0", "--store", "sqlite:" + a.store, "--prices", prices, "--drain-timeout", "1m",
+		"proxy", "--upstream", upstream.URL, "--listen", "127.0.0.1:0", "--store", "sqlite:" + a.store, "--prices",
+		prices, "--drain-timeout", "1m",
 	}, flags...)
 	a.cmd = exec.CommandContext(t.Context(), "zae-limiter", args...)
 	talk, _ := a.cmd.StderrPipe()
@@ -234,7 +240,8 @@ func (a *attack) check() {
 		}
 		spent = attackBudget - left.Get("spend")
 	})
-	a.t.Logf("%d calls cost $%.4f of $%.2f, and $%.4f are charged", a.api.calls, float64(a.api.cost)/1e6, attackBudget/1e6, float64(spent)/1e6)
+	a.t.Logf("%d calls cost $%.4f of $%.2f, and $%.4f are charged", a.api.calls, float64(a.api.cost)/1e6,
+		attackBudget/1e6, float64(spent)/1e6)
 	if a.api.calls == 0 || a.api.cost > attackBudget+a.api.largest {
 		a.t.Errorf("%d calls cost %d of a budget of %d", a.api.calls, a.api.cost, attackBudget)
 	}
@@ -261,28 +268,50 @@ func TestBudgetHolds(t *testing.T) {
 		leave      bool
 		flags      []string
 	}{
-		"no maximum":           {path: chat, body: `{"model":"m"}`, calls: 300},
-		"no maximum, kept":     {path: chat, body: `{"model":"m"}`, calls: 300, flags: []string{"--max-tokens-rewrite", "off"}},
-		"no maximum, escrow":   {path: chat, body: `{"model":"m"}`, calls: 300, flags: []string{"--escrow"}},
-		"new field":            {path: chat, body: `{"model":"m"}`, calls: 300, flags: []string{"--max-tokens-rewrite", "max_completion_tokens"}},
-		"large maximum":        {path: chat, body: `{"model":"m","max_tokens":60000}`, calls: 300},
-		"huge maximum":         {path: chat, body: `{"model":"m","max_tokens":5000000000}`, calls: 30},
-		"lifted maximum":       {path: chat, body: `{"model":"m","max_tokens":-1}`, calls: 300},
-		"escaped maximum":      {path: chat, body: `{"model":"m","m\u0061x_tokens":0}`, calls: 300},
-		"null maximum":         {path: chat, body: `{"model":"m","max_tokens":null,"max_completion_tokens":null}`, calls: 300},
-		"two maxima":           {path: chat, body: `{"model":"m","max_completion_tokens":1,"max_tokens":60000}`, calls: 300},
-		"n":                    {path: chat, body: `{"model":"m","n":128}`, calls: 300},
-		"n with an exponent":   {path: chat, body: `{"model":"m","n":1.28e2,"max_tokens":500}`, calls: 300},
-		"best_of":              {path: text, body: `{"model":"m","prompt":"x","n":1,"best_of":64}`, calls: 300},
-		"leaving":              {path: chat, body: `{"model":"m"}`, calls: 200, leave: true},
-		"leaving, cut":         {path: chat, body: `{"model":"m"}`, calls: 200, leave: true, flags: []string{"--follow-timeout", "0s"}},
-		"leaving a stream":     {path: chat, body: `{"model":"m","stream":true}`, calls: 200, leave: true},
-		"stream, cut":          {path: chat, body: `{"model":"m","stream":true,"stream_options":{"include_usage":true}}`, calls: 200, leave: true, flags: []string{"--follow-timeout", "0s"}},
-		"background":           {path: responses, body: `{"model":"m","background":true,"input":"x"}`, calls: 200},
-		"previous_response_id": {path: responses, body: `{"model":"m","previous_response_id":"resp_1","max_output_tokens":1}`, calls: 300},
-		"image by URL": {path: chat, calls: 300, body: `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":` +
-			`[{"type":"image_url","image_url":{"url":"https://example.com/x.png"}}]}]}`},
-		"tool output": {path: chat, calls: 300, body: `{"model":"m","max_tokens":1,"messages":[{"role":"tool","content":"` + long + `"}]}`},
+		"no maximum": {path: chat, body: `{"model":"m"}`, calls: 300},
+		"no maximum, kept": {
+			path: chat, body: `{"model":"m"}`, calls: 300, flags: []string{"--max-tokens-rewrite", "off"},
+		},
+		"no maximum, escrow": {path: chat, body: `{"model":"m"}`, calls: 300, flags: []string{"--escrow"}},
+		"new field": {
+			path: chat, body: `{"model":"m"}`, calls: 300,
+			flags: []string{"--max-tokens-rewrite", "max_completion_tokens"},
+		},
+		"large maximum":   {path: chat, body: `{"model":"m","max_tokens":60000}`, calls: 300},
+		"huge maximum":    {path: chat, body: `{"model":"m","max_tokens":5000000000}`, calls: 30},
+		"lifted maximum":  {path: chat, body: `{"model":"m","max_tokens":-1}`, calls: 300},
+		"escaped maximum": {path: chat, body: `{"model":"m","m\u0061x_tokens":0}`, calls: 300},
+		"null maximum": {
+			path: chat, body: `{"model":"m","max_tokens":null,"max_completion_tokens":null}`, calls: 300,
+		},
+		"two maxima": {
+			path: chat, body: `{"model":"m","max_completion_tokens":1,"max_tokens":60000}`, calls: 300,
+		},
+		"n":                  {path: chat, body: `{"model":"m","n":128}`, calls: 300},
+		"n with an exponent": {path: chat, body: `{"model":"m","n":1.28e2,"max_tokens":500}`, calls: 300},
+		"best_of":            {path: text, body: `{"model":"m","prompt":"x","n":1,"best_of":64}`, calls: 300},
+		"leaving":            {path: chat, body: `{"model":"m"}`, calls: 200, leave: true},
+		"leaving, cut": {
+			path: chat, body: `{"model":"m"}`, calls: 200, leave: true,
+			flags: []string{"--follow-timeout", "0s"},
+		},
+		"leaving a stream": {path: chat, body: `{"model":"m","stream":true}`, calls: 200, leave: true},
+		"stream, cut": {
+			path: chat, body: `{"model":"m","stream":true,"stream_options":{"include_usage":true}}`, calls: 200,
+			leave: true, flags: []string{"--follow-timeout", "0s"},
+		},
+		"background": {path: responses, body: `{"model":"m","background":true,"input":"x"}`, calls: 200},
+		"previous_response_id": {
+			path: responses, body: `{"model":"m","previous_response_id":"resp_1","max_output_tokens":1}`,
+			calls: 300,
+		},
+		"image by URL": {path: chat, calls: 300,
+			body: `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":` +
+				`[{"type":"image_url","image_url":{"url":"https://example.com/x.png"}}]}]}`},
+		"tool output": {
+			path: chat, calls: 300,
+			body: `{"model":"m","max_tokens":1,"messages":[{"role":"tool","content":"` + long + `"}]}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -24,24 +24,32 @@ type proxyIdentity struct {
 
 func (i *proxyIdentity) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&i.mapping, "mapping", "", "YAML `file` with keys (sha256, entity, parent) and models (aliases); reread when it changes")
-	flags.StringVar(&i.header, "trust-header", "", "`header` that holds the entity; only behind a proxy that sets it for every request")
+	flags.StringVar(&i.mapping, "mapping", "",
+		"YAML `file` with keys (sha256, entity, parent) and models (aliases); reread when it changes")
+	flags.StringVar(&i.header, "trust-header", "",
+		"`header` that holds the entity; only behind a proxy that sets it for every request")
 	flags.StringVar(&i.jwtKey, "jwt-key", "", "`file` with the public key of bearer tokens, PEM")
 	flags.StringVar(&i.jwtAudience, "jwt-audience", "", "`audience` that a token must name")
 	flags.StringVar(&i.jwtIssuer, "jwt-issuer", "", "`issuer` that a token must name (default: any)")
 	flags.StringVar(&i.jwtClaim, "jwt-claim", "sub", "`claim` of a token that holds the entity")
-	flags.StringVar(&i.credentials, "upstream-auth", "", "`file` with a header line that replaces the keys of clients, such as \"Authorization: Bearer KEY\", and lines of further headers, such as OpenAI-Project")
+	flags.StringVar(&i.credentials, "upstream-auth", "",
+		"`file` with a header line that replaces the keys of clients, such as \"Authorization: Bearer KEY\", "+
+			"and lines of further headers, such as OpenAI-Project")
 }
 
 // apply sets the identity of opts. It reads the files and stores the entities of
 // the mapping.
-func (i *proxyIdentity) apply(ctx context.Context, o *proxyOptions, lim *limiter.RateLimiter, opts *proxy.Options) error {
+func (i *proxyIdentity) apply(
+	ctx context.Context, o *proxyOptions, lim *limiter.RateLimiter, opts *proxy.Options,
+) error {
 	if err := i.applyMapping(ctx, o, lim, opts); err != nil {
 		return err
 	}
 	if i.header != "" {
 		if i.jwtKey != "" || opts.Identify != nil {
-			return usagef("--trust-header excludes --jwt-key and a mapping with keys; choose one way to identify clients")
+			return usagef(
+				"--trust-header excludes --jwt-key and a mapping with keys; choose one way to identify clients",
+			)
 		}
 		if !validHeader(i.header) {
 			return usagef("invalid --trust-header %q: must be the name of a header, such as X-User", clip(i.header))
@@ -55,7 +63,9 @@ func (i *proxyIdentity) apply(ctx context.Context, o *proxyOptions, lim *limiter
 }
 
 // applyMapping reads the mapping, and follows its changes.
-func (i *proxyIdentity) applyMapping(ctx context.Context, o *proxyOptions, lim *limiter.RateLimiter, opts *proxy.Options) error {
+func (i *proxyIdentity) applyMapping(
+	ctx context.Context, o *proxyOptions, lim *limiter.RateLimiter, opts *proxy.Options,
+) error {
 	if i.mapping == "" {
 		return nil
 	}
@@ -66,7 +76,10 @@ func (i *proxyIdentity) applyMapping(ctx context.Context, o *proxyOptions, lim *
 			return nil, err
 		}
 		if started && m.HasKeys() != hadKeys {
-			return nil, fmt.Errorf("keys were added to a mapping without any, or all were removed, which changes how clients are identified; restart the proxy")
+			return nil, fmt.Errorf(
+				"keys were added to a mapping without any, or all were removed, which changes how clients " +
+					"are identified; restart the proxy",
+			)
 		}
 		hadKeys, started = m.HasKeys(), true
 		err = m.EnsureEntities(context.WithoutCancel(ctx), lim)
@@ -103,7 +116,9 @@ func (i *proxyIdentity) applyJWT(o *proxyOptions, opts *proxy.Options) error {
 	if err != nil {
 		return usagef("--jwt-key: %v", err)
 	}
-	opts.Identify, err = proxy.ByJWT(proxy.JWTOptions{Key: key, Audience: i.jwtAudience, Issuer: i.jwtIssuer, Claim: i.jwtClaim, Now: o.now})
+	opts.Identify, err = proxy.ByJWT(proxy.JWTOptions{
+		Key: key, Audience: i.jwtAudience, Issuer: i.jwtIssuer, Claim: i.jwtClaim, Now: o.now,
+	})
 	if err != nil {
 		return usagef("--jwt-key %s: %v", i.jwtKey, err)
 	}
@@ -118,7 +133,10 @@ func (i *proxyIdentity) applyCredentials(opts *proxy.Options) error {
 		return nil
 	}
 	if opts.Identify == nil {
-		return usagef("--upstream-auth needs clients that are checked here: give a --mapping with keys, --jwt-key or --trust-header")
+		return usagef(
+			"--upstream-auth needs clients that are checked here: give a --mapping with keys, --jwt-key or " +
+				"--trust-header",
+		)
 	}
 	content, err := readFile(i.credentials, nil)
 	if err != nil {
@@ -129,7 +147,11 @@ func (i *proxyIdentity) applyCredentials(opts *proxy.Options) error {
 		name, value, ok := strings.Cut(strings.TrimSpace(line), ":")
 		value = strings.TrimSpace(value)
 		if !ok || !validHeader(name) || value == "" || strings.ContainsAny(value, "\r\n") {
-			return usagef("--upstream-auth %s: the file must hold a header line, such as \"Authorization: Bearer KEY\", and may hold further ones", i.credentials)
+			return usagef(
+				"--upstream-auth %s: the file must hold a header line, such as \"Authorization: Bearer "+
+					"KEY\", and may hold further ones",
+				i.credentials,
+			)
 		}
 		if opts.Credentials.Name == "" {
 			opts.Credentials = proxy.Credentials{Name: textproto.CanonicalMIMEHeaderKey(name), Value: value}
@@ -138,7 +160,10 @@ func (i *proxyIdentity) applyCredentials(opts *proxy.Options) error {
 		opts.Account.Add(name, value)
 	}
 	if opts.Credentials.Name == "" {
-		return usagef("--upstream-auth %s: the file is empty; it must hold a header line, such as \"Authorization: Bearer KEY\"", i.credentials)
+		return usagef(
+			"--upstream-auth %s: the file is empty; it must hold a header line, such as \"Authorization: Bearer KEY\"",
+			i.credentials,
+		)
 	}
 	return nil
 }

@@ -60,7 +60,8 @@ func (o *proxyOptions) warnWithoutBudget(ctx context.Context, lim *limiter.RateL
 		}
 	}
 	if !hasLimit(o.limits.all, name) {
-		o.warn("no limit named %s is in force, so no call is refused for its cost; set one, such as -l %s", name, budgetExample(name))
+		o.warn("no limit named %s is in force, so no call is refused for its cost; set one, such as -l %s", name,
+			budgetExample(name))
 	}
 }
 

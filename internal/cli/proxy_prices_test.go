@@ -45,7 +45,8 @@ func TestProxyChargesCost(t *testing.T) {
 	mapping := file("mapping.yaml", `models: {"*": models}`)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "zae-limiter", "proxy", "--upstream", upstream.URL, "--listen", "127.0.0.1:0", "--store", "memory:",
+	cmd := exec.CommandContext(ctx, "zae-limiter", "proxy", "--upstream", upstream.URL, "--listen", "127.0.0.1:0",
+		"--store", "memory:",
 		"--prices", prices, "--mapping", mapping, "-l", "spend:200@month", "-l", "rpm:1000")
 	var log bytes.Buffer
 	cmd.Stdout = &log
@@ -143,13 +144,23 @@ func TestWarnWithoutBudget(t *testing.T) {
 		set    func(*limiter.RateLimiter) error
 		warns  bool
 	}{
-		"no limit":            {"prices.yaml", func(*limiter.RateLimiter) error { return nil }, true},
-		"no prices":           {"", func(*limiter.RateLimiter) error { return nil }, false},
-		"another limit":       {"prices.yaml", func(l *limiter.RateLimiter) error { return l.SetSystemDefaults(ctx, limiter.PerMinute("spend", 1)) }, true},
-		"system":              {"prices.yaml", func(l *limiter.RateLimiter) error { return l.SetSystemDefaults(ctx, budget) }, false},
-		"resource":            {"prices.yaml", func(l *limiter.RateLimiter) error { return l.SetResourceDefaults(ctx, "models", budget) }, false},
-		"entity":              {"prices.yaml", func(l *limiter.RateLimiter) error { return l.SetLimits(ctx, "alice", "models", budget) }, false},
-		"entity, any":         {"prices.yaml", func(l *limiter.RateLimiter) error { return l.SetLimits(ctx, "alice", "", budget) }, false},
+		"no limit":  {"prices.yaml", func(*limiter.RateLimiter) error { return nil }, true},
+		"no prices": {"", func(*limiter.RateLimiter) error { return nil }, false},
+		"another limit": {"prices.yaml", func(l *limiter.RateLimiter) error {
+			return l.SetSystemDefaults(ctx, limiter.PerMinute("spend", 1))
+		}, true},
+		"system": {"prices.yaml", func(l *limiter.RateLimiter) error {
+			return l.SetSystemDefaults(ctx, budget)
+		}, false},
+		"resource": {"prices.yaml", func(l *limiter.RateLimiter) error {
+			return l.SetResourceDefaults(ctx, "models", budget)
+		}, false},
+		"entity": {"prices.yaml", func(l *limiter.RateLimiter) error {
+			return l.SetLimits(ctx, "alice", "models", budget)
+		}, false},
+		"entity, any": {"prices.yaml", func(l *limiter.RateLimiter) error {
+			return l.SetLimits(ctx, "alice", "", budget)
+		}, false},
 		"too many to look at": {"prices.yaml", manyLimits(ctx), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +172,9 @@ func TestWarnWithoutBudget(t *testing.T) {
 				t.Fatal(err)
 			}
 			var said strings.Builder
-			o := &proxyOptions{connection: &connection{console: &console{err: &said}}, budget: proxyBudget{prices: tc.prices}}
+			o := &proxyOptions{
+				connection: &connection{console: &console{err: &said}}, budget: proxyBudget{prices: tc.prices},
+			}
 			o.warnWithoutBudget(ctx, lim, "money")
 			if warns := strings.Contains(said.String(), "no limit named money is in force"); warns != tc.warns {
 				t.Errorf("it says %q", said.String())

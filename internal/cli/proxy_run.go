@@ -34,15 +34,20 @@ func (o *proxyOptions) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, b.abandon(ctx, o.drain)) }()
 	lim, err := limiter.New(b.repo, &limiter.Options{
-		Now: o.now, Principal: o.author(), Limits: o.limits.all, OnUnavailable: o.mode, SettleTimeout: min(limiter.DefaultSettleTimeout, o.drain/4),
+		Now: o.now, Principal: o.author(), Limits: o.limits.all, OnUnavailable: o.mode,
+		SettleTimeout: min(limiter.DefaultSettleTimeout, o.drain/4),
 	})
 	if err != nil {
 		return usagef("%v", err)
 	}
 	opts := &proxy.Options{
-		Upstream: o.upstream, Limits: charges, Step: o.step, OtherResource: o.otherResource, Paths: o.paths, MaxBody: o.maxBody,
-		MaxRequests: o.bounds.MaxRequests, ClientRequests: o.clientRequests, NewEntities: o.newEntities, UpstreamTimeout: o.timeout,
-		Log: observe.NewLogger(o.out, slog.LevelInfo), OnError: o.reporter(func(err error) { o.warn("%v", err) }), Now: o.now,
+		Upstream: o.upstream, Limits: charges, Step: o.step, OtherResource: o.otherResource, Paths: o.paths,
+		MaxBody:     o.maxBody,
+		MaxRequests: o.bounds.MaxRequests, ClientRequests: o.clientRequests, NewEntities: o.newEntities,
+		UpstreamTimeout: o.timeout,
+		Log:             observe.NewLogger(o.out, slog.LevelInfo), OnError: o.reporter(func(err error) {
+			o.warn("%v", err)
+		}), Now: o.now,
 	}
 	opts.Fields.Legacy = o.legacy
 	o.budget.apply(opts)
@@ -72,7 +77,10 @@ func (o *proxyOptions) serve(ctx context.Context, handler *proxy.Proxy, b *backi
 	}
 	listener, err := listen.Bind(ctx, o.listen, config != nil || o.insecure)
 	if errors.Is(err, listen.ErrExposed) {
-		return usagef("--listen %s: %v; give --tls-cert and --tls-key, or --insecure behind a proxy that has a certificate", o.listen, listen.ErrExposed)
+		return usagef(
+			"--listen %s: %v; give --tls-cert and --tls-key, or --insecure behind a proxy that has a certificate",
+			o.listen, listen.ErrExposed,
+		)
 	}
 	if err != nil {
 		return err
@@ -99,14 +107,16 @@ func (o *proxyOptions) serve(ctx context.Context, handler *proxy.Proxy, b *backi
 	if o.upstream.Scheme == "http" && !isLoopback(o.upstream.Hostname()) {
 		o.warn("calls to %s are not encrypted, so others on the way can read keys", o.upstream.Host)
 	}
-	return listen.Run(ctx, &listen.RunOptions{DrainTimeout: o.drain, Quiesce: handler.Drain, Close: b.close}, services...)
+	return listen.Run(ctx, &listen.RunOptions{DrainTimeout: o.drain, Quiesce: handler.Drain, Close: b.close},
+		services...)
 }
 
 // metricsServer returns the server of /metrics.
 func (o *proxyOptions) metricsServer(ctx context.Context, b *backing) (*listen.Server, error) {
 	listener, err := listen.Bind(ctx, o.metrics, o.insecure)
 	if errors.Is(err, listen.ErrExposed) {
-		return nil, usagef("--metrics-listen %s: %v; listen on a loopback address, or give --insecure", o.metrics, listen.ErrExposed)
+		return nil, usagef("--metrics-listen %s: %v; listen on a loopback address, or give --insecure", o.metrics,
+			listen.ErrExposed)
 	}
 	if err != nil {
 		return nil, err

@@ -49,7 +49,8 @@ func TestProxy(t *testing.T) {
 		return string(out)
 	}
 	zael("resource", "set-defaults", "gpt-4", "-l", "rpm:100/day", "-l", "tpm:100000/day")
-	cmd := exec.CommandContext(t.Context(), "zae-limiter", "proxy", "--upstream", upstream.URL, "--listen", "127.0.0.1:0", "--store", store, "--drain-timeout", "2s")
+	cmd := exec.CommandContext(t.Context(), "zae-limiter", "proxy", "--upstream", upstream.URL, "--listen",
+		"127.0.0.1:0", "--store", store, "--drain-timeout", "2s")
 	log, _ := cmd.StdoutPipe()
 	talk, _ := cmd.StderrPipe()
 	if err := cmd.Start(); err != nil {
@@ -62,7 +63,8 @@ func TestProxy(t *testing.T) {
 		t.Fatalf("it says %q, %v", line, err)
 	}
 	call := func(body string) (*http.Response, error) {
-		req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, at+"/v1/chat/completions", strings.NewReader(body))
+		req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, at+"/v1/chat/completions",
+			strings.NewReader(body))
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +93,8 @@ func TestProxy(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the proxy ended with %v: %s", err, rest)
 	}
-	if got := zael("entity", "buckets", "9f86d081884c7d65"); !strings.Contains(got, "\trpm\t98.") || !strings.Contains(got, "\ttpm\t989") {
+	if got := zael("entity", "buckets", "9f86d081884c7d65"); !strings.Contains(got, "\trpm\t98.") ||
+		!strings.Contains(got, "\ttpm\t989") {
 		t.Errorf("buckets %s; want 98 of rpm and 100000 - 42 - 1000 of tpm", got)
 	}
 }
@@ -108,7 +111,8 @@ func checkProxyLog(t *testing.T, log io.Reader) {
 		if err := decoder.Decode(&line); err != nil {
 			t.Fatal(err)
 		}
-		if line.Outcome != want || line.Entity != "9f86d081884c7d65" || line.Model != "gpt-4" || line.Status != http.StatusOK {
+		if line.Outcome != want || line.Entity != "9f86d081884c7d65" || line.Model != "gpt-4" ||
+			line.Status != http.StatusOK {
 			t.Errorf("log %+v, want %s", line, want)
 		}
 	}

@@ -49,13 +49,15 @@ func TestInterruptedPurgeIsListedAndFinished(t *testing.T) {
 	if err := repo.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if out, code := w.run(0, false, "namespace orphans"); code != exitDone || !strings.HasPrefix(out, "doomed\t"+id+"\tpurging\t") {
+	if out, code := w.run(0, false, "namespace orphans"); code != exitDone ||
+		!strings.HasPrefix(out, "doomed\t"+id+"\tpurging\t") {
 		t.Errorf("orphans: code %d, %q", code, out)
 	}
 	if out, code := w.run(0, false, "namespace recover "+id); code != exitFailed {
 		t.Errorf("recover: code %d, %q", code, out)
 	}
-	if out, code := w.run(0, false, "namespace purge --yes -- "+id); code != exitDone || !strings.Contains(out, "10 items removed") {
+	if out, code := w.run(0, false, "namespace purge --yes -- "+id); code != exitDone ||
+		!strings.Contains(out, "10 items removed") {
 		t.Errorf("purge: code %d, %q", code, out)
 	}
 	if out, _ := w.run(0, false, "namespace orphans"); strings.Contains(out, id) {

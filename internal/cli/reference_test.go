@@ -25,7 +25,8 @@ import (
 // of the servers; -update rewrites it.
 func TestReferenceOfSettings(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Configuration\n\nThe environment variables of the program, and the settings of its servers. `make docs` generates this page from the code.\n\n" +
+	b.WriteString("# Configuration\n\nThe environment variables of the program, and the settings of its " +
+		"servers. `make docs` generates this page from the code.\n\n" +
 		"## Environment\n\n" + strings.ReplaceAll(environment, "| variable | |\n", "| variable | meaning |\n"))
 	found := 0
 	for _, cmd := range allCommands(tree()) {
@@ -33,8 +34,10 @@ func TestReferenceOfSettings(t *testing.T) {
 			continue
 		}
 		found++
-		fmt.Fprintf(&b, "## zae-limiter %s\n\nA flag comes first, then the variable, then the key of the YAML file that `--config` names. "+
-			"`zae-limiter %s schema` prints the file's JSON Schema. Commas separate the values of a list in a variable.\n\n"+
+		fmt.Fprintf(&b, "## zae-limiter %s\n\nA flag comes first, then the variable, then the key of the "+
+			"YAML file that `--config` names. "+
+			"`zae-limiter %s schema` prints the file's JSON Schema. Commas separate the values of a list in "+
+			"a variable.\n\n"+
 			"| flag | variable | key | default | meaning |\n|---|---|---|---|---|\n", cmd.Name(), cmd.Name())
 		b.WriteString(settingRows(cmd))
 		b.WriteString("\n")
@@ -42,7 +45,8 @@ func TestReferenceOfSettings(t *testing.T) {
 	if found < 2 {
 		t.Errorf("only %d commands have settings", found)
 	}
-	golden.Check(t, filepath.Join(docsFolder, "reference", "configuration.md"), strings.TrimRight(b.String(), "\n")+"\n")
+	golden.Check(t, filepath.Join(docsFolder, "reference", "configuration.md"),
+		strings.TrimRight(b.String(), "\n")+"\n")
 }
 
 func settingRows(cmd *cobra.Command) string {
@@ -64,7 +68,9 @@ func settingRows(cmd *cobra.Command) string {
 		if value != "" {
 			value = "`" + value + "`"
 		}
-		rows = append(rows, fmt.Sprintf("| %#q | %s | %#q | %s | %s |\n", "--"+f.Name, "`"+strings.Join(variables, "`, `")+"`", settingKey(f.Name), value, docs.Cell(usage)))
+		rows = append(rows,
+			fmt.Sprintf("| %#q | %s | %#q | %s | %s |\n", "--"+f.Name, "`"+strings.Join(variables, "`, `")+"`",
+				settingKey(f.Name), value, docs.Cell(usage)))
 	}
 	cmd.LocalFlags().VisitAll(add)
 	cmd.InheritedFlags().VisitAll(add)
@@ -77,21 +83,28 @@ func settingRows(cmd *cobra.Command) string {
 func TestReferenceOfErrors(t *testing.T) {
 	refusal := &limiter.ExceededError{}
 	samples := map[string]error{
-		"ExceededError": refusal, "InvalidError": &limiter.InvalidError{Field: "entity_id"}, "UnavailableError": &limiter.UnavailableError{},
-		"CorruptError": &limiter.CorruptError{}, "DisabledError": &limiter.DisabledError{}, "SwitchDelayedError": &limiter.SwitchDelayedError{}, "VersionError": &limiter.VersionError{},
-		"ErrNotFound": limiter.ErrNotFound, "ErrExists": limiter.ErrExists, "ErrConflict": limiter.ErrConflict, "ErrLeaseDone": limiter.ErrLeaseDone,
-		"ErrClosed": limiter.ErrClosed, "ErrNoLimits": &limiter.InvalidError{Err: limiter.ErrNoLimits}, "ErrNeverFits": refusal,
-		"ErrUnknown": &limiter.InvalidError{Err: limiter.ErrUnknown},
+		"ExceededError": refusal, "InvalidError": &limiter.InvalidError{Field: "entity_id"},
+		"UnavailableError": &limiter.UnavailableError{},
+		"CorruptError":     &limiter.CorruptError{}, "DisabledError": &limiter.DisabledError{},
+		"SwitchDelayedError": &limiter.SwitchDelayedError{}, "VersionError": &limiter.VersionError{},
+		"ErrNotFound": limiter.ErrNotFound, "ErrExists": limiter.ErrExists, "ErrConflict": limiter.ErrConflict,
+		"ErrLeaseDone": limiter.ErrLeaseDone,
+		"ErrClosed":    limiter.ErrClosed, "ErrNoLimits": &limiter.InvalidError{Err: limiter.ErrNoLimits},
+		"ErrNeverFits": refusal,
+		"ErrUnknown":   &limiter.InvalidError{Err: limiter.ErrUnknown},
 	}
 	code, err := docs.ReadSource("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	b.WriteString("# Errors\n\nEvery exported error, and what a client gets for it. Find a sentinel, such as `ErrNotFound`, with `errors.Is`, and a type with data, such as `InvalidError`, " +
+	b.WriteString("# Errors\n\nEvery exported error, and what a client gets for it. Find a sentinel, such as " +
+		"`ErrNotFound`, with `errors.Is`, and a type with data, such as `InvalidError`, " +
 		"with `errors.As`. `make docs` generates this page from the code.\n\n" +
-		"## Errors of the limiter\n\nHTTP is the status of [`httplimit`](../http.md), gRPC the code of [`grpclimit`](../grpc.md), and exit the code of the command line. " +
-		"[`zae-limiter serve`](../serve.md) has two statuses more: 404 for a record, a limit or a zone that does not exist, and 410 for a lease that has ended.\n\n" +
+		"## Errors of the limiter\n\nHTTP is the status of [`httplimit`](../http.md), gRPC the code of " +
+		"[`grpclimit`](../grpc.md), and exit the code of the command line. " +
+		"[`zae-limiter serve`](../serve.md) has two statuses more: 404 for a record, a limit or a zone that " +
+		"does not exist, and 410 for a lease that has ended.\n\n" +
 		"| error | HTTP | gRPC | exit | meaning |\n|---|---|---|---|---|\n")
 	for _, n := range code.Packages["limiter"].Names {
 		if !isError(n) {
@@ -105,7 +118,15 @@ func TestReferenceOfErrors(t *testing.T) {
 		b.WriteString(errorRow(n, sample))
 	}
 	for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
-		b.WriteString(errorRow(docs.Name{Name: map[bool]string{true: "context.Canceled", false: "context.DeadlineExceeded"}[errors.Is(end, context.Canceled)], Synopsis: "The caller's context ended."}, end))
+		b.WriteString(errorRow(
+			docs.Name{
+				Name: map[bool]string{
+					true: "context.Canceled", false: "context.DeadlineExceeded",
+				}[errors.Is(end, context.Canceled)],
+				Synopsis: "The caller's context ended.",
+			},
+			end,
+		))
 	}
 	b.WriteString("\n## Errors of other packages\n\n| package | error | meaning |\n|---|---|---|\n")
 	all := make([]*docs.Package, 0, len(code.Packages))
@@ -146,5 +167,6 @@ func errorRow(n docs.Name, sample error) string {
 	if n.Synopsis == "" {
 		n.Synopsis = sample.Error()
 	}
-	return fmt.Sprintf("| %#q | %d | %s | %d | %s |\n", n.Name, httplimit.NewProblem(sample).Status, status.Code(grpclimit.Error(sample)), exitCode(sample), docs.Cell(n.Synopsis))
+	return fmt.Sprintf("| %#q | %d | %s | %d | %s |\n", n.Name, httplimit.NewProblem(sample).Status,
+		status.Code(grpclimit.Error(sample)), exitCode(sample), docs.Cell(n.Synopsis))
 }

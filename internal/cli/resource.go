@@ -15,7 +15,8 @@ func newResource(c *console) *cobra.Command {
 		`Manage the default limits of resources, such as models, endpoints and queues.
 They apply to every entity without limits of its own.`)
 	conn.addNamespace(cmd)
-	cmd.AddCommand(newResourceSet(conn), newResourceGet(conn), newResourceDelete(conn), newResourceList(conn), newResourceCapacity(conn), newResourceDisable(conn), newResourceEnable(conn))
+	cmd.AddCommand(newResourceSet(conn), newResourceGet(conn), newResourceDelete(conn), newResourceList(conn),
+		newResourceCapacity(conn), newResourceDisable(conn), newResourceEnable(conn))
 	return cmd
 }
 
@@ -29,9 +30,10 @@ type resourceOptions struct {
 func newResourceSet(conn *connection) *cobra.Command {
 	o := resourceOptions{connection: conn}
 	cmd := &cobra.Command{
-		Use:               "set-defaults RESOURCE",
-		Short:             "Set the default limits of a resource",
-		Long:              "Set the limits of a resource for entities without limits of their own. The new\nlimits replace the stored ones.\n\n" + limitHelp,
+		Use:   "set-defaults RESOURCE",
+		Short: "Set the default limits of a resource",
+		Long: "Set the limits of a resource for entities without limits of their own. The " +
+			"new\nlimits replace the stored ones.\n\n" + limitHelp,
 		Example:           "  zae-limiter resource set-defaults gpt-4 -l rpm:100 -l tpm:10000/min:15000",
 		Args:              arguments(resourceArg(&o.resource)),
 		ValidArgsFunction: conn.completeResource,
@@ -51,7 +53,8 @@ func runResourceSet(ctx context.Context, o resourceOptions) error {
 			return err
 		}
 		o.warnCents(o.limits.all)
-		o.done("Set %s of resource %s %s: %s", count(len(o.limits.all), "default limit"), o.resource, o.location(), o.limits.describe())
+		o.done("Set %s of resource %s %s: %s", count(len(o.limits.all), "default limit"), o.resource, o.location(),
+			o.limits.describe())
 		return nil
 	})
 }
@@ -75,7 +78,9 @@ func newResourceGet(conn *connection) *cobra.Command {
 				if err := o.warnSwitch(cmd.Context(), lim, limiter.Scope{Resource: o.resource}); err != nil {
 					return err
 				}
-				return limitListing("Resource "+o.resource+" has no default limits.").print(o.console, o.json, each(stored))
+				return limitListing(
+					"Resource "+o.resource+" has no default limits.",
+				).print(o.console, o.json, each(stored))
 			})
 		},
 	}

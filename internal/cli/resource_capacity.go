@@ -25,7 +25,8 @@ func newResourceCapacity(conn *connection) *cobra.Command {
 		Short: "Show one limit of a resource across all entities",
 		Long: `Show what each entity with a bucket has used and has left of one limit of a
 resource, and on stderr the totals.`,
-		Example:           "  zae-limiter resource capacity gpt-4 tpm\n  zae-limiter resource capacity gpt-4 tpm --parents-only",
+		Example: "  zae-limiter resource capacity gpt-4 tpm\n  zae-limiter resource capacity gpt-4 " +
+			"tpm --parents-only",
 		Args:              arguments(resourceArg(&o.query.Resource), limitArg(&o.query.Limit)),
 		ValidArgsFunction: conn.completeResource,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runResourceCapacity(cmd.Context(), o) },
@@ -49,11 +50,14 @@ func runResourceCapacity(ctx context.Context, o capacityOptions) error {
 			return err
 		}
 		nothing := fmt.Sprintf("No entity has a bucket of %s with a limit %s.", o.query.Resource, o.query.Limit)
-		if err := capacityListing(o.console, nothing).print(o.console, o.json, each(statusRows(sum.Entities, nil))); err != nil {
+		if err := capacityListing(o.console, nothing).print(
+			o.console, o.json, each(statusRows(sum.Entities, nil)),
+		); err != nil {
 			return err
 		}
 		if len(sum.Entities) > 0 {
-			o.say("%s: %s of %s available, %.1f %% missing", count(len(sum.Entities), "bucket"), tty.Amount(sum.Limit, sum.Available), tty.Amount(sum.Limit, sum.Total), sum.Utilization())
+			o.say("%s: %s of %s available, %.1f %% missing", count(len(sum.Entities), "bucket"),
+				tty.Amount(sum.Limit, sum.Available), tty.Amount(sum.Limit, sum.Total), sum.Utilization())
 		}
 		return nil
 	})

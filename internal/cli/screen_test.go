@@ -24,7 +24,10 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t, "sqlite:" + filepath.Join(t.TempDir(), "limits.db"), time.Date(2026, time.January, 31, 9, 0, 0, 0, time.UTC)}
+	w := &world{
+		t, "sqlite:" + filepath.Join(t.TempDir(), "limits.db"),
+		time.Date(2026, time.January, 31, 9, 0, 0, 0, time.UTC),
+	}
 	for line := range strings.SplitSeq(strings.TrimSpace(history), "\n") {
 		if pause, ok := strings.CutPrefix(line, "sleep "); ok {
 			d, err := time.ParseDuration(pause)

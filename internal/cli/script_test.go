@@ -30,7 +30,10 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv(raceVariable, lingerNot); err != nil {
 		panic(err)
 	}
-	testscript.Main(stopping{m}, map[string]func(){"zae-limiter": program, "fake-engine": fakeEngine, "session-manager-plugin": forwardPort, "loadworker": loadFunction, "xdg-open": fakeBrowser, "xdg-settings": defaultBrowser})
+	testscript.Main(stopping{m}, map[string]func(){
+		"zae-limiter": program, "fake-engine": fakeEngine, "session-manager-plugin": forwardPort,
+		"loadworker": loadFunction, "xdg-open": fakeBrowser, "xdg-settings": defaultBrowser,
+	})
 }
 
 const raceVariable, lingerNot = "GORACE", "atexit_sleep_ms=0"
@@ -76,7 +79,8 @@ type stopping struct{ *testing.M }
 func (s stopping) Run() int {
 	for _, setting := range os.Environ() {
 		name, _, _ := strings.Cut(setting, "=")
-		ours := strings.HasPrefix(name, "ZAEL_") && name != dynamolocal.EndpointVariable && name != motolocal.EndpointVariable && name != "ZAEL_CACHE"
+		ours := strings.HasPrefix(name, "ZAEL_") && name != dynamolocal.EndpointVariable &&
+			name != motolocal.EndpointVariable && name != "ZAEL_CACHE"
 		if ours || strings.HasPrefix(name, "AWS_") || name == "NO_COLOR" || name == "COLUMNS" {
 			_ = os.Unsetenv(name)
 		}
@@ -129,7 +133,10 @@ func TestDataScriptsOnSQLite(t *testing.T) {
 // TestDataScriptsOnDynamoDB runs the data commands on a table of DynamoDB Local.
 func TestDataScriptsOnDynamoDB(t *testing.T) {
 	url := sharedEngine.URL(t)
-	settings := map[string]string{"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": url}
+	settings := map[string]string{
+		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1",
+		"AWS_ENDPOINT_URL": url,
+	}
 	for name, value := range settings {
 		t.Setenv(name, value)
 	}
@@ -203,7 +210,10 @@ func fieldOf(ts *testscript.TestScript, neg bool, args []string) {
 func TestEveryCommandHasAScript(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
-	for _, pattern := range []string{scripts + "/*.txtar", dataScripts + "/*.txtar", stackScripts + "/*.txtar", tableScripts + "/*.txtar", localScripts + "/*.txtar"} {
+	for _, pattern := range []string{
+		scripts + "/*.txtar", dataScripts + "/*.txtar", stackScripts + "/*.txtar", tableScripts + "/*.txtar",
+		localScripts + "/*.txtar",
+	} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -78,39 +78,61 @@ func (o *serveOptions) addServe(cmd *cobra.Command) {
 	const file = "file"
 	o.listen = "127.0.0.1:9235"
 	addFlag(cmd, &o.listen, "listen", "address", o.listen, "address of HTTP", parseAddress)
-	addFlag(cmd, &o.grpc, "grpc-listen", "address", "", "address of gRPC, with Envoy's rate limit service; needs --rules", parseAddress)
-	cmd.Flags().BoolVar(&o.reflection, "grpc-reflection", false, "let callers of gRPC with a token list its services, as grpcurl does")
-	addFlag(cmd, &o.metrics, "metrics-listen", "address", "", "address of /metrics, without tokens or TLS", parseAddress)
-	addFlag(cmd, &o.rules, "rules", file, "", "YAML file that maps Envoy's descriptors to entities and limits", parseText)
-	addFlag(cmd, &o.tokens, "tokens", file, "", "YAML file of bearer tokens, hashed, with a role and a namespace each", parseText)
+	addFlag(cmd, &o.grpc, "grpc-listen", "address", "",
+		"address of gRPC, with Envoy's rate limit service; needs --rules", parseAddress)
+	cmd.Flags().BoolVar(&o.reflection, "grpc-reflection", false,
+		"let callers of gRPC with a token list its services, as grpcurl does")
+	addFlag(cmd, &o.metrics, "metrics-listen", "address", "", "address of /metrics, without tokens or TLS",
+		parseAddress)
+	addFlag(cmd, &o.rules, "rules", file, "", "YAML file that maps Envoy's descriptors to entities and limits",
+		parseText)
+	addFlag(cmd, &o.tokens, "tokens", file, "",
+		"YAML file of bearer tokens, hashed, with a role and a namespace each", parseText)
 	addFlag(cmd, &o.tls.Cert, "tls-cert", file, "", "PEM file of the server's certificate", parseText)
 	addFlag(cmd, &o.tls.Key, "tls-key", file, "", "PEM file of the certificate's key", parseText)
-	addFlag(cmd, &o.tls.ClientCA, "tls-client-ca", file, "", "PEM file of authorities; clients must have a certificate of one", parseText)
-	cmd.Flags().StringArrayVar(&o.hosts, "allowed-host", nil, "host `name` of the server, besides IP addresses and localhost; * for any; repeatable")
+	addFlag(cmd, &o.tls.ClientCA, "tls-client-ca", file, "",
+		"PEM file of authorities; clients must have a certificate of one", parseText)
+	cmd.Flags().StringArrayVar(&o.hosts, "allowed-host", nil,
+		"host `name` of the server, besides IP addresses and localhost; * for any; repeatable")
 	cmd.Flags().BoolVar(&o.insecure, "insecure", false, "listen on any address, even without tokens and TLS")
-	cmd.Flags().BoolVar(&o.escrow, "escrow", false, "hold tokens for a moment, so that most calls need no request to the store")
+	cmd.Flags().BoolVar(&o.escrow, "escrow", false,
+		"hold tokens for a moment, so that most calls need no request to the store")
 	o.dashboard.addFlags(cmd)
 	o.addBounds(cmd)
 }
 
 // addBounds adds the flags that bound what clients can hold.
 func (o *serveOptions) addBounds(cmd *cobra.Command) {
-	addDefault(cmd, &o.server.MaxLeases, server.DefaultMaxLeases, "max-leases", "number", "open leases at a time; of several tokens, each has half", parseCount)
-	addDefault(cmd, &o.server.LeaseTTL, server.DefaultLeaseTTL, "lease-ttl", "duration", "time until an open lease is committed", parseDuration)
-	addDefault(cmd, &o.server.MaxKeys, server.DefaultMaxKeys, "max-keys", "number", "idempotency keys of a token at a time", parseCount)
-	addDefault(cmd, &o.server.KeyTTL, server.DefaultKeyTTL, "key-ttl", "duration", "time for which the answer to a key is kept", parseDuration)
-	addDefault(cmd, &o.server.MaxBody, server.DefaultMaxBody, "max-body", "number", "bytes of a request's body", parseBytes)
-	addDefault(cmd, &o.server.Timeout, server.DefaultTimeout, "store-timeout", "duration", "time for a call of the store", parseDuration)
-	addDefault(cmd, &o.server.MaxRequests, server.DefaultMaxRequests, "max-requests", "number", "requests at a time", parseCount)
-	addDefault(cmd, &o.http.MaxConns, listen.DefaultMaxConns, "max-connections", "number", "connections at a time; more replace the idlest", parseCount)
-	addDefault(cmd, &o.http.HeaderTimeout, listen.DefaultHeaderTimeout, "header-timeout", "duration", "time to receive the header of a request", parseDuration)
-	addDefault(cmd, &o.http.ReadTimeout, listen.DefaultReadTimeout, "read-timeout", "duration", "time to receive a request", parseDuration)
-	addDefault(cmd, &o.http.IdleTimeout, listen.DefaultIdleTimeout, "idle-timeout", "duration", "time between the requests of a connection", parseDuration)
-	addDefault(cmd, &o.drain, listen.DefaultDrainTimeout, "drain-timeout", "duration", "time to end after an interrupt", parseDuration)
+	addDefault(cmd, &o.server.MaxLeases, server.DefaultMaxLeases, "max-leases", "number",
+		"open leases at a time; of several tokens, each has half", parseCount)
+	addDefault(cmd, &o.server.LeaseTTL, server.DefaultLeaseTTL, "lease-ttl", "duration",
+		"time until an open lease is committed", parseDuration)
+	addDefault(cmd, &o.server.MaxKeys, server.DefaultMaxKeys, "max-keys", "number",
+		"idempotency keys of a token at a time", parseCount)
+	addDefault(cmd, &o.server.KeyTTL, server.DefaultKeyTTL, "key-ttl", "duration",
+		"time for which the answer to a key is kept", parseDuration)
+	addDefault(cmd, &o.server.MaxBody, server.DefaultMaxBody, "max-body", "number", "bytes of a request's body",
+		parseBytes)
+	addDefault(cmd, &o.server.Timeout, server.DefaultTimeout, "store-timeout", "duration",
+		"time for a call of the store", parseDuration)
+	addDefault(cmd, &o.server.MaxRequests, server.DefaultMaxRequests, "max-requests", "number",
+		"requests at a time", parseCount)
+	addDefault(cmd, &o.http.MaxConns, listen.DefaultMaxConns, "max-connections", "number",
+		"connections at a time; more replace the idlest", parseCount)
+	addDefault(cmd, &o.http.HeaderTimeout, listen.DefaultHeaderTimeout, "header-timeout", "duration",
+		"time to receive the header of a request", parseDuration)
+	addDefault(cmd, &o.http.ReadTimeout, listen.DefaultReadTimeout, "read-timeout", "duration",
+		"time to receive a request", parseDuration)
+	addDefault(cmd, &o.http.IdleTimeout, listen.DefaultIdleTimeout, "idle-timeout", "duration",
+		"time between the requests of a connection", parseDuration)
+	addDefault(cmd, &o.drain, listen.DefaultDrainTimeout, "drain-timeout", "duration",
+		"time to end after an interrupt", parseDuration)
 }
 
 // addDefault adds a flag whose default the help shows.
-func addDefault[T any](cmd *cobra.Command, target *T, fallback T, flag, kind, usage string, parse func(string) (T, error)) {
+func addDefault[T any](
+	cmd *cobra.Command, target *T, fallback T, flag, kind, usage string, parse func(string) (T, error),
+) {
 	*target = fallback
 	shown := fmt.Sprint(fallback)
 	if d, ok := any(fallback).(time.Duration); ok {

@@ -36,7 +36,11 @@ func (s *served) dial(url string) *net.TCPConn {
 // rawAcquire returns an acquire in the form of the wire.
 func rawAcquire(entity, fields string) string {
 	body := fmt.Sprintf(`{"entity_id":%q,"resource":"gpt-4","consume":{"rpd":200}%s}`, entity, fields)
-	return fmt.Sprintf("POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	return fmt.Sprintf(
+		"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "+
+			"%d\r\n\r\n%s",
+		len(body), body,
+	)
 }
 
 // Clients that close their sending side at once get whole answers, and no more of
@@ -94,7 +98,10 @@ func (s *served) dialH2(url string) *h2 {
 		s.t.Fatal(err)
 	}
 	const window = 65535
-	c := &h2{t: s.t, framer: http2.NewFramer(conn, conn), room: map[uint32]int{0: window}, start: window, ended: map[uint32]string{}}
+	c := &h2{
+		t: s.t, framer: http2.NewFramer(conn, conn), room: map[uint32]int{0: window}, start: window,
+		ended: map[uint32]string{},
+	}
 	c.change = sync.NewCond(&c.mu)
 	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	if err := c.framer.WriteSettings(); err != nil {
@@ -151,7 +158,10 @@ func (c *h2) call(id uint32, method, token string) {
 	c.t.Helper()
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
-	fields := [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "localhost"}, {"content-type", "application/grpc"}, {"te", "trailers"}}
+	fields := [][2]string{
+		{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "localhost"},
+		{"content-type", "application/grpc"}, {"te", "trailers"},
+	}
 	if token != "" {
 		fields = append(fields, [2]string{"authorization", "Bearer " + token})
 	}
@@ -163,7 +173,9 @@ func (c *h2) call(id uint32, method, token string) {
 	c.mu.Lock()
 	c.room[id] = c.start
 	c.mu.Unlock()
-	if err := c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true}); err != nil {
+	if err := c.framer.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true,
+	}); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -261,7 +273,9 @@ func startEnvoy(t *testing.T, args ...string) (s *served, grpc, token string) {
 	if err := os.WriteFile(dir+"/rules.yaml", []byte(rules), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s = startServe(t, store, append(args, "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--rules", dir+"/rules.yaml", "--tokens", dir+"/tokens.yaml")...)
+	s = startServe(t, store,
+		append(args, "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--rules", dir+"/rules.yaml",
+			"--tokens", dir+"/tokens.yaml")...)
 	return s, regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(s.await("rate limit service")), tokens["envoy"]
 }
 

@@ -17,9 +17,12 @@ type serveDashboard struct {
 }
 
 func (d *serveDashboard) addFlags(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&d.on, "dashboard", false, "show a web page with the limits at "+server.DashboardPath+"/, for the roles read and admin")
-	cmd.Flags().BoolVar(&d.write, "dashboard-write", false, "let the role admin change limits on the page; needs --tokens")
-	addFlag(cmd, &d.readBudget, "dashboard-read-budget", "number", defaultReadBudget, "read units a second that the page may use of a DynamoDB table", parseCount)
+	cmd.Flags().BoolVar(&d.on, "dashboard", false,
+		"show a web page with the limits at "+server.DashboardPath+"/, for the roles read and admin")
+	cmd.Flags().BoolVar(&d.write, "dashboard-write", false,
+		"let the role admin change limits on the page; needs --tokens")
+	addFlag(cmd, &d.readBudget, "dashboard-read-budget", "number", defaultReadBudget,
+		"read units a second that the page may use of a DynamoDB table", parseCount)
 }
 
 // check rejects combinations of flags.
@@ -50,7 +53,8 @@ func (o *serveOptions) mountPage(repo limiter.Repository, of *server.Options) (e
 			}
 			return repo.Namespace(ctx, namespace)
 		},
-		Namespace: of.Namespace, Store: o.selected.name, Write: o.dashboard.write, ReadBudget: float64(o.dashboard.readBudget),
+		Namespace: of.Namespace, Store: o.selected.name, Write: o.dashboard.write,
+		ReadBudget:   float64(o.dashboard.readBudget),
 		Authenticate: authenticator(of), Version: of.Version, Now: of.Now, Hosts: of.Hosts, OnError: of.OnError,
 	})
 	if err != nil {

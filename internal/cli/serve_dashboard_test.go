@@ -46,12 +46,17 @@ func TestServeDashboard(t *testing.T) {
 	zael(t, "namespace", "register", "tenant-a", "--store", store)
 	zael(t, "acquire", "key", "gpt-4", "rpd=1", "--store", store)
 	file := filepath.Join(dir, "tokens.yaml")
-	tokens := dashboardTokens(t, file, [3]string{"gateway", "acquire", "default"}, [3]string{"reader", "read", "default"},
-		[3]string{"boss", "admin", "default"}, [3]string{"tenant", "admin", "tenant-a"}, [3]string{"leaver", "read", "default"})
+	tokens := dashboardTokens(t, file, [3]string{"gateway", "acquire", "default"},
+		[3]string{"reader", "read", "default"},
+		[3]string{"boss", "admin", "default"}, [3]string{"tenant", "admin", "tenant-a"},
+		[3]string{"leaver", "read", "default"})
 	pool := writeCertificate(t, dir+"/cert.pem", dir+"/key.pem")
-	s := startServe(t, store, "--listen", "127.0.0.1:0", "--tokens", file, "--tls-cert", dir+"/cert.pem", "--tls-key", dir+"/key.pem",
+	s := startServe(t, store, "--listen", "127.0.0.1:0", "--tokens", file, "--tls-cert", dir+"/cert.pem",
+		"--tls-key", dir+"/key.pem",
 		"--dashboard", "--dashboard-write", "--max-requests", "2", "--read-timeout", "1s", "--drain-timeout", "20s")
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true}
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
+	}
 	defer transport.CloseIdleConnections()
 
 	const change = `{"action":"create_entity","entity":"by-%s"}`
@@ -78,10 +83,14 @@ func TestServeDashboard(t *testing.T) {
 			t.Errorf("%s: a change: %d %s", c.name, status, answer)
 		}
 	}
-	if audit := zael(t, "audit", "list", "-e", "by-boss", "-o", "json", "--store", store); !strings.Contains(audit, `"boss"`) {
+	if audit := zael(
+		t, "audit", "list", "-e", "by-boss", "-o", "json", "--store", store,
+	); !strings.Contains(audit, `"boss"`) {
 		t.Errorf("the audit trail: %s", audit)
 	}
-	if got := zael(t, "entity", "list", "--store", store, "--namespace", "tenant-a"); !strings.HasPrefix(got, "by-tenant\t") {
+	if got := zael(
+		t, "entity", "list", "--store", store, "--namespace", "tenant-a",
+	); !strings.HasPrefix(got, "by-tenant\t") {
 		t.Errorf("entities of the tenant: %s", got)
 	}
 
@@ -110,7 +119,8 @@ func TestServeDashboard(t *testing.T) {
 	}
 	begun := time.Now()
 	code, said := s.stop()
-	if took := time.Since(begun); code != exitDone || took > 5*time.Second || strings.Contains(said, "still under way") {
+	if took := time.Since(begun); code != exitDone || took > 5*time.Second ||
+		strings.Contains(said, "still under way") {
 		t.Errorf("code %d after %v: %s", code, took, said)
 	}
 }
@@ -155,10 +165,13 @@ func TestServeDashboardWithoutTokens(t *testing.T) {
 	zael(t, "acquire", "key", "gpt-4", "rpd=1", "--store", store)
 	s := startServe(t, store, "--listen", "127.0.0.1:0", "--dashboard")
 	page := s.page(nil)
-	if status, answer := page.call("api/overview", ""); status != http.StatusOK || !strings.Contains(answer, `"entity":"key"`) {
+	if status, answer := page.call("api/overview", ""); status != http.StatusOK ||
+		!strings.Contains(answer, `"entity":"key"`) {
 		t.Errorf("the overview: %d %s", status, answer)
 	}
-	if status, answer := page.call("api/change", `{"action":"create_entity","entity":"new"}`); status != http.StatusForbidden {
+	if status, answer := page.call(
+		"api/change", `{"action":"create_entity","entity":"new"}`,
+	); status != http.StatusForbidden {
 		t.Errorf("a change: %d %s", status, answer)
 	}
 	for _, c := range []struct {
@@ -187,7 +200,9 @@ func TestServeDashboardWithoutTokens(t *testing.T) {
 			t.Errorf("%s with %s %s: status %d, want %d", c.path, c.field, c.value, res.StatusCode, c.status)
 		}
 	}
-	if code, said := s.stop(); code != exitDone || !strings.Contains(said, "Serving the dashboard at "+s.URL+server.DashboardPath+"/\n") {
+	if code, said := s.stop(); code != exitDone || !strings.Contains(
+		said, "Serving the dashboard at "+s.URL+server.DashboardPath+"/\n",
+	) {
 		t.Errorf("code %d: %s", code, said)
 	}
 }

@@ -35,7 +35,8 @@ func (o *serveOptions) check() error {
 	}
 	for _, host := range o.hosts {
 		if !validHost(host) {
-			return usagef("invalid --allowed-host %q: must be a host name without a port, such as limits.example, or *", clip(host))
+			return usagef("invalid --allowed-host %q: must be a host name without a port, such as limits.example, or *",
+				clip(host))
 		}
 	}
 	return o.dashboard.check(o.tokens != "")
@@ -133,13 +134,24 @@ func bindError(flag, addr string, err error) error {
 	case !errors.Is(err, listen.ErrExposed):
 		return err
 	case flag == "metrics-listen":
-		return usagef("--%s %s: other machines can reach it, and metrics have no tokens; listen on a loopback address, or give --insecure", flag, addr)
+		return usagef(
+			"--%s %s: other machines can reach it, and metrics have no tokens; listen on a loopback address, "+
+				"or give --insecure",
+			flag, addr,
+		)
 	}
-	return usagef("--%s %s: other machines can reach it, so it needs --tokens, --tls-cert and --tls-key; or listen on a loopback address, or give --insecure", flag, addr)
+	return usagef(
+		"--%s %s: other machines can reach it, so it needs --tokens, --tls-cert and --tls-key; or listen on "+
+			"a loopback address, or give --insecure",
+		flag, addr,
+	)
 }
 
 // serve runs the servers until ctx ends, and drains them.
-func (o *serveOptions) serve(ctx context.Context, b *backing, bound map[string]net.Listener, tlsConfig *tls.Config, rules *listen.Files[*rls.Rules]) error {
+func (o *serveOptions) serve(
+	ctx context.Context, b *backing, bound map[string]net.Listener, tlsConfig *tls.Config,
+	rules *listen.Files[*rls.Rules],
+) error {
 	report := o.reporter((&throttled{warn: o.warn}).report)
 	opts := o.server
 	opts.Namespace, opts.Now, opts.Version = o.namespaceName(), o.now, thisBuild().Version
@@ -157,7 +169,8 @@ func (o *serveOptions) serve(ctx context.Context, b *backing, bound map[string]n
 	if err := b.observer.Report(s); err != nil {
 		return err
 	}
-	o.http.TLS, o.http.MaxRequests, o.http.Vouching, o.http.Log = tlsConfig, -1, true, b.log // the server bounds requests itself
+	// the server bounds requests itself
+	o.http.TLS, o.http.MaxRequests, o.http.Vouching, o.http.Log = tlsConfig, -1, true, b.log
 	services := []listen.Service{listen.HTTP(bound["listen"], observe.Propagate(s), &o.http)}
 	scheme := "http"
 	if tlsConfig != nil {

@@ -48,7 +48,10 @@ type served struct {
 // startServe starts the program and waits for its address.
 func startServe(t *testing.T, store string, args ...string) *served {
 	t.Helper()
-	s := &served{t: t, client: &http.Client{Timeout: 30 * time.Second}, lines: make(chan string, 100), ended: make(chan struct{})}
+	s := &served{
+		t: t, client: &http.Client{Timeout: 30 * time.Second}, lines: make(chan string, 100),
+		ended: make(chan struct{}),
+	}
 	s.cmd = exec.CommandContext(t.Context(), "zae-limiter", append([]string{"serve", "--store", store}, args...)...)
 	messages, err := s.cmd.StderrPipe()
 	if err != nil {
@@ -152,7 +155,8 @@ func TestServeDrains(t *testing.T) {
 	for _, args := range [][]string{{}, {"--escrow"}} {
 		t.Run(fmt.Sprint(args), func(t *testing.T) {
 			store := serveStore(t)
-			s := startServe(t, store, append(args, "--listen", "127.0.0.1:0", "--drain-timeout", "2s", "--metrics-listen", "127.0.0.1:0")...)
+			s := startServe(t, store,
+				append(args, "--listen", "127.0.0.1:0", "--drain-timeout", "2s", "--metrics-listen", "127.0.0.1:0")...)
 			var lease struct {
 				ID string `json:"lease_id"`
 			}
@@ -163,7 +167,9 @@ func TestServeDrains(t *testing.T) {
 				}
 			}
 			var done map[string]any
-			if status := s.call("/v1/leases/"+lease.ID+"/adjust", `{"used":{"tpd":800}}`, &done); status != http.StatusOK {
+			if status := s.call(
+				"/v1/leases/"+lease.ID+"/adjust", `{"used":{"tpd":800}}`, &done,
+			); status != http.StatusOK {
 				t.Fatalf("status %d: %v", status, done)
 			}
 			metrics := s.await("/metrics")
@@ -176,8 +182,10 @@ func TestServeDrains(t *testing.T) {
 				t.Errorf("code %d: %s", code, said)
 			}
 			want := "gpt-4\trpd\t980\t1000\t1000/day\tresource\ngpt-4\ttpd\t89700\t100000\t100000/day\tresource\n"
-			got := regexp.MustCompile(`\.\d+`).ReplaceAllString(zael(t, "entity", "buckets", "key", "--store", store), "")
-			if !strings.HasPrefix(got, "gpt-4\trpd\t980\t") || !regexp.MustCompile(`\ttpd\t897\d\d\t`).MatchString(got) {
+			got := regexp.MustCompile(`\.\d+`).ReplaceAllString(zael(t, "entity", "buckets", "key", "--store", store),
+				"")
+			if !strings.HasPrefix(got, "gpt-4\trpd\t980\t") ||
+				!regexp.MustCompile(`\ttpd\t897\d\d\t`).MatchString(got) {
 				t.Errorf("left are\n%swant\n%s", got, want)
 			}
 		})
@@ -195,7 +203,9 @@ func TestServeEndsWithoutItsCollector(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
 	s := startServe(t, serveStore(t), "--listen", "127.0.0.1:0", "--drain-timeout", "500ms")
 	var answer map[string]any
-	if status := s.call("/v1/acquire", `{"entity_id":"key","resource":"gpt-4","consume":{"rpd":1},"commit":true}`, &answer); status != http.StatusOK {
+	if status := s.call(
+		"/v1/acquire", `{"entity_id":"key","resource":"gpt-4","consume":{"rpd":1},"commit":true}`, &answer,
+	); status != http.StatusOK {
 		t.Fatalf("status %d: %v", status, answer)
 	}
 	code, said := s.stop()
@@ -231,7 +241,10 @@ func writeCertificate(t *testing.T, cert, key string) *x509.CertPool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	if err != nil {
 		t.Fatal(err)
@@ -244,7 +257,9 @@ func writeCertificate(t *testing.T, cert, key string) *x509.CertPool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "EC PRIVATE KEY", Bytes: keyDER}} {
+	for path, block := range map[string]*pem.Block{
+		cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "EC PRIVATE KEY", Bytes: keyDER},
+	} {
 		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -271,12 +286,18 @@ func TestServeWithTokensAndTLS(t *testing.T) {
 	write(fmt.Sprintf(entry, "acquire"))
 	pool := writeCertificate(t, dir+"/cert.pem", dir+"/key.pem")
 	config := filepath.Join(dir, "serve.yaml")
-	settings := fmt.Sprintf("listen: 0.0.0.0:0\ntokens: %s\ntls_cert: %s/cert.pem\ntls_key: %s/key.pem\nallowed_host: [a.example, b.example]\n", tokens, dir, dir)
+	settings := fmt.Sprintf(
+		"listen: 0.0.0.0:0\ntokens: %s\ntls_cert: %s/cert.pem\ntls_key: %s/key.pem\nallowed_host: "+
+			"[a.example, b.example]\n",
+		tokens, dir, dir,
+	)
 	if err := os.WriteFile(config, []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := startServe(t, store, "--config", config)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true}
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
+	}
 	s.client = &http.Client{Transport: transport, Timeout: 30 * time.Second}
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(s.URL, "https://"))
 	s.URL = "https://127.0.0.1:" + port
@@ -332,7 +353,9 @@ func TestServeFollowsItsFiles(t *testing.T) {
 		"--tls-cert", dir+"/cert.pem", "--tls-key", dir+"/key.pem")
 	addr := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(s.await("rate limit service"))
 	trusts := func(pool *x509.CertPool) bool {
-		dialer := tls.Dialer{Config: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}}}
+		dialer := tls.Dialer{Config: &tls.Config{
+			RootCAs: pool, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"},
+		}}
 		conn, err := dialer.DialContext(t.Context(), "tcp", addr)
 		if err != nil {
 			return false
@@ -393,7 +416,9 @@ func TestServeAnswersAsTheCommands(t *testing.T) {
 			t.Errorf("%s: %d %v", path, status, got)
 			continue
 		}
-		if err := json.Unmarshal([]byte(zael(t, append(strings.Fields(args), "-o", "json", "--store", store)...)), &want); err != nil {
+		if err := json.Unmarshal(
+			[]byte(zael(t, append(strings.Fields(args), "-o", "json", "--store", store)...)), &want,
+		); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(settled(want), settled(got)); diff != "" {

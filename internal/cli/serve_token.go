@@ -36,17 +36,22 @@ client that sends it as "Authorization: Bearer TOKEN". Its entry for the file of
 		RunE: func(*cobra.Command, []string) error { return runServeToken(o) },
 	}
 	roles := []server.Role{server.RoleAcquire, server.RoleRead, server.RoleAdmin}
-	addFlag(cmd, &o.role, "role", "role", string(o.role), "what the token allows: acquire, read or admin", oneOf(roles...))
+	addFlag(cmd, &o.role, "role", "role", string(o.role), "what the token allows: acquire, read or admin",
+		oneOf(roles...))
 	_ = cmd.RegisterFlagCompletionFunc("role", completeWords(roles...))
-	addFlagP(cmd, &o.namespace, "namespace", "N", "name", o.namespace, "namespace of the token", func(text string) (string, error) {
-		return text, limiter.Namespace{Name: text}.Validate()
-	})
+	addFlagP(cmd, &o.namespace, "namespace", "N", "name", o.namespace, "namespace of the token",
+		func(text string) (string, error) {
+			return text, limiter.Namespace{Name: text}.Validate()
+		})
 	return cmd
 }
 
 func runServeToken(o serveTokenOptions) error {
 	token, hash := server.NewToken()
-	if _, err := fmt.Fprintf(o.out, "  - name: %q\n    sha256: %s\n    role: %s\n    namespace: %q\n", o.name, hash, o.role, o.namespace); err != nil {
+	if _, err := fmt.Fprintf(
+		o.out, "  - name: %q\n    sha256: %s\n    role: %s\n    namespace: %q\n", o.name, hash, o.role,
+		o.namespace,
+	); err != nil {
 		return err
 	}
 	o.say("The token of %s, which is not stored anywhere: %s", o.name, token)

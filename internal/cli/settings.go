@@ -167,8 +167,10 @@ func readSettings(path string, cmd *cobra.Command) (map[string]setting, error) {
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		key, value := top.Content[i], top.Content[i+1]
 		where := fmt.Sprintf("%s, line %d", path, key.Line)
-		if f := cmd.Flags().Lookup(strings.ReplaceAll(key.Value, "_", "-")); f == nil || !isSetting(f) || settingKey(f.Name) != key.Value {
-			return nil, usagef("%s: unknown key %q; the keys are the flags of %s with _ in place of -", where, clip(key.Value), cmd.CommandPath())
+		if f := cmd.Flags().Lookup(strings.ReplaceAll(key.Value, "_", "-")); f == nil || !isSetting(f) ||
+			settingKey(f.Name) != key.Value {
+			return nil, usagef("%s: unknown key %q; the keys are the flags of %s with _ in place of -", where,
+				clip(key.Value), cmd.CommandPath())
 		}
 		if _, twice := file[key.Value]; twice {
 			return nil, usagef("%s: %s is given twice", where, key.Value)

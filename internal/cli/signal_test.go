@@ -20,7 +20,8 @@ func TestSignalReachesTheCommandAndTheLeaseIsGivenBack(t *testing.T) {
 		t.Skip("there are no such signals")
 	}
 	store := "sqlite:" + filepath.Join(t.TempDir(), "limits.db")
-	cmd := exec.CommandContext(t.Context(), "zae-limiter", "acquire", "key-abc", "gpt-4", "rpd=4", "--limit", "rpd:10/day", "--store", store, "--",
+	cmd := exec.CommandContext(t.Context(), "zae-limiter", "acquire", "key-abc", "gpt-4", "rpd=4", "--limit",
+		"rpd:10/day", "--store", store, "--",
 		"sh", "-c", `trap "exit 42" TERM; echo ready; while :; do sleep 0.05; done`)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -39,7 +40,8 @@ func TestSignalReachesTheCommandAndTheLeaseIsGivenBack(t *testing.T) {
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 42 {
 		t.Errorf("%v, want the code of the command, 42", err)
 	}
-	buckets, err := exec.CommandContext(t.Context(), "zae-limiter", "entity", "buckets", "key-abc", "--store", store).Output()
+	buckets, err := exec.CommandContext(t.Context(), "zae-limiter", "entity", "buckets", "key-abc", "--store",
+		store).Output()
 	if err != nil || !strings.HasPrefix(string(buckets), "gpt-4\trpd\t10\t") {
 		t.Errorf("%q is left, %v; want all 10", buckets, err)
 	}
@@ -47,7 +49,9 @@ func TestSignalReachesTheCommandAndTheLeaseIsGivenBack(t *testing.T) {
 
 func TestInterruptedWait(t *testing.T) {
 	store := "sqlite:" + filepath.Join(t.TempDir(), "limits.db")
-	acquire := []string{"acquire", "key-abc", "gpt-4", "rpd=1", "--limit", "rpd:1/hour", "--store", store, "--wait", "2h"}
+	acquire := []string{
+		"acquire", "key-abc", "gpt-4", "rpd=1", "--limit", "rpd:1/hour", "--store", store, "--wait", "2h",
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	for _, want := range []int{exitDone, exitFailed} {

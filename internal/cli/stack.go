@@ -68,7 +68,8 @@ func (s *stackConnection) stackName() (string, error) {
 	if chosen.name == memoryStore {
 		kind = "memory"
 	}
-	return "", usagef("the store is %s (%s is %q), which has no stack; name a stack with --name", kind, envStore, clip(url))
+	return "", usagef("the store is %s (%s is %q), which has no stack; name a stack with --name", kind, envStore,
+		clip(url))
 }
 
 // place returns the region and the endpoint for commands to suggest.

@@ -22,7 +22,8 @@ const stackScripts = "testdata/script/stack" // run on an emulator of AWS
 func TestStackScripts(t *testing.T) {
 	url := sharedMoto.URL(t)
 	vpc, subnets := emulatedNetwork(t, url)
-	settings := append(emulated(url), "RELEASED="+releasedProgram(t), "ARCH="+hostArchitecture(), "VPC="+vpc, "SUBNETS="+subnets)
+	settings := append(emulated(url), "RELEASED="+releasedProgram(t), "ARCH="+hostArchitecture(), "VPC="+vpc,
+		"SUBNETS="+subnets)
 	testscript.Run(t, params(stackScripts, "none", func(env *testscript.Env) error {
 		for _, setting := range settings {
 			name, value, _ := strings.Cut(setting, "=")
@@ -36,7 +37,10 @@ func TestStackScripts(t *testing.T) {
 
 // emulated returns the environment of a program that uses the emulator as AWS.
 func emulated(url string) []string {
-	return []string{"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-east-1", "AWS_ENDPOINT_URL=" + url}
+	return []string{
+		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-east-1",
+		"AWS_ENDPOINT_URL=" + url,
+	}
 }
 
 func hostArchitecture() string {
@@ -57,7 +61,8 @@ func releasedProgram(t *testing.T) string {
 var releasedFolder string
 
 var buildReleased = sync.OnceValue(func() error {
-	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", releasedFolder, "../../cmd/zae-limiter", "../../cmd/zae-limiter-function")
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o",
+		releasedFolder, "../../cmd/zae-limiter", "../../cmd/zae-limiter-function")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)

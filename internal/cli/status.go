@@ -216,7 +216,8 @@ func functionSection(f *infra.FunctionStatus) []property {
 
 func eventSourceProperties(s *infra.Status) (properties []property) {
 	if e := &s.EventSource; e.Exists {
-		properties = append(properties, property{"event source", text(e.State)}, property{"last result", text(e.LastResult)})
+		properties = append(properties, property{"event source", text(e.State)},
+			property{"last result", text(e.LastResult)})
 	} else if s.Aggregator.Exists {
 		properties = append(properties, property{"event source", text("none")})
 	}

@@ -70,11 +70,15 @@ func parseStore(url string) (store, error) {
 }
 
 func fileStore(url, path string) store {
-	return store{url, false, func(ctx context.Context, o openOptions) (limiter.Repository, error) { return openSQLite(ctx, path, o) }}
+	return store{url, false, func(ctx context.Context, o openOptions) (limiter.Repository, error) {
+		return openSQLite(ctx, path, o)
+	}}
 }
 
 func tableStore(name string) store {
-	return store{"dynamodb:" + name, true, func(ctx context.Context, o openOptions) (limiter.Repository, error) { return openDynamo(ctx, name, o) }}
+	return store{"dynamodb:" + name, true, func(ctx context.Context, o openOptions) (limiter.Repository, error) {
+		return openDynamo(ctx, name, o)
+	}}
 }
 
 func openMemory(ctx context.Context, o openOptions) (limiter.Repository, error) {
@@ -89,19 +93,22 @@ func openMemory(ctx context.Context, o openOptions) (limiter.Repository, error) 
 // nil pointer.
 func openSQLite(ctx context.Context, path string, o openOptions) (limiter.Repository, error) {
 	opts := sqlite.Options{Namespace: o.namespace, Existing: true, ReadOnly: o.access == accessRead, Purged: o.purged}
-	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() &&
+		info.Size() == 0 {
 		if err := o.prepareFile(path); err != nil {
 			return nil, err
 		}
 		opts.Existing = false
 	}
 	repo, err := sqlite.Open(ctx, path, &opts)
-	if version, ok := errors.AsType[*limiter.VersionError](err); ok && version.Schema == "0" && o.prepareFile(path) == nil {
+	if version, ok := errors.AsType[*limiter.VersionError](err); ok && version.Schema == "0" &&
+		o.prepareFile(path) == nil {
 		opts.Existing = false // another process is creating the file
 		repo, err = sqlite.Open(ctx, path, &opts)
 	}
 	if errors.Is(err, limiter.ErrNotFound) {
-		return nil, fmt.Errorf("namespace %q: %w in %s; %s creates it", o.namespace, limiter.ErrNotFound, path, registerCommand(path, o.namespace))
+		return nil, fmt.Errorf("namespace %q: %w in %s; %s creates it", o.namespace, limiter.ErrNotFound, path,
+			registerCommand(path, o.namespace))
 	}
 	if err != nil {
 		return nil, err
@@ -113,7 +120,11 @@ func openSQLite(ctx context.Context, path string, o openOptions) (limiter.Reposi
 type noFileError struct{ path string }
 
 func (e *noFileError) Error() string {
-	return fmt.Sprintf("there is no store in file %s; the first command that stores something creates it, such as zae-limiter system set-defaults", e.path)
+	return fmt.Sprintf(
+		"there is no store in file %s; the first command that stores something creates it, such as "+
+			"zae-limiter system set-defaults",
+		e.path,
+	)
 }
 
 // prepareFile creates the folder of a file that is missing or empty. It returns
@@ -123,7 +134,8 @@ func (o openOptions) prepareFile(path string) error {
 	case o.access != accessCreate:
 		return &noFileError{path}
 	case o.namespace != "" && o.namespace != defaultNamespace:
-		return fmt.Errorf("namespace %q: %w; %s creates it", o.namespace, limiter.ErrNotFound, registerCommand(path, o.namespace))
+		return fmt.Errorf("namespace %q: %w; %s creates it", o.namespace, limiter.ErrNotFound,
+			registerCommand(path, o.namespace))
 	case o.folder != "":
 		return os.MkdirAll(o.folder, 0o700)
 	}
@@ -145,8 +157,9 @@ const tableTimeout = 3 * time.Second
 
 func openDynamo(ctx context.Context, name string, o openOptions) (limiter.Repository, error) {
 	repo, err := dynamo.Connect(ctx, name, &dynamo.Options{
-		Namespace: cmp.Or(o.namespace, registryNamespace), Region: o.region, Endpoint: o.endpoint, Timeout: cmp.Or(o.timeout, tableTimeout),
-		Purged: o.purged, PurgeWait: o.purgeWait, CountCapacity: o.countCapacity,
+		Namespace: cmp.Or(o.namespace, registryNamespace), Region: o.region, Endpoint: o.endpoint,
+		Timeout: cmp.Or(o.timeout, tableTimeout),
+		Purged:  o.purged, PurgeWait: o.purgeWait, CountCapacity: o.countCapacity,
 	})
 	if err != nil {
 		return nil, err
@@ -159,7 +172,11 @@ func openDynamo(ctx context.Context, name string, o openOptions) (limiter.Reposi
 func embeddedStore() (store, error) {
 	folder, err := dataFolder()
 	if err != nil {
-		return store{}, fmt.Errorf("no store is given and there is no data folder for one: %w; give one with --store, such as sqlite:limits.db", err)
+		return store{}, fmt.Errorf(
+			"no store is given and there is no data folder for one: %w; give one with --store, such as "+
+				"sqlite:limits.db",
+			err,
+		)
 	}
 	path := filepath.Join(folder, "limits.db")
 	return store{"sqlite:" + path, false, func(ctx context.Context, o openOptions) (limiter.Repository, error) {

@@ -56,7 +56,9 @@ func TestTemporaryStoreLeavesNothingBehind(t *testing.T) {
 func TestStoreThatCannotBeOpened(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
 	t.Setenv("TMP", os.Getenv("TMPDIR"))
-	if repo, err := temporaryStore().open(context.Background(), openOptions{access: accessCreate}); repo != nil || !errors.Is(err, fs.ErrNotExist) {
+	if repo, err := temporaryStore().open(
+		context.Background(), openOptions{access: accessCreate},
+	); repo != nil || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, %v", repo, err)
 	}
 	s, err := parseStore("sqlite:" + filepath.Join(t.TempDir(), "missing", "limits.db"))

@@ -68,9 +68,11 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 		}
 	}
 	if name := closest(word, slices.Concat(names, aliases)); name != "" {
-		return usagef("unknown command %q; did you mean %q? %q lists the commands", clip(word), paths[name], cmd.CommandPath()+" --help")
+		return usagef("unknown command %q; did you mean %q? %q lists the commands", clip(word), paths[name],
+			cmd.CommandPath()+" --help")
 	}
-	return usagef("unknown command %q; the commands of %s are %s", clip(word), cmd.CommandPath(), strings.Join(names, ", "))
+	return usagef("unknown command %q; the commands of %s are %s", clip(word), cmd.CommandPath(),
+		strings.Join(names, ", "))
 }
 
 // similarFlag returns the flag of cmd that is most similar to name, or "".

@@ -110,7 +110,8 @@ func (o *switchOptions) warnStillOff(ctx context.Context, lim *limiter.RateLimit
 		if err != nil {
 			return err
 		}
-		wider := (s.Scope.Entity == "" || s.Scope.Entity == o.of.Entity) && (s.Scope.Resource == "" || s.Scope.Resource == o.of.Resource)
+		wider := (s.Scope.Entity == "" || s.Scope.Entity == o.of.Entity) && (s.Scope.Resource == "" ||
+			s.Scope.Resource == o.of.Resource)
 		if wider {
 			o.warn("%s is still disabled, and refuses the same calls", s.Scope)
 		}
@@ -141,7 +142,10 @@ commands disable and enable of entity, resource and system change them.
 	return cmd
 }
 
-var switchColumns = []column{{title: "level", whole: true}, {title: "entity"}, {title: "resource"}, {title: "since", whole: true}, {title: "reason"}}
+var switchColumns = []column{
+	{title: "level", whole: true}, {title: "entity"}, {title: "resource"}, {title: "since", whole: true},
+	{title: "reason"},
+}
 
 // switchLevel returns the cell of a level that is off. In a table, the columns of
 // entity and resource tell the levels of an entity apart.
@@ -157,7 +161,10 @@ func switchListing(nothing string) listing[limiter.Switch] {
 	return listing[limiter.Switch]{
 		switchColumns,
 		func(s limiter.Switch) []cell {
-			return []cell{switchLevel(s.Scope), text(s.Scope.Entity), text(s.Scope.Resource), moment(s.Since), text(s.Reason)}
+			return []cell{
+				switchLevel(s.Scope), text(s.Scope.Entity), text(s.Scope.Resource), moment(s.Since),
+				text(s.Reason),
+			}
 		},
 		func(s limiter.Switch) any { return answer.NewSwitch(s) },
 		nothing,

@@ -16,7 +16,8 @@ func newSystem(c *console) *cobra.Command {
 without limits of their own, and whether to block or allow requests when the
 store is unavailable.`)
 	conn.addNamespace(cmd)
-	cmd.AddCommand(newSystemSet(conn), newSystemGet(conn), newSystemDelete(conn), newSystemDisable(conn), newSystemEnable(conn))
+	cmd.AddCommand(newSystemSet(conn), newSystemGet(conn), newSystemDelete(conn), newSystemDisable(conn),
+		newSystemEnable(conn))
 	return cmd
 }
 
@@ -64,7 +65,8 @@ func runSystemSet(ctx context.Context, o systemOptions) error {
 		}
 		if len(o.limits.all) > 0 {
 			o.warnCents(o.limits.all)
-			o.done("Set %s of the system %s: %s", count(len(o.limits.all), "default limit"), o.location(), o.limits.describe())
+			o.done("Set %s of the system %s: %s", count(len(o.limits.all), "default limit"), o.location(),
+				o.limits.describe())
 		}
 		if o.mode != "" {
 			o.done("Set on_unavailable of the system %s: %s", o.location(), o.mode)
@@ -79,7 +81,8 @@ func newSystemGet(conn *connection) *cobra.Command {
 		Use:     "get-defaults",
 		Aliases: []string{"get"},
 		Short:   "Show the defaults of the system",
-		Long:    "Show the default limits of the system, and whether requests are blocked or\nallowed when the store is unavailable.",
+		Long: "Show the default limits of the system, and whether requests are blocked or\nallowed when " +
+			"the store is unavailable.",
 		Example: "  zae-limiter system get-defaults",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runSystemGet(cmd.Context(), o) },

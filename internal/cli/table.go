@@ -70,8 +70,11 @@ alarms and a function that counts usage.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runTableCreate(cmd.Context(), o) },
 	}
 	o.addTable(cmd)
-	cmd.Flags().StringVarP(&o.namespace, "namespace", "N", "", "`namespace` to register (default $ZAEL_NAMESPACE, else default)")
-	cmd.Flags().BoolVar(&o.leanIndex, "lean-index", false, "keep only keys in the index by resource of a new table: cheaper writes, but Python's queries of a resource find nothing")
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "N", "",
+		"`namespace` to register (default $ZAEL_NAMESPACE, else default)")
+	cmd.Flags().BoolVar(&o.leanIndex, "lean-index", false,
+		"keep only keys in the index by resource of a new table: cheaper writes, but Python's queries of a "+
+			"resource find nothing")
 	addJSON[tableJSON](cmd, &o.json, anObject, nil)
 	return cmd
 }
@@ -92,7 +95,9 @@ func runTableCreate(ctx context.Context, o *tableCreateOptions) (err error) {
 	if err := (limiter.Namespace{Name: shape.Namespace}).Validate(); err != nil {
 		return usagef("%v", err)
 	}
-	opts := &dynamo.Options{Namespace: registryNamespace, Region: o.region, Endpoint: o.endpoint, LeanIndex: o.leanIndex}
+	opts := &dynamo.Options{
+		Namespace: registryNamespace, Region: o.region, Endpoint: o.endpoint, LeanIndex: o.leanIndex,
+	}
 	switch repo, err := dynamo.Connect(ctx, o.name, opts); {
 	case errors.Is(err, limiter.ErrNotFound):
 		shape.Created = true
@@ -121,7 +126,8 @@ func (o *tableCreateOptions) reportTable(shape tableJSON) error {
 		o.done("Table %s already exists, with namespace %s", shape.Name, shape.Namespace)
 	}
 	err := printProperties(o.console, o.json, []property{
-		{"name", text(shape.Name)}, {"created", yesNo(shape.Created)}, {"namespace", text(shape.Namespace)}, {"namespace_id", text(shape.NamespaceID)},
+		{"name", text(shape.Name)}, {"created", yesNo(shape.Created)}, {"namespace", text(shape.Namespace)},
+		{"namespace_id", text(shape.NamespaceID)},
 	}, shape)
 	if err == nil {
 		o.suggestStore(shape.Name)
@@ -158,12 +164,15 @@ func runTableDelete(ctx context.Context, o *tableDeleteOptions) error {
 	if err != nil {
 		return err
 	}
-	r, err := infra.DeleteTable(ctx, o.name, &infra.DeleteTableOptions{Options: opts, Confirm: func(r infra.TableRemoval) error {
-		if o.yes {
-			return nil
-		}
-		return o.ask(ctx, fmt.Sprintf("Delete table %s (%s) with about %s?", r.Name, o.where(r.Region), count(int(r.Items), "item")))
-	}})
+	r, err := infra.DeleteTable(ctx, o.name, &infra.DeleteTableOptions{Options: opts,
+		Confirm: func(r infra.TableRemoval) error {
+			if o.yes {
+				return nil
+			}
+			return o.ask(ctx,
+				fmt.Sprintf("Delete table %s (%s) with about %s?", r.Name, o.where(r.Region),
+					count(int(r.Items), "item")))
+		}})
 	if err != nil {
 		return stackError(err)
 	}

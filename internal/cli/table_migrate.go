@@ -45,7 +45,8 @@ services first, since they would create their buckets again.`,
 	o.addTable(cmd)
 	cmd.Flags().BoolVar(&o.originals, "delete-originals", false, "delete items of older releases that were copied")
 	cmd.Flags().BoolVar(&o.all, "all", false, "run every migration, regardless of the version record")
-	cmd.Flags().BoolVar(&o.newer, "delete-newer-buckets", false, "delete buckets of Python's zae-limiter 0.10.1 or newer")
+	cmd.Flags().BoolVar(&o.newer, "delete-newer-buckets", false,
+		"delete buckets of Python's zae-limiter 0.10.1 or newer")
 	addYes(cmd, &o.yes)
 	addJSON[migrationJSON](cmd, &o.json, anObject, nil)
 	return cmd
@@ -109,7 +110,11 @@ func (o *tableMigrateOptions) deleteNewer(ctx context.Context, opts dynamo.Optio
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
 	if !o.yes {
-		if err := o.ask(ctx, fmt.Sprintf("Delete the buckets of newer releases in table %s (%s)?", o.name, o.where(cmp.Or(o.region, "region of the environment")))); err != nil {
+		if err := o.ask(
+			ctx,
+			fmt.Sprintf("Delete the buckets of newer releases in table %s (%s)?", o.name,
+				o.where(cmp.Or(o.region, "region of the environment"))),
+		); err != nil {
 			return 0, err
 		}
 	}
@@ -129,7 +134,9 @@ func (o *tableMigrateOptions) confirmOriginals(ctx context.Context, opts *dynamo
 	if err != nil || len(pending) == 0 {
 		return err
 	}
-	return o.ask(ctx, fmt.Sprintf("Delete the items of older releases in table %s (%s) once they are copied?", o.name, o.where(cmp.Or(o.region, "region of the environment"))))
+	return o.ask(ctx,
+		fmt.Sprintf("Delete the items of older releases in table %s (%s) once they are copied?", o.name,
+			o.where(cmp.Or(o.region, "region of the environment"))))
 }
 
 // migrating records the progress, and reports each completed migration.

@@ -72,11 +72,13 @@ func putRecord(ts *testscript.TestScript, neg bool, args []string) {
 func sendItem(ts *testscript.TestScript, table string, item any) {
 	body, err := json.Marshal(map[string]any{"TableName": table, "Item": item})
 	ts.Check(err)
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, ts.Getenv("ENDPOINT"), bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, ts.Getenv("ENDPOINT"),
+		bytes.NewReader(body))
 	ts.Check(err)
 	r.Header.Set("X-Amz-Target", "DynamoDB_20120810.PutItem")
 	r.Header.Set("Content-Type", "application/x-amz-json-1.0")
-	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=none")
+	r.Header.Set("Authorization",
+		"AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=none")
 	answer, err := http.DefaultClient.Do(r)
 	ts.Check(err)
 	ts.Check(answer.Body.Close())

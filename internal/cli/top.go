@@ -63,7 +63,8 @@ choose --interval with care.
 	flags.StringVarP(&o.of.Resource, "resource", "r", "", "only buckets of this `resource`")
 	_ = cmd.RegisterFlagCompletionFunc("entity-id", o.completeEntities)
 	_ = cmd.RegisterFlagCompletionFunc("resource", o.completeResources)
-	flags.StringVar(&o.view.filter, "filter", "", "only limits whose entity, resource or name contains this `text`, among the buckets that are read")
+	flags.StringVar(&o.view.filter, "filter", "",
+		"only limits whose entity, resource or name contains this `text`, among the buckets that are read")
 	addFlag(cmd, &o.view.order, "sort", "order", "left", "left, full, entity, resource or limit", parseOrder)
 	_ = cmd.RegisterFlagCompletionFunc("sort", completeWords("left", "full", "entity", "resource", "limit"))
 	addFlag(cmd, &o.interval, "interval", "duration", "2s", "time between refreshes", parseInterval)
@@ -126,12 +127,15 @@ func (o topOptions) printOnce(ctx context.Context, repo limiter.Repository) erro
 }
 
 func (o topOptions) cutText() string {
-	return "only the first " + tty.Number(int64(o.most)) + " buckets were read; choose others with --resource, --entity-id or --most"
+	return "only the first " + tty.Number(int64(o.most)) + " buckets were read; choose others with " +
+		"--resource, --entity-id or --most"
 }
 
 // watch redraws the buckets until ctx ends or the user quits. It returns an error
 // of the first read and shows later ones, which may be temporary.
-func (o *topOptions) watch(ctx context.Context, repo limiter.Repository, screen *tty.Screen, keys <-chan byte) (err error) {
+func (o *topOptions) watch(
+	ctx context.Context, repo limiter.Repository, screen *tty.Screen, keys <-chan byte,
+) (err error) {
 	defer func() { err = errors.Join(err, screen.Close()) }()
 	seen, trouble := o.readBuckets(ctx, repo)
 	if trouble != nil {
@@ -219,7 +223,10 @@ func (o topOptions) readBuckets(ctx context.Context, repo limiter.Repository) (s
 		}
 		v.buckets++
 		for i, s := range b.Statuses() {
-			v.gauges = append(v.gauges, gauge{s.Entity, s.Resource, s.Limit, b.Tokens[i], s, 0, answer.Refusing(off, limiter.Entity{ID: s.Entity}, s.Resource)})
+			v.gauges = append(v.gauges, gauge{
+				s.Entity, s.Resource, s.Limit, b.Tokens[i], s, 0,
+				answer.Refusing(off, limiter.Entity{ID: s.Entity}, s.Resource),
+			})
 		}
 	}
 	err = o.countSpared(ctx, repo, &v)
@@ -312,12 +319,19 @@ func topListing() listing[gauge] {
 	return listing[gauge]{
 		topColumns,
 		func(g gauge) []cell {
-			row := []cell{text(g.entity), text(g.resource), text(g.limit.Name), amount(g.limit.Name, g.available()), amount(g.limit.Name, g.limit.Capacity), rate(g.limit), fullIn(g.status)}
+			row := []cell{
+				text(g.entity), text(g.resource), text(g.limit.Name), amount(g.limit.Name, g.available()),
+				amount(g.limit.Name, g.limit.Capacity), rate(g.limit), fullIn(g.status),
+			}
 			return append(append(row, kindCells(g.status)...), g.refusedCell(), offCell(g.off))
 		},
 		func(g gauge) any {
 			l := answer.NewLimit(g.limit)
-			return topJSON{g.entity, g.resource, l.Name, g.available(), l.Capacity, l.Refill, l.Seconds, answer.Seconds(g.status.FullAfter), l.Kind, answer.NewBounds(g.status), g.dollars(), g.wouldRefuse, answer.SwitchOrNull(g.off)}
+			return topJSON{
+				g.entity, g.resource, l.Name, g.available(), l.Capacity, l.Refill, l.Seconds,
+				answer.Seconds(g.status.FullAfter), l.Kind, answer.NewBounds(g.status), g.dollars(),
+				g.wouldRefuse, answer.SwitchOrNull(g.off),
+			}
 		},
 		"There are no buckets: nothing was used lately.",
 	}

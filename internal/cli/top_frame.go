@@ -12,7 +12,9 @@ import (
 func (o *topOptions) frame(v snapshot, trouble error, width, height int) []string {
 	name, clock := "zae-limiter top", v.at.UTC().Format(time.TimeOnly)+" UTC, every "+o.interval.String()
 	title := tty.Ellipsis("   "+strings.TrimPrefix(o.location(), "in "), max(0, width-len(name)-len(clock)-1))
-	lines := []string{o.style.Bold(name) + o.style.Dim(tty.Left(title, width-len(name)-len(clock))) + o.style.Bold(clock)}
+	lines := []string{
+		o.style.Bold(name) + o.style.Dim(tty.Left(title, width-len(name)-len(clock))) + o.style.Bold(clock),
+	}
 	chosen := o.view.choose(v.gauges)
 	about := o.view.about(v.buckets, len(v.gauges), len(chosen))
 	switch {

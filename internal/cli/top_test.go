@@ -20,7 +20,10 @@ import (
 // topOf returns the options of top on a store, at the time of the test.
 func topOf(out *bytes.Buffer) topOptions {
 	c := &console{out: out, err: out, now: time.Now}
-	return topOptions{connection: &connection{console: c, selected: &store{name: memoryStore}}, interval: 2 * time.Second, most: 1000}
+	return topOptions{
+		connection: &connection{console: c, selected: &store{name: memoryStore}}, interval: 2 * time.Second,
+		most: 1000,
+	}
 }
 
 // busyStore returns a store with buckets that have less and less left.
@@ -31,11 +34,15 @@ func busyStore(t *testing.T, entities int) *memory.Repository {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := lim.SetResourceDefaults(t.Context(), "gpt-4", limiter.PerDay("rpd", 10), limiter.PerDay("tpd", 10_000)); err != nil {
+	if err := lim.SetResourceDefaults(
+		t.Context(), "gpt-4", limiter.PerDay("rpd", 10), limiter.PerDay("tpd", 10_000),
+	); err != nil {
 		t.Fatal(err)
 	}
 	for i := range entities {
-		lease, err := lim.Acquire(t.Context(), limiter.Request{Entity: fmt.Sprintf("key-%d", i), Resource: "gpt-4", Consume: limiter.Tokens("rpd", int64(1+i%9))})
+		lease, err := lim.Acquire(t.Context(), limiter.Request{
+			Entity: fmt.Sprintf("key-%d", i), Resource: "gpt-4", Consume: limiter.Tokens("rpd", int64(1+i%9)),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +100,10 @@ func TestTopFitsEverywhere(t *testing.T) {
 		}
 	}
 	text := strings.Join(o.frame(seen, nil, 80, 23), "\n")
-	for _, want := range []string{"zae-limiter top   memory:", "40 buckets, 80 limits, tightest first; ? helps, q quits", "key-1   gpt-4     tpd    ▒▒▒", "-2,345/10,000"} {
+	for _, want := range []string{
+		"zae-limiter top   memory:", "40 buckets, 80 limits, tightest first; ? helps, q quits",
+		"key-1   gpt-4     tpd    ▒▒▒", "-2,345/10,000",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
@@ -108,11 +118,14 @@ func TestTopMarksWhatIsNotEnforcedOrOff(t *testing.T) {
 	repo := memory.New(nil)
 	lim, err := limiter.New(repo, &limiter.Options{Now: o.now})
 	if err == nil {
-		err = lim.SetResourceDefaults(t.Context(), "models", limiter.PerMinute("rpm", 1_000), limiter.Quota("spend", 300_000, limiter.EveryMonth).Shadow())
+		err = lim.SetResourceDefaults(t.Context(), "models", limiter.PerMinute("rpm", 1_000),
+			limiter.Quota("spend", 300_000, limiter.EveryMonth).Shadow())
 	}
 	for _, key := range []string{"project-one", "project-two"} {
 		if err == nil {
-			_, err = lim.Acquire(t.Context(), limiter.Request{Entity: key, Resource: "models", Consume: limiter.Tokens("spend", 300_001)})
+			_, err = lim.Acquire(t.Context(), limiter.Request{
+				Entity: key, Resource: "models", Consume: limiter.Tokens("spend", 300_001),
+			})
 		}
 	}
 	if err == nil {
@@ -127,7 +140,8 @@ func TestTopMarksWhatIsNotEnforcedOrOff(t *testing.T) {
 	}
 	for _, width := range []int{72, 80, 120} {
 		text := strings.Join(o.frame(seen, nil, width, 23), "\n")
-		if strings.Count(text, "spend (shadow)") != 2 || strings.Count(text, "disabled") != 2 || !strings.Contains(text, "WOULD REFUSE") {
+		if strings.Count(text, "spend (shadow)") != 2 || strings.Count(text, "disabled") != 2 ||
+			!strings.Contains(text, "WOULD REFUSE") {
 			t.Errorf("width %d:\n%s", width, text)
 		}
 		o.width, o.terminal = width, true
@@ -136,7 +150,8 @@ func TestTopMarksWhatIsNotEnforcedOrOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		text = out.String()
-		if strings.Count(text, "shadow") != 2 || strings.Count(text, "yes") != 2 || !strings.Contains(text, "WOULD REFUSE") || !strings.Contains(text, "DISABLED") {
+		if strings.Count(text, "shadow") != 2 || strings.Count(text, "yes") != 2 ||
+			!strings.Contains(text, "WOULD REFUSE") || !strings.Contains(text, "DISABLED") {
 			t.Errorf("width %d:\n%s", width, text)
 		}
 	}
@@ -183,7 +198,8 @@ func TestTopLooksAgainUntilAKeyEndsIt(t *testing.T) {
 			if took, looks := time.Since(begun), repo.looks.Load(); took != 5*time.Second || looks != 3 {
 				t.Errorf("%s: %d looks in %v", by, looks, took)
 			}
-			if text := out.String(); !strings.Contains(text, "not read: the store is away") || !strings.HasSuffix(text, "\x1b[?25h") {
+			if text := out.String(); !strings.Contains(text, "not read: the store is away") ||
+				!strings.HasSuffix(text, "\x1b[?25h") {
 				t.Errorf("%s: %q", by, text)
 			}
 		})

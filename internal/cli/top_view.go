@@ -19,7 +19,9 @@ type topOrder struct {
 func topOrders() []topOrder {
 	return []topOrder{
 		{"left", "tightest first", func(a, b gauge) int { return cmp.Compare(a.share(), b.share()) }},
-		{"full", "longest to fill first", func(a, b gauge) int { return cmp.Compare(b.status.FullAfter, a.status.FullAfter) }},
+		{"full", "longest to fill first", func(a, b gauge) int {
+			return cmp.Compare(b.status.FullAfter, a.status.FullAfter)
+		}},
 		{"entity", "by entity", func(a, b gauge) int { return cmp.Compare(a.entity, b.entity) }},
 		{"resource", "by resource", func(a, b gauge) int { return cmp.Compare(a.resource, b.resource) }},
 		{"limit", "by limit", func(a, b gauge) int { return cmp.Compare(a.limit.Name, b.limit.Name) }},

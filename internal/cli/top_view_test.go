@@ -12,7 +12,10 @@ import (
 
 func gaugeOf(entity, resource, limit string, left int64, full time.Duration) gauge {
 	l := limiter.PerMinute(limit, 100)
-	return gauge{entity: entity, resource: resource, limit: l, tokens: left * 1000, status: limiter.Status{Limit: l, FullAfter: full}}
+	return gauge{
+		entity: entity, resource: resource, limit: l, tokens: left * 1000,
+		status: limiter.Status{Limit: l, FullAfter: full},
+	}
 }
 
 var someGauges = []gauge{
@@ -79,7 +82,10 @@ func TestTopScrolls(t *testing.T) {
 }
 
 func TestTopShowsTheFilterAndTheKeys(t *testing.T) {
-	o := topOptions{connection: &connection{console: &console{}, selected: &store{name: "memory:"}}, interval: 2 * time.Second}
+	o := topOptions{
+		connection: &connection{console: &console{}, selected: &store{name: "memory:"}},
+		interval:   2 * time.Second,
+	}
 	seen := snapshot{at: time.Date(2026, time.January, 31, 15, 0, 0, 0, time.UTC), buckets: 4, gauges: someGauges}
 	for _, step := range [][2]string{
 		{"", "4 buckets, 4 limits, tightest first; ? helps, q quits"},
@@ -97,7 +103,8 @@ func TestTopShowsTheFilterAndTheKeys(t *testing.T) {
 	}
 	o.view = topView{skip: 9}
 	lines := o.frame(seen, nil, 80, 6) // room for two limits
-	if got := strings.Join(lines[4:], "\n"); len(lines) != 6 || !strings.Contains(got, "key-a") || !strings.Contains(got, "key-c") {
+	if got := strings.Join(lines[4:], "\n"); len(lines) != 6 || !strings.Contains(got, "key-a") ||
+		!strings.Contains(got, "key-c") {
 		t.Errorf("the end of the list is not shown:\n%s", strings.Join(lines, "\n"))
 	}
 }

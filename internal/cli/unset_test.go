@@ -26,7 +26,9 @@ func TestServeSaysWhichLimitsAreMissing(t *testing.T) {
 	if command == nil {
 		t.Fatalf("it says %q, without a command", line)
 	}
-	if out, err := exec.CommandContext(t.Context(), "zae-limiter", strings.Fields(command[1])...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(
+		t.Context(), "zae-limiter", strings.Fields(command[1])...,
+	).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v: %s", command[1], err, out)
 	}
 	if status := s.call("/v1/acquire", body, &struct{}{}); status != 200 {
@@ -48,9 +50,18 @@ func TestMendNamesStoreAndNamespace(t *testing.T) {
 		err  error
 		want string
 	}{
-		{connection{store: "sqlite:l.db"}, missing, begin + "`zae-limiter resource set-defaults m -l rpm:100 --store sqlite:l.db` sets some"},
-		{connection{store: "sqlite:l.db", namespace: "own"}, missing, begin + "`zae-limiter resource set-defaults m -l rpm:100 --namespace own --store sqlite:l.db` sets some"},
-		{connection{store: "sqlite:l.db", namespace: "own"}, &inTenant, begin + "`zae-limiter resource set-defaults m -l rpm:100 --namespace tenant --store sqlite:l.db` sets some"},
+		{
+			connection{store: "sqlite:l.db"}, missing,
+			begin + "`zae-limiter resource set-defaults m -l rpm:100 --store sqlite:l.db` sets some",
+		},
+		{
+			connection{store: "sqlite:l.db", namespace: "own"}, missing,
+			begin + "`zae-limiter resource set-defaults m -l rpm:100 --namespace own --store sqlite:l.db` sets some",
+		},
+		{
+			connection{store: "sqlite:l.db", namespace: "own"}, &inTenant,
+			begin + "`zae-limiter resource set-defaults m -l rpm:100 --namespace tenant --store sqlite:l.db` sets some",
+		},
 		{connection{store: "memory:"}, missing, begin + "store some, such as defaults of the resource"},
 		{connection{store: "sqlite:l.db"}, plain, "disk full"},
 	} {

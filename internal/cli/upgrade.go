@@ -39,7 +39,8 @@ set.
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "do not wait for the stack, and leave the table alone")
 	cmd.Flags().StringVar(&o.zip, "lambda-zip", "", "`file` with the functions' code, from lambda-export")
 	cmd.Flags().StringVar(&o.bucket, "artifact-bucket", "", "S3 `bucket` for the code (default: the current one)")
-	cmd.Flags().StringVar(&o.architecture, "architecture", "", "`arch` of the functions: arm64 or x86_64 (default: as deployed, else as in deploy)")
+	cmd.Flags().StringVar(&o.architecture, "architecture", "",
+		"`arch` of the functions: arm64 or x86_64 (default: as deployed, else as in deploy)")
 	addYes(cmd, &o.yes)
 	addJSON[deploymentJSON](cmd, &o.json, anObject, nil)
 	return cmd
@@ -54,7 +55,9 @@ func runUpgrade(ctx context.Context, o *upgradeOptions) error {
 	opts.Stack.ArtifactBucket, opts.Stack.Architecture = o.bucket, o.architecture
 	opts.Confirm = o.confirmChanges(ctx, name, o.yes)
 	began := time.Now()
-	d, err := infra.Upgrade(ctx, name, &infra.UpgradeOptions{Options: opts, LambdaOnly: o.lambdaOnly, Migrating: o.migrating})
+	d, err := infra.Upgrade(ctx, name, &infra.UpgradeOptions{
+		Options: opts, LambdaOnly: o.lambdaOnly, Migrating: o.migrating,
+	})
 	if err != nil {
 		return stackError(err)
 	}

@@ -39,7 +39,8 @@ func (o *usageOptions) addQuery(cmd *cobra.Command, windowDefault string) {
 	flags := cmd.Flags()
 	flags.StringVarP(&o.query.Entity, "entity-id", "e", "", "only usage of this `entity`")
 	flags.StringVarP(&o.query.Resource, "resource", "r", "", "only usage of this `resource`")
-	addFlagP(cmd, &o.query.Window, "window", "w", "window", windowDefault, "hourly, daily or monthly", oneOf(limiter.Hourly, limiter.Daily, limiter.Monthly))
+	addFlagP(cmd, &o.query.Window, "window", "w", "window", windowDefault, "hourly, daily or monthly",
+		oneOf(limiter.Hourly, limiter.Daily, limiter.Monthly))
 	const times = "2026-01-31, 2026-01-31T15:00:00Z, or an age such as 24h or 7d"
 	parse := func(text string) (time.Time, error) { return answer.ParseTime(o.now(), text) }
 	addFlag(cmd, &o.query.From, "start", "time", "", "windows that start at this time or later:\n"+times, parse)
@@ -54,7 +55,8 @@ func (o *usageOptions) check() error {
 		return usagef("%v", err)
 	}
 	if !o.query.To.IsZero() && o.query.To.Before(o.query.From) {
-		return usagef("--end %s is before --start %s", o.query.To.Format(time.RFC3339), o.query.From.Format(time.RFC3339))
+		return usagef("--end %s is before --start %s", o.query.To.Format(time.RFC3339),
+			o.query.From.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -86,7 +88,8 @@ window, as wide as the terminal, or a bar if there is only one window.`,
 	}
 	o.addQuery(cmd, "")
 	addRowLimit(cmd, &o.limit, "l", 100)
-	addFlag(cmd, &o.after, "after", "position", "", "continue after this position, as printed by an earlier list", answer.ParsePosition)
+	addFlag(cmd, &o.after, "after", "position", "", "continue after this position, as printed by an earlier list",
+		answer.ParsePosition)
 	cmd.Flags().BoolVarP(&o.plot, "plot", "p", false, "draw charts")
 	addJSON[answer.Usage](cmd, &o.json, anArray, usageColumns)
 	exclusiveFlags(cmd, "plot", "json", outputFlag)
@@ -104,7 +107,9 @@ var usageColumns = []column{
 }
 
 func usageRow(s limiter.UsageSnapshot) []cell {
-	return []cell{moment(s.Start), text(string(s.Window)), text(s.Resource), text(s.Entity), number(s.Events), counters(s.Counters, amount), counters(s.WouldRefuse, func(_ string, n int64) cell { return number(n) })}
+	return []cell{moment(s.Start), text(string(s.Window)), text(s.Resource), text(s.Entity), number(s.Events), counters(s.Counters, amount), counters(s.WouldRefuse, func(_ string, n int64) cell {
+		return number(n)
+	})}
 }
 
 // counters returns the cell of the counters: "rpm=1,200, tpm=5", sorted by name.
@@ -127,10 +132,11 @@ func runUsageList(ctx context.Context, o usageOptions) error {
 	}
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		var more *answer.Position
-		rows := answer.First(o.after.Skip(lim.Usage(ctx, o.after.Until(o.query))), o.limit, func(last limiter.UsageSnapshot) {
-			p := answer.PositionOf(last)
-			more = &p
-		})
+		rows := answer.First(o.after.Skip(lim.Usage(ctx, o.after.Until(o.query))), o.limit,
+			func(last limiter.UsageSnapshot) {
+				p := answer.PositionOf(last)
+				more = &p
+			})
 		if err := o.show(rows); err != nil || more == nil {
 			return err
 		}
@@ -143,7 +149,9 @@ func (o usageOptions) show(rows iter.Seq2[limiter.UsageSnapshot, error]) error {
 	if o.plot {
 		return o.draw(rows, o.noUsage())
 	}
-	return listing[limiter.UsageSnapshot]{usageColumns, usageRow, func(s limiter.UsageSnapshot) any { return answer.NewUsage(s) }, o.noUsage()}.print(o.console, o.json, rows)
+	return listing[limiter.UsageSnapshot]{usageColumns, usageRow, func(s limiter.UsageSnapshot) any {
+		return answer.NewUsage(s)
+	}, o.noUsage()}.print(o.console, o.json, rows)
 }
 
 // noUsage returns the message for an empty list. The usage of a table must be
@@ -151,7 +159,8 @@ func (o usageOptions) show(rows iter.Seq2[limiter.UsageSnapshot, error]) error {
 func (o usageOptions) noUsage() string {
 	const nothing = "There is no such usage."
 	if s, err := o.selectStore(); err == nil && s.dynamo {
-		return nothing + " The usage of a table is counted by " + o.storeSuggestion("aggregate") + ", or by the stack's function."
+		return nothing + " The usage of a table is counted by " + o.storeSuggestion("aggregate") +
+			", or by the stack's function."
 	}
 	return nothing
 }
@@ -182,7 +191,8 @@ func average(limit string, f float64) cell {
 }
 
 var totalColumns = []column{
-	{title: "limit"}, {title: "total", right: true}, {title: "average", right: true}, {title: "cascaded", right: true}, {title: "would refuse", right: true, extra: true},
+	{title: "limit"}, {title: "total", right: true}, {title: "average", right: true},
+	{title: "cascaded", right: true}, {title: "would refuse", right: true, extra: true},
 }
 
 func newUsageSummary(conn *connection) *cobra.Command {
@@ -197,9 +207,10 @@ The summary of an entity includes its charges for its children. In the summary
 of a resource, or of everything if no filter is given, a cascading call counts
 once: charges of parents for their children are shown as cascaded and are not
 part of the total.`,
-		Example: "  zae-limiter usage summary -e key-abc --start 7d\n  zae-limiter usage summary -r gpt-4 -w monthly --json",
-		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runUsageSummary(cmd.Context(), o) },
+		Example: "  zae-limiter usage summary -e key-abc --start 7d\n  zae-limiter usage summary -r gpt-4 -w " +
+			"monthly --json",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runUsageSummary(cmd.Context(), o) },
 	}
 	o.query.Window = limiter.Hourly
 	o.addQuery(cmd, string(limiter.Hourly))
@@ -221,7 +232,8 @@ func runUsageSummary(ctx context.Context, o usageOptions) error {
 		}
 		nothing := o.noUsage()
 		if sum.Snapshots > 0 {
-			o.say("%s, from %s to %s", count(sum.Windows, string(o.query.Window)+" window"), moment(sum.First).display, moment(sum.Last).display)
+			o.say("%s, from %s to %s", count(sum.Windows, string(o.query.Window)+" window"),
+				moment(sum.First).display, moment(sum.Last).display)
 			nothing = "All tokens taken were given back."
 		}
 		names := slices.AppendSeq(slices.Collect(maps.Keys(sum.Total)), maps.Keys(sum.WouldRefuse))
@@ -233,7 +245,10 @@ func runUsageSummary(ctx context.Context, o usageOptions) error {
 				if n := sum.WouldRefuse[limit]; n > 0 {
 					refused = number(n)
 				}
-				return []cell{text(limit), amount(limit, sum.Total[limit]), average(limit, sum.Average[limit]), amount(limit, sum.Cascaded[limit]), refused}
+				return []cell{
+					text(limit), amount(limit, sum.Total[limit]), average(limit, sum.Average[limit]),
+					amount(limit, sum.Cascaded[limit]), refused,
+				}
 			},
 			nil, nothing,
 		}.print(o.console, false, each(slices.Compact(names)))

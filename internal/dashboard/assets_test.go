@@ -55,7 +55,9 @@ func TestAssetsAreServedWithTags(t *testing.T) {
 	if w := r.send(request{path: "/", method: http.MethodPost}); w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST of the page: %d", w.Code)
 	}
-	for _, path := range []string{"/index.html", "/../go.mod", "/assets/index.html", "/api", "/api/", "/api/session/", "//", ""} {
+	for _, path := range []string{
+		"/index.html", "/../go.mod", "/assets/index.html", "/api", "/api/", "/api/session/", "//", "",
+	} {
 		if w := r.send(request{path: path}); w.Code != http.StatusNotFound {
 			t.Errorf("%q: %d, want 404", path, w.Code)
 		}

@@ -218,7 +218,9 @@ func TestPagesFromAList(t *testing.T) {
 	if _, err := pager.BucketPage(t.Context(), r.opts.Now(), limiter.BucketQuery{After: "~~"}); err == nil {
 		t.Error("a bad cursor is accepted")
 	}
-	at, err := pager.BucketsAt(t.Context(), r.opts.Now(), []limiter.Scope{{Entity: "key-01", Resource: "gpt-4"}, {Entity: "no", Resource: "gpt-4"}})
+	at, err := pager.BucketsAt(t.Context(), r.opts.Now(), []limiter.Scope{
+		{Entity: "key-01", Resource: "gpt-4"}, {Entity: "no", Resource: "gpt-4"},
+	})
 	r.ok(err)
 	if at[0].Account == nil || at[1].Account != nil {
 		t.Errorf("by key: %v", at)

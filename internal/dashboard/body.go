@@ -24,12 +24,19 @@ func (c *call) decode(v any) error { return parseBody(c.body, v) }
 // receive returns the body of a request.
 func receive(w http.ResponseWriter, r *http.Request, most int64) (body []byte, err error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" || len(r.Header["Content-Type"]) > 1 || r.Header.Get("Content-Encoding") != "" {
-		return nil, &httplimit.Problem{Status: http.StatusUnsupportedMediaType, Detail: "Content-Type: must be application/json, without a Content-Encoding"}
+	if err != nil || kind != "application/json" || len(r.Header["Content-Type"]) > 1 ||
+		r.Header.Get("Content-Encoding") != "" {
+		return nil, &httplimit.Problem{
+			Status: http.StatusUnsupportedMediaType,
+			Detail: "Content-Type: must be application/json, without a Content-Encoding",
+		}
 	}
 	listen.Receive(r, func() { body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, most)) })
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, &httplimit.Problem{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body must have at most %d bytes", most)}
+		return nil, &httplimit.Problem{
+			Status: http.StatusRequestEntityTooLarge,
+			Detail: fmt.Sprintf("the body must have at most %d bytes", most),
+		}
 	}
 	if err != nil {
 		return nil, badInput("the body ended early or came too slowly")

@@ -76,10 +76,14 @@ func (p *plannedChange) read(body Change) error {
 		if body.Resource != "" || body.Limits != nil {
 			return badInput("body: an entity is created without a resource and limits")
 		}
-		p.entity = limiter.Entity{ID: body.Entity, Name: body.Name, Parent: body.Parent, Cascade: body.Cascade, Metadata: body.Metadata}
+		p.entity = limiter.Entity{
+			ID: body.Entity, Name: body.Name, Parent: body.Parent, Cascade: body.Cascade,
+			Metadata: body.Metadata,
+		}
 		return p.entity.Validate()
 	}
-	return badInput("body: field action: must be %s, %s, %s, %s, %s, %s or %s", setLimits, deleteLimits, createEntity, disable, enable, resetBucket, topUpBucket)
+	return badInput("body: field action: must be %s, %s, %s, %s, %s, %s or %s", setLimits, deleteLimits,
+		createEntity, disable, enable, resetBucket, topUpBucket)
 }
 
 // checkFields rejects fields that belong to other actions.

@@ -68,7 +68,8 @@ func (c *call) previewSwitch(v *Preview, p *plannedChange) error {
 	case p.scope == limiter.Scope{}:
 		v.Warnings = append(v.Warnings, "Every call in this namespace would be refused.")
 	default:
-		v.Notes = append(v.Notes, fmt.Sprintf("Every call of %s would be refused, and every call that charges it as a parent.", p.scope))
+		v.Notes = append(v.Notes,
+			fmt.Sprintf("Every call of %s would be refused, and every call that charges it as a parent.", p.scope))
 	}
 	return nil
 }
@@ -93,7 +94,8 @@ func (c *call) previewFill(v *Preview, p *plannedChange) error {
 		if n := p.amounts.Get(s.Limit.Name); p.action == topUpBucket && n < after-s.Available { // a sum may overflow
 			after = s.Available + n
 		}
-		v.Notes = append(v.Notes, fmt.Sprintf("%s: %d of %d available, %d after it.", s.Limit.Name, s.Available, s.Limit.Capacity, after))
+		v.Notes = append(v.Notes,
+			fmt.Sprintf("%s: %d of %d available, %d after it.", s.Limit.Name, s.Available, s.Limit.Capacity, after))
 	}
 	return nil
 }

@@ -48,7 +48,9 @@ func TestChangesAreMadeAndAudited(t *testing.T) {
 		if got := limits(scope.entity, scope.resource); got != "[]" {
 			t.Errorf("%+v: %s after delete", scope, got)
 		}
-		if detail := r.want(404, "/api/change", `{"action":"delete_limits",`+target+`}`)["detail"]; detail != "no limits are stored at this level" {
+		if detail := r.want(
+			404, "/api/change", `{"action":"delete_limits",`+target+`}`,
+		)["detail"]; detail != "no limits are stored at this level" {
 			t.Errorf("%+v: %v", scope, detail)
 		}
 		var actions []string // of the session
@@ -61,13 +63,16 @@ func TestChangesAreMadeAndAudited(t *testing.T) {
 			t.Errorf("%+v: %s", scope, diff)
 		}
 	}
-	r.want(200, "/api/change", `{"action":"create_entity","entity":"new","name":"<b>","parent":"org","cascade":true,"metadata":{"a":"b"}}`)
+	r.want(200, "/api/change",
+		`{"action":"create_entity","entity":"new","name":"<b>","parent":"org","cascade":true,"metadata":{"a":"b"}}`)
 	e, err := r.lim.Entity(t.Context(), "new")
 	r.ok(err)
 	if e.Name != "<b>" || e.Parent != "org" || !e.Cascade || e.Metadata["a"] != "b" {
 		t.Errorf("entity: %+v", e)
 	}
-	if detail := fmt.Sprint(r.want(409, "/api/change", `{"action":"create_entity","entity":"new"}`)["detail"]); !strings.Contains(detail, "has a record already") {
+	if detail := fmt.Sprint(
+		r.want(409, "/api/change", `{"action":"create_entity","entity":"new"}`)["detail"],
+	); !strings.Contains(detail, "has a record already") {
 		t.Errorf("again: %s", detail)
 	}
 }
@@ -116,7 +121,9 @@ func TestPreviewMatchesTheChange(t *testing.T) {
 			for b, err := range r.repo.Buckets(t.Context(), r.opts.Now(), limiter.Scope{}) {
 				r.ok(err)
 				limits := []limiter.Limit{}
-				d, err := r.lim.Explain(t.Context(), limiter.Request{Entity: b.Account.Entity, Resource: b.Account.Resource})
+				d, err := r.lim.Explain(t.Context(), limiter.Request{
+					Entity: b.Account.Entity, Resource: b.Account.Resource,
+				})
 				if !errors.Is(err, limiter.ErrNoLimits) {
 					r.ok(err)
 				}
@@ -158,10 +165,16 @@ func TestPreviewWarns(t *testing.T) {
 	r.create(limiter.Entity{ID: "org"})
 	for _, tt := range []struct{ body, want string }{
 		{`{"action":"set_limits","resource":"gpt-4",` + rpm99 + `}`, "Buckets lose the limit tpm"},
-		{`{"action":"set_limits","resource":"gpt-4","limits":[{"name":"rpm","capacity":2,"refill_amount":2,"refill_period_seconds":60}]}`, "shrinks from 10 to 2"},
+		{
+			`{"action":"set_limits","resource":"gpt-4","limits":[{"name":"rpm","capacity":2,"refill_amount":2,"refill_period_seconds":60}]}`,
+			"shrinks from 10 to 2",
+		},
 		{`{"action":"delete_limits"}`, "The mode for outages, allow"},
 		{`{"action":"create_entity","entity":"new","parent":"nowhere"}`, "The parent nowhere has no record."},
-		{`{"action":"create_entity","entity":"new","parent":"org","cascade":true}`, "org pays for each call of new too"},
+		{
+			`{"action":"create_entity","entity":"new","parent":"org","cascade":true}`,
+			"org pays for each call of new too",
+		},
 	} {
 		if got := strings.Join(previewOf(r, tt.body).Warnings, " "); !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %q, want %q in it", tt.body, got, tt.want)
@@ -170,10 +183,13 @@ func TestPreviewWarns(t *testing.T) {
 	r.ok(r.lim.DeleteSystemDefaults(t.Context()))
 	r.spaces["default"].configs.forget()
 	p := previewOf(r, `{"action":"delete_limits","resource":"gpt-4"}`)
-	if len(p.Before) != 2 || p.After != nil || p.Affects != 1 || !strings.Contains(strings.Join(p.Warnings, " "), "No level would provide limits") {
+	if len(p.Before) != 2 || p.After != nil || p.Affects != 1 || !strings.Contains(
+		strings.Join(p.Warnings, " "), "No level would provide limits",
+	) {
 		t.Errorf("delete: %+v", p)
 	}
-	if p := previewOf(r, `{"action":"set_limits","entity":"key",`+rpm99+`}`); p.Before != nil || len(p.After) != 1 || p.After[0] != (answer.Limit{Name: "rpm", Capacity: 99, Refill: 99, Seconds: 60}) {
+	if p := previewOf(r, `{"action":"set_limits","entity":"key",`+rpm99+`}`); p.Before != nil || len(p.After) != 1 ||
+		p.After[0] != (answer.Limit{Name: "rpm", Capacity: 99, Refill: 99, Seconds: 60}) {
 		t.Errorf("set: %+v", p)
 	}
 	r.want(404, "/api/preview", `{"action":"delete_limits","entity":"key"}`)
@@ -195,7 +211,9 @@ func TestWhatIf(t *testing.T) {
 	if again := r.want(200, "/api/what-if", body)["rows"].([]any); len(again) != 1 {
 		t.Errorf("manifest: %v", again)
 	}
-	if detail := fmt.Sprint(r.want(400, "/api/what-if", `{"resource":"gpt-4","limits":[],"days":9999}`)["detail"]); !strings.Contains(detail, "days") {
+	if detail := fmt.Sprint(
+		r.want(400, "/api/what-if", `{"resource":"gpt-4","limits":[],"days":9999}`)["detail"],
+	); !strings.Contains(detail, "days") {
 		t.Errorf("days: %s", detail)
 	}
 }

@@ -56,8 +56,9 @@ func cookieName(r *http.Request) string {
 // newCookie returns a cookie for the path of a session.
 func newCookie(r *http.Request, place, value string) *http.Cookie {
 	return &http.Cookie{
-		Name: cookieName(r), Value: value, Path: mountPoint(r) + placePath(place), HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://"),
+		Name: cookieName(r), Value: value, Path: mountPoint(r) + placePath(place), HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
+		Secure:   r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://"),
 	}
 }
 

@@ -101,7 +101,8 @@ func New(opts *Options) (*Handler, error) {
 	}
 	h := &Handler{
 		opts: *opts, spaces: map[string]*space{}, replays: make(places, maxReplays), times: usualTimes,
-		calls: newQuota(maxCalls, maxCallsEach, errTooManyCalls), streams: newQuota(maxStreams, maxStreamsEach, errTooManyOpen),
+		calls:   newQuota(maxCalls, maxCallsEach, errTooManyCalls),
+		streams: newQuota(maxStreams, maxStreamsEach, errTooManyOpen),
 	}
 	o := &h.opts
 	o.Namespace = cmp.Or(o.Namespace, "default")

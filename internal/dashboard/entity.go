@@ -84,7 +84,10 @@ func entity(c *call) (any, error) {
 		parent = e.Parent
 	}
 	v.Disabled = c.off(c.ctx).of(id, parent, v.Resources...)
-	if v.Entity == nil && len(v.Rows) == 0 && len(v.Disabled) == 0 && !slices.ContainsFunc(v.Levels, func(l Level) bool { return l.Entity == id }) {
+	if v.Entity == nil && len(v.Rows) == 0 && len(v.Disabled) == 0 && !slices.ContainsFunc(v.Levels,
+		func(l Level) bool {
+			return l.Entity == id
+		}) {
 		if err := c.checkTraces(id); err != nil {
 			return nil, err
 		}

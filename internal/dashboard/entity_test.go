@@ -46,7 +46,8 @@ func TestEntityView(t *testing.T) {
 	r.ok(r.lim.SetLimits(t.Context(), "key", "", limiter.PerMinute("rpm", 7)))
 	r.use("key", "gpt-4", "rpm", 1)
 	v := get[EntityView](r, "/api/entity?id=key")
-	if v.Entity == nil || v.Entity.Metadata["plan"] != "gold" || v.Entity.CreatedAt == nil || len(v.Ancestors) != 1 || v.Ancestors[0].Name != "The org" {
+	if v.Entity == nil || v.Entity.Metadata["plan"] != "gold" || v.Entity.CreatedAt == nil || len(v.Ancestors) != 1 ||
+		v.Ancestors[0].Name != "The org" {
 		t.Errorf("entity: %+v, ancestors %v", v.Entity, v.Ancestors)
 	}
 	force := map[string]string{}
@@ -76,7 +77,9 @@ func TestEntitiesWithTracesOnly(t *testing.T) {
 	r.use("used", "gpt-4", "rpm", 1)
 	r.ok(r.lim.SetLimits(t.Context(), "limited", "", limiter.PerMinute("rpm", 7)))
 	r.create(limiter.Entity{ID: "child", Parent: "parent-without-record"})
-	for id, want := range map[string]int{"used": 200, "limited": 200, "parent-without-record": 200, "stranger": 404, "child": 200} {
+	for id, want := range map[string]int{
+		"used": 200, "limited": 200, "parent-without-record": 200, "stranger": 404, "child": 200,
+	} {
 		r.want(want, "/api/entity?id="+id, "")
 	}
 	long := strings.Repeat("x", 256)
@@ -119,7 +122,8 @@ func TestExplain(t *testing.T) {
 	if fits := r.want(200, "/api/explain", body(2)); fits["admitted"] != true || len(fits["levels"].([]any)) != 4 {
 		t.Errorf("fits: %v", fits)
 	}
-	if refused := r.want(200, "/api/explain", body(3)); refused["admitted"] != false || refused["retry_after_seconds"].(float64) <= 0 {
+	if refused := r.want(200, "/api/explain", body(3)); refused["admitted"] != false ||
+		refused["retry_after_seconds"].(float64) <= 0 {
 		t.Errorf("refused: %v", refused)
 	}
 	if never := r.want(200, "/api/explain", body(11)); never["never_fits"] != true {

@@ -34,7 +34,9 @@ func newRig(t *testing.T, opts Options) *rig {
 	}
 	repo := limiter.Repository(memory.New(nil))
 	if opts.Open == nil {
-		opts.Open = func(ctx context.Context, name string) (limiter.Repository, error) { return repo.Namespace(ctx, name) }
+		opts.Open = func(ctx context.Context, name string) (limiter.Repository, error) {
+			return repo.Namespace(ctx, name)
+		}
 	}
 	if opts.Authenticate == nil && opts.Token == "" {
 		opts.Token, opts.Principal = testToken, "alice"
@@ -49,7 +51,8 @@ func newRig(t *testing.T, opts Options) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{Handler: h, t: t, repo: repo, lim: lim}
-	r.ok(lim.SetResourceDefaults(context.Background(), "gpt-4", limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 1000)))
+	r.ok(lim.SetResourceDefaults(context.Background(), "gpt-4", limiter.PerMinute("rpm", 10),
+		limiter.PerMinute("tpm", 1000)))
 	if opts.Token != "" {
 		r.cookie = r.login(opts.Token)
 	}
@@ -76,7 +79,9 @@ func (r *rig) login(token string) *http.Cookie {
 // use charges a bucket.
 func (r *rig) use(entity, resource, limit string, n int64) {
 	r.t.Helper()
-	lease, err := r.lim.Acquire(context.Background(), limiter.Request{Entity: entity, Resource: resource, Consume: limiter.Tokens(limit, n)})
+	lease, err := r.lim.Acquire(context.Background(), limiter.Request{
+		Entity: entity, Resource: resource, Consume: limiter.Tokens(limit, n),
+	})
 	r.ok(err)
 	r.ok(lease.Commit(context.Background()))
 }
@@ -99,7 +104,8 @@ func (q request) http() *http.Request {
 	if q.cookie != nil {
 		q.path = strings.TrimSuffix(q.cookie.Path, "/") + q.path
 	}
-	r := httptest.NewRequestWithContext(context.Background(), q.method, "http://127.0.0.1:9236"+q.path, strings.NewReader(q.body))
+	r := httptest.NewRequestWithContext(context.Background(), q.method, "http://127.0.0.1:9236"+q.path,
+		strings.NewReader(q.body))
 	r.RequestURI = q.path
 	if q.method != http.MethodGet {
 		r.Header.Set("Content-Type", "application/json")

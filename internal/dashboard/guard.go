@@ -36,9 +36,14 @@ func loopback(hostport string) bool {
 }
 
 var (
-	errHost    = &httplimit.Problem{Status: http.StatusMisdirectedRequest, Detail: "this server does not serve that host name"}
+	errHost = &httplimit.Problem{
+		Status: http.StatusMisdirectedRequest, Detail: "this server does not serve that host name",
+	}
 	errForeign = &httplimit.Problem{Status: http.StatusForbidden, Detail: "requests of other web pages are not allowed"}
-	errUnknown = &httplimit.Problem{Status: http.StatusForbidden, Detail: "a change needs the field Origin or Sec-Fetch-Site of the page itself"}
+	errUnknown = &httplimit.Problem{
+		Status: http.StatusForbidden,
+		Detail: "a change needs the field Origin or Sec-Fetch-Site of the page itself",
+	}
 )
 
 // admit rejects requests that a page of another origin may have sent, and

@@ -82,7 +82,9 @@ func (c *call) usageQuery() (limiter.UsageQuery, error) {
 func (u *Usage) add(s limiter.UsageSnapshot) {
 	last := len(u.Snapshots) - 1
 	if last < 0 || !u.Snapshots[last].Start.Equal(s.Start) {
-		u.Snapshots = append(u.Snapshots, Snapshot{Start: s.Start.UTC(), Window: string(s.Window), Counters: map[string]int64{}})
+		u.Snapshots = append(u.Snapshots, Snapshot{
+			Start: s.Start.UTC(), Window: string(s.Window), Counters: map[string]int64{},
+		})
 		last++
 	}
 	for name, n := range s.Counters {

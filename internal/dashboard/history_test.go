@@ -19,10 +19,13 @@ func TestUsageIsAddedUpOldestFirst(t *testing.T) {
 	}
 	now = end
 	u := get[Usage](r, "/api/usage?entity=key")
-	if len(u.Snapshots) != 2 || !u.Snapshots[0].Start.Before(u.Snapshots[1].Start) || u.Snapshots[0].Counters["rpm"] != 5 || u.Snapshots[0].Window != "hourly" {
+	if len(u.Snapshots) != 2 || !u.Snapshots[0].Start.Before(u.Snapshots[1].Start) ||
+		u.Snapshots[0].Counters["rpm"] != 5 || u.Snapshots[0].Window != "hourly" {
 		t.Errorf("hourly: %+v", u)
 	}
-	if one := get[Usage](r, "/api/usage?entity=key&resource=other&window=daily"); len(one.Snapshots) != 1 || one.Snapshots[0].Counters["rpm"] != 6 {
+	if one := get[Usage](
+		r, "/api/usage?entity=key&resource=other&window=daily",
+	); len(one.Snapshots) != 1 || one.Snapshots[0].Counters["rpm"] != 6 {
 		t.Errorf("daily: %+v", one)
 	}
 	if none := get[Usage](r, "/api/usage?entity=key&to=2026-01-31T00:00:00Z"); len(none.Snapshots) != 0 {

@@ -28,7 +28,8 @@ func info(c *call) (any, error) {
 	o := &c.h.opts
 	i := Info{
 		Store: o.Store, Namespace: c.name, Role: c.by.Role, Principal: answer.OrNull(c.by.Name),
-		Write: o.Write && c.by.Role == RoleAdmin, Version: o.Version, Kind: "serve", ReadRate: c.readRate(), Demo: o.Demo,
+		Write: o.Write && c.by.Role == RoleAdmin, Version: o.Version, Kind: "serve", ReadRate: c.readRate(),
+		Demo: o.Demo,
 	}
 	switch {
 	case o.Demo != nil:

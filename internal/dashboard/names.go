@@ -161,7 +161,8 @@ func (n *names) read(id string) (knownName, time.Duration) {
 	ctx, cancel := context.WithTimeout(n.s.ctx, callTimeout)
 	defer cancel()
 	e, err := n.s.reads.Entity(ctx, id)
-	if err == nil || errors.Is(err, limiter.ErrNotFound) || errors.As(err, new(*limiter.CorruptError)) || errors.As(err, new(*limiter.InvalidError)) {
+	if err == nil || errors.Is(err, limiter.ErrNotFound) || errors.As(err, new(*limiter.CorruptError)) ||
+		errors.As(err, new(*limiter.InvalidError)) {
 		return knownName{label: newLabel(e)}, n.s.pace.namesFor
 	}
 	n.mu.Lock()

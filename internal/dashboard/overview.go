@@ -117,13 +117,15 @@ func (c *call) matching(buckets []limiter.Bucket, search string, until time.Time
 
 // page reads a page of buckets, once for all viewers that want it now.
 func (s *space) page(ctx context.Context, q limiter.BucketQuery) (limiter.BucketPage, error) {
-	return s.pages.do(ctx, fmt.Sprintf("%d\x00%s\x00%s", q.Max, q.After, q.Prefix), func(ctx context.Context) (limiter.BucketPage, error) {
-		page, err := s.pager.BucketPage(ctx, s.now(), q)
-		return page, outage(err)
-	})
+	return s.pages.do(ctx, fmt.Sprintf("%d\x00%s\x00%s", q.Max, q.After, q.Prefix),
+		func(ctx context.Context) (limiter.BucketPage, error) {
+			page, err := s.pager.BucketPage(ctx, s.now(), q)
+			return page, outage(err)
+		})
 }
 
 // matches reports whether a search in lower case finds a row.
 func (r *Row) matches(search string) bool {
-	return search == "" || strings.Contains(strings.ToLower(r.Entity), search) || strings.Contains(strings.ToLower(r.Name), search)
+	return search == "" || strings.Contains(strings.ToLower(r.Entity), search) ||
+		strings.Contains(strings.ToLower(r.Name), search)
 }

@@ -33,24 +33,30 @@ func TestARowShowsABucket(t *testing.T) {
 	r.create(limiter.Entity{ID: "key", Name: "<script>\u202e", Parent: "org", Cascade: true})
 	r.use("key", "gpt-4", "rpm", 5)
 	got := get[Overview](r, "/api/overview").Rows[0]
-	if got.Name != "<script>\u202e" || got.Parent != "org" || !got.Cascade || got.Source != (Source{"resource", "", "gpt-4"}) || got.Updated == nil {
+	if got.Name != "<script>\u202e" || got.Parent != "org" || !got.Cascade ||
+		got.Source != (Source{"resource", "", "gpt-4"}) || got.Updated == nil {
 		t.Errorf("row: %+v", got)
 	}
 	rpm := got.Limits[0]
-	if rpm.Name != "rpm" || rpm.Available != 5 || rpm.MissingPercent != 50 || rpm.Debt != 0 || rpm.FullAfter != 30.001 || rpm.Capacity != 10 || rpm.Refill != 10 || rpm.Seconds != 60 {
+	if rpm.Name != "rpm" || rpm.Available != 5 || rpm.MissingPercent != 50 || rpm.Debt != 0 ||
+		rpm.FullAfter != 30.001 || rpm.Capacity != 10 || rpm.Refill != 10 || rpm.Seconds != 60 {
 		t.Errorf("limit: %+v", rpm)
 	}
 }
 
 func TestMissingPercentShowsDebt(t *testing.T) {
 	limit := limiter.PerMinute("rpm", 3)
-	for tokens, want := range map[int64]float64{3000: 0, 2999: 0.03, 1501: 49.96, 1500: 50, 1: 99.96, 0: 100, -1: 100.03, -2220: 174, -9000: 400, 9000: 0} {
+	for tokens, want := range map[int64]float64{
+		3000: 0, 2999: 0.03, 1501: 49.96, 1500: 50, 1: 99.96, 0: 100, -1: 100.03, -2220: 174, -9000: 400,
+		9000: 0,
+	} {
 		if got := missingPercent(limit, tokens); got != want {
 			t.Errorf("%d thousandths left: %v %%, want %v", tokens, got, want)
 		}
 	}
 	huge := limiter.PerMinute("tpm", 9_000_000_000_000_000)
-	if got := rowLimit(huge, -9_000_000_000_000_000_000, 0); got.MissingPercent != 200 || got.Debt != 9_000_000_000_000_000 || got.FullAfter < 60 {
+	if got := rowLimit(huge, -9_000_000_000_000_000_000, 0); got.MissingPercent != 200 ||
+		got.Debt != 9_000_000_000_000_000 || got.FullAfter < 60 {
 		t.Errorf("large debt: %+v", got)
 	}
 	if got := rowLimit(limit, -1, time.Hour); got.Debt != 1 || got.Available != -1 || got.FullAfter < 3660 {
@@ -61,7 +67,9 @@ func TestMissingPercentShowsDebt(t *testing.T) {
 func TestTheSourceOfLimitsOfAProgram(t *testing.T) {
 	r := newRig(t, Options{})
 	own := []limiter.Limit{limiter.PerMinute("calls", 7)}
-	_, err := r.lim.Acquire(t.Context(), limiter.Request{Entity: "key", Resource: "other", Consume: limiter.Tokens("calls", 1), Limits: own})
+	_, err := r.lim.Acquire(t.Context(), limiter.Request{
+		Entity: "key", Resource: "other", Consume: limiter.Tokens("calls", 1), Limits: own,
+	})
 	r.ok(err)
 	if got := get[Overview](r, "/api/overview").Rows[0].Source.Level; got != "program" {
 		t.Errorf("level: %s", got)
@@ -110,7 +118,8 @@ func TestSearchFindsIDsAndNames(t *testing.T) {
 		r.use(id, "gpt-4", "rpm", 1)
 	}
 	for search, want := range map[string][]string{
-		"team": {"Team-A/gpt-4", "team-b/gpt-4"}, "SÖHNE": {"k1/gpt-4"}, "k": {"k1/gpt-4", "k2/gpt-4"}, "gpt": {}, `<script>"'`: {},
+		"team": {"Team-A/gpt-4", "team-b/gpt-4"}, "SÖHNE": {"k1/gpt-4"}, "k": {"k1/gpt-4", "k2/gpt-4"}, "gpt": {},
+		`<script>"'`: {},
 	} {
 		o := get[Overview](r, "/api/overview?search="+url.QueryEscape(search))
 		if diff := cmp.Diff(want, keysOf(o.Rows)); diff != "" || !o.Done {
@@ -151,5 +160,7 @@ func TestDamagedBucketsHideNoOthers(t *testing.T) {
 
 // rowLimit returns the row of a bucket with one limit.
 func rowLimit(l limiter.Limit, tokens int64, ahead time.Duration) RowLimit {
-	return newRowLimits(limiter.Bucket{Account: &limiter.Account{Limits: []limiter.Limit{l}}, Tokens: []int64{tokens}, Ahead: ahead})[0]
+	return newRowLimits(limiter.Bucket{
+		Account: &limiter.Account{Limits: []limiter.Limit{l}}, Tokens: []int64{tokens}, Ahead: ahead,
+	})[0]
 }

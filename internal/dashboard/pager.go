@@ -81,7 +81,9 @@ func parseCursor(text string) (*limiter.Bucket, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	entity, resource, ok := strings.Cut(string(raw), "\x00")
 	if err != nil || !ok {
-		return nil, &limiter.InvalidError{Field: "after", Value: clip(text), Reason: "must be the position of an earlier page"}
+		return nil, &limiter.InvalidError{
+			Field: "after", Value: clip(text), Reason: "must be the position of an earlier page",
+		}
 	}
 	return &limiter.Bucket{Account: &limiter.Account{Entity: entity, Resource: resource}}, nil
 }
@@ -124,7 +126,9 @@ func (h *bucketHeap) Less(i, j int) bool { return h.less(h.all[i], h.all[j]) }
 func (h *bucketHeap) Swap(i, j int) { h.all[i], h.all[j] = h.all[j], h.all[i] }
 
 // Push adds a bucket.
-func (h *bucketHeap) Push(b any) { h.all = append(h.all, b.(limiter.Bucket)) } //nolint:errcheck // heap.Push passes what keep gave
+//
+//nolint:errcheck // heap.Push passes what keep gave
+func (h *bucketHeap) Push(b any) { h.all = append(h.all, b.(limiter.Bucket)) }
 
 // Pop removes the last bucket of the slice.
 func (h *bucketHeap) Pop() any {

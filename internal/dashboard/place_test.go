@@ -49,12 +49,17 @@ func TestOtherPortsGetNoCookie(t *testing.T) {
 	if status != http.StatusOK || !placePattern.MatchString("/"+path) {
 		t.Fatalf("login: %d %q", status, path)
 	}
-	for at, want := range map[string]int{"/ops/" + path: 200, "/ops/" + path + "app.js": 200, "/ops/" + path + "api/info": 200, "/ops/api/info": 401, "/ops/": 200} {
+	for at, want := range map[string]int{
+		"/ops/" + path: 200, "/ops/" + path + "app.js": 200, "/ops/" + path + "api/info": 200,
+		"/ops/api/info": 401, "/ops/": 200,
+	} {
 		if got, _ := ask(http.MethodGet, own.URL+at, ""); got != want {
 			t.Errorf("%s: status %d, want %d", at, got, want)
 		}
 	}
-	for _, at := range []string{"/", "/ops/", "/ops/api/info", "/s/", "/ops/s/", "/ops/s/" + strings.Repeat("x", 22) + "/"} {
+	for _, at := range []string{
+		"/", "/ops/", "/ops/api/info", "/s/", "/ops/s/", "/ops/s/" + strings.Repeat("x", 22) + "/",
+	} {
 		ask(http.MethodGet, other.URL+at, "")
 	}
 	if stolen != nil {
@@ -64,15 +69,21 @@ func TestOtherPortsGetNoCookie(t *testing.T) {
 		t.Error("the test cannot fail")
 	}
 	u, _ := url.Parse(own.URL + "/ops/" + path)
-	if status, _ := ask(http.MethodDelete, own.URL+"/ops/"+path+"api/session", ""); status != 204 || len(jar.Cookies(u)) != 0 {
+	if status, _ := ask(
+		http.MethodDelete, own.URL+"/ops/"+path+"api/session", "",
+	); status != 204 || len(jar.Cookies(u)) != 0 {
 		t.Errorf("logout: %d, %v", status, jar.Cookies(u))
 	}
 }
 
 func TestACookieCountsAtItsPathAlone(t *testing.T) {
-	r := newRig(t, Options{Authenticate: func(token string) (Session, bool) { return Session{Name: token, Role: RoleRead}, token != "" }})
+	r := newRig(t, Options{Authenticate: func(token string) (Session, bool) {
+		return Session{Name: token, Role: RoleRead}, token != ""
+	}})
 	ann, bob := r.login("ann"), r.login("bob")
-	for name, at := range map[string]string{"the mount point": "", "another session": bob.Path, "no session": "/s/" + strings.Repeat("x", 22) + "/"} {
+	for name, at := range map[string]string{
+		"the mount point": "", "another session": bob.Path, "no session": "/s/" + strings.Repeat("x", 22) + "/",
+	} {
 		moved := *ann
 		moved.Path = at
 		if w := r.send(request{path: "/api/info", cookie: &moved}); w.Code != http.StatusUnauthorized {
@@ -88,7 +99,10 @@ func TestACookieCountsAtItsPathAlone(t *testing.T) {
 			t.Errorf("%s sees the session of %v", want, got)
 		}
 	}
-	for _, odd := range []string{"/s/", "/s/x/", "/s/" + strings.Repeat("x", 22), "/s/" + strings.Repeat("x", 21) + "!/", ann.Path + "s/" + strings.Repeat("x", 22) + "/"} {
+	for _, odd := range []string{
+		"/s/", "/s/x/", "/s/" + strings.Repeat("x", 22), "/s/" + strings.Repeat("x", 21) + "!/",
+		ann.Path + "s/" + strings.Repeat("x", 22) + "/",
+	} {
 		if w := r.send(request{path: odd}); w.Code != http.StatusNotFound {
 			t.Errorf("%s: %d", odd, w.Code)
 		}
@@ -96,8 +110,12 @@ func TestACookieCountsAtItsPathAlone(t *testing.T) {
 }
 
 func TestALinkOpensALocalSessionOnly(t *testing.T) {
-	r := newRig(t, Options{Authenticate: func(token string) (Session, bool) { return Session{Name: token, Role: RoleRead}, token != "" }})
-	if w := r.send(request{path: "/api/session", body: `{"token":"mallory","link":true}`}); w.Code != http.StatusUnauthorized || len(w.Result().Cookies()) > 0 {
+	r := newRig(t, Options{Authenticate: func(token string) (Session, bool) {
+		return Session{Name: token, Role: RoleRead}, token != ""
+	}})
+	if w := r.send(request{
+		path: "/api/session", body: `{"token":"mallory","link":true}`,
+	}); w.Code != http.StatusUnauthorized || len(w.Result().Cookies()) > 0 {
 		t.Errorf("a link with a token of another: %d %s", w.Code, w.Body)
 	}
 	r.login("mallory") // typed

@@ -150,7 +150,9 @@ func (s *space) bucketsAt(ctx context.Context, keys []limiter.Scope) (buckets []
 // report publishes the status after a read, and an error that is new.
 func (h *hub) report(interval time.Duration, err error) {
 	const step = 100 * time.Millisecond
-	before := h.setStatus(Status{ReadRate: h.s.readRate(), Interval: interval.Round(step).Milliseconds(), Trouble: trouble(err)})
+	before := h.setStatus(Status{
+		ReadRate: h.s.readRate(), Interval: interval.Round(step).Milliseconds(), Trouble: trouble(err),
+	})
 	if err != nil && before != trouble(err) {
 		h.s.h.opts.OnError(err)
 	}

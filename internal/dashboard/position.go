@@ -40,7 +40,9 @@ func parsePosition(text string) (position, error) {
 	}
 	after, err := parseCursor(text[i+len(positionMark):])
 	if err != nil || after == nil {
-		return position{}, &limiter.InvalidError{Field: "after", Value: clip(text), Reason: "must be the position of an earlier page"}
+		return position{}, &limiter.InvalidError{
+			Field: "after", Value: clip(text), Reason: "must be the position of an earlier page",
+		}
 	}
 	return position{text[:i], after.Account.Entity, after.Account.Resource}, nil
 }

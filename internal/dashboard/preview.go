@@ -49,7 +49,10 @@ func preview(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := Preview{Examples: []Example{}, Warnings: []string{}, Notes: []string{}, Principal: answer.OrNull(c.by.Name), Done: true}
+	v := Preview{
+		Examples: []Example{}, Warnings: []string{}, Notes: []string{}, Principal: answer.OrNull(c.by.Name),
+		Done: true,
+	}
 	if describe := c.describer(p.action); describe != nil {
 		if err := describe(&v, p); err != nil {
 			return nil, err
@@ -110,7 +113,9 @@ func (c *call) previewEntity(v *Preview, p *plannedChange) error {
 		return err
 	}
 	if p.entity.Cascade {
-		v.Warnings = append(v.Warnings, fmt.Sprintf("From the next call on, %s pays for each call of %s too.", clip(p.entity.Parent), clip(p.entity.ID)))
+		v.Warnings = append(v.Warnings,
+			fmt.Sprintf("From the next call on, %s pays for each call of %s too.", clip(p.entity.Parent),
+				clip(p.entity.ID)))
 	}
 	return nil
 }
@@ -123,7 +128,10 @@ func (p *plannedChange) explain(err error) error {
 	case errors.Is(err, limiter.ErrNotFound) && p.action == enable:
 		return missing("this level is not disabled")
 	case errors.Is(err, limiter.ErrExists):
-		return &httplimit.Problem{Status: http.StatusConflict, Detail: fmt.Sprintf("the entity %q has a record already; records cannot be changed", clip(p.entity.ID))}
+		return &httplimit.Problem{
+			Status: http.StatusConflict,
+			Detail: fmt.Sprintf("the entity %q has a record already; records cannot be changed", clip(p.entity.ID)),
+		}
 	}
 	return err
 }
@@ -185,7 +193,9 @@ func (e *effect) judge(b limiter.Bucket) error {
 		}
 	}
 	if len(e.preview.Examples) < maxExamples {
-		e.preview.Examples = append(e.preview.Examples, Example{a.Entity, a.Resource, answer.NewLimits(a.Limits), answer.NewLimits(to)})
+		e.preview.Examples = append(e.preview.Examples, Example{
+			a.Entity, a.Resource, answer.NewLimits(a.Limits), answer.NewLimits(to),
+		})
 	}
 	return nil
 }
@@ -262,7 +272,8 @@ func (e *effect) warn(stored limiter.Config) {
 		for _, l := range e.change.limits {
 			i := slices.IndexFunc(stored.Limits, func(old limiter.Limit) bool { return old.Name == l.Name })
 			if i >= 0 && l.Capacity < stored.Limits[i].Capacity {
-				say("The capacity of %s shrinks from %d to %d; buckets that hold more lose the rest.", l.Name, stored.Limits[i].Capacity, l.Capacity)
+				say("The capacity of %s shrinks from %d to %d; buckets that hold more lose the rest.", l.Name,
+					stored.Limits[i].Capacity, l.Capacity)
 			}
 		}
 	}

@@ -12,9 +12,17 @@ import (
 )
 
 var (
-	errTooManyCalls = &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "too many requests are under way; retry in a second", RetryAfter: time.Second}
-	errNamespace    = &httplimit.Problem{Status: http.StatusForbidden, Detail: "the namespace of this session does not exist"}
-	errClosed       = &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "the dashboard is shutting down", RetryAfter: time.Second}
+	errTooManyCalls = &httplimit.Problem{
+		Status: http.StatusServiceUnavailable, Detail: "too many requests are under way; retry in a second",
+		RetryAfter: time.Second,
+	}
+	errNamespace = &httplimit.Problem{
+		Status: http.StatusForbidden, Detail: "the namespace of this session does not exist",
+	}
+	errClosed = &httplimit.Problem{
+		Status: http.StatusServiceUnavailable, Detail: "the dashboard is shutting down",
+		RetryAfter: time.Second,
+	}
 )
 
 // badInput returns the problem of a request that is wrong.
@@ -31,7 +39,8 @@ func missing(format string, args ...any) error {
 // viewer's input.
 func (h *Handler) fail(w http.ResponseWriter, err error) {
 	p := problem(err)
-	if p.Status >= http.StatusInternalServerError && !errors.As(err, new(*httplimit.Problem)) && !errors.Is(err, context.Canceled) {
+	if p.Status >= http.StatusInternalServerError && !errors.As(err, new(*httplimit.Problem)) &&
+		!errors.Is(err, context.Canceled) {
 		h.opts.OnError(err)
 	}
 	p.ServeHTTP(noStore{w}, nil)
@@ -58,7 +67,8 @@ func problem(err error) *httplimit.Problem {
 	case errors.As(err, new(*httplimit.Problem)):
 		return httplimit.NewProblem(err)
 	case errors.Is(err, limiter.ErrNoLimits):
-		status, detail = http.StatusBadRequest, "no level stores limits for this entity and resource; set some, such as defaults of the resource"
+		status, detail = http.StatusBadRequest, "no level stores limits for this entity and resource; set "+
+			"some, such as defaults of the resource"
 	case delayed: // the same request marks the rest
 		status, detail, after = http.StatusServiceUnavailable, late.Public(), time.Second
 	case bad:
@@ -72,7 +82,8 @@ func problem(err error) *httplimit.Problem {
 	case errors.Is(err, limiter.ErrConflict):
 		status, detail = http.StatusConflict, "this is not possible in the present state"
 	case errors.Is(err, context.DeadlineExceeded):
-		status, detail, after = http.StatusServiceUnavailable, "the store did not answer in time; the read budget may be too small", 5*time.Second
+		status, detail, after = http.StatusServiceUnavailable, "the store did not answer in time; the read "+
+			"budget may be too small", 5*time.Second
 	case outage, errors.Is(err, limiter.ErrClosed), errors.Is(err, context.Canceled):
 		status, detail, after = http.StatusServiceUnavailable, "the store is unavailable at the moment", 5*time.Second
 	}
@@ -81,9 +92,11 @@ func problem(err error) *httplimit.Problem {
 
 // outage marks an error of a store as an outage, unless it is a documented error.
 func outage(err error) error {
-	if err == nil || errors.Is(err, limiter.ErrNotFound) || errors.Is(err, limiter.ErrClosed) || errors.Is(err, context.Canceled) ||
+	if err == nil || errors.Is(err, limiter.ErrNotFound) || errors.Is(err, limiter.ErrClosed) ||
+		errors.Is(err, context.Canceled) ||
 		errors.As(err, new(*httplimit.Problem)) || errors.As(err, new(*limiter.UnavailableError)) ||
-		errors.As(err, new(*limiter.InvalidError)) || errors.As(err, new(*limiter.CorruptError)) || errors.As(err, new(*limiter.DisabledError)) {
+		errors.As(err, new(*limiter.InvalidError)) || errors.As(err, new(*limiter.CorruptError)) ||
+		errors.As(err, new(*limiter.DisabledError)) {
 		return err
 	}
 	return &limiter.UnavailableError{Op: "read", Err: err}

@@ -19,7 +19,9 @@ type quota struct {
 }
 
 var errGreedy = &httplimit.Problem{
-	Status: http.StatusTooManyRequests, Detail: "too many requests with this token are under way; close other tabs, or retry in a second", RetryAfter: time.Second,
+	Status:     http.StatusTooManyRequests,
+	Detail:     "too many requests with this token are under way; close other tabs, or retry in a second",
+	RetryAfter: time.Second,
 }
 
 func newQuota(all, each int, full error) *quota {

@@ -15,7 +15,9 @@ import (
 // Bodies that do not come take places of their own token alone.
 func TestSlowBodiesHoldUpNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Options{Authenticate: func(token string) (Session, bool) { return Session{Name: token, Role: RoleRead}, token != "" }})
+		r := newRig(t, Options{Authenticate: func(token string) (Session, bool) {
+			return Session{Name: token, Role: RoleRead}, token != ""
+		}})
 		var ends []io.Closer
 		done := make(chan int, maxCalls*2)
 		for _, token := range []string{"a", "b", "c", "d", "e"} {
@@ -65,7 +67,9 @@ func TestUnfinishedLoginsLeaveRoomForThePage(t *testing.T) {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", at)
 		r.ok(err)
 		t.Cleanup(func() { _ = conn.Close() })
-		_, _ = io.WriteString(conn, "POST /api/session HTTP/1.1\r\nHost: "+at+"\r\nOrigin: http://"+at+"\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{")
+		_, _ = io.WriteString(conn,
+			"POST /api/session HTTP/1.1\r\nHost: "+at+"\r\nOrigin: http://"+at+
+				"\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{")
 	}
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at+"/", nil)
 	r.ok(err)

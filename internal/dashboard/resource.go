@@ -100,7 +100,10 @@ func resource(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := ResourceView{Resource: name, Limits: t.totals(), Entities: t.scanned, Scanned: t.scanned, Done: done, Disabled: c.off(c.ctx).of("", "", name)}
+	v := ResourceView{
+		Resource: name, Limits: t.totals(), Entities: t.scanned, Scanned: t.scanned, Done: done,
+		Disabled: c.off(c.ctx).of("", "", name),
+	}
 	if len(defaults.Limits) > 0 {
 		v.Defaults = answer.NewLimits(defaults.Limits)
 	}

@@ -196,7 +196,8 @@ func parseQuery(r *http.Request, known []string) (url.Values, error) {
 		case !slices.Contains(known, name) && len(known) == 0:
 			return nil, badInput("parameter %q: is unknown; the call has no parameters", clip(name))
 		case !slices.Contains(known, name):
-			return nil, badInput("parameter %q: is unknown; the parameters are %s", clip(name), strings.Join(known, ", "))
+			return nil, badInput("parameter %q: is unknown; the parameters are %s", clip(name),
+				strings.Join(known, ", "))
 		case len(given) != 1:
 			return nil, badInput("parameter %s: must have one value", name)
 		case len(given[0]) > maxParameter:

@@ -94,14 +94,18 @@ func (s *space) idsOf(buckets []limiter.Bucket) []string {
 func newRow(b limiter.Bucket, l label, off switchSet) Row {
 	a := b.Account
 	return Row{
-		a.Entity, l.display(a.Entity), l.parent, l.cascade, a.Resource, newRowLimits(b), sourceOf(a), answer.TimeOrNull(time.UnixMilli(b.Updated).UTC()), off.refusing(a.Entity, a.Resource, l),
+		a.Entity, l.display(a.Entity), l.parent, l.cascade, a.Resource, newRowLimits(b), sourceOf(a),
+		answer.TimeOrNull(time.UnixMilli(b.Updated).UTC()), off.refusing(a.Entity, a.Resource, l),
 	}
 }
 
 func newRowLimits(b limiter.Bucket) []RowLimit {
 	limits := make([]RowLimit, len(b.Tokens))
 	for i, s := range b.Statuses() {
-		limits[i] = RowLimit{answer.NewLimit(s.Limit), answer.NewBounds(s), s.Available, missingPercent(s.Limit, b.Tokens[i]), answer.Debt(s), answer.Seconds(s.FullAfter), newRowDollars(s)}
+		limits[i] = RowLimit{
+			answer.NewLimit(s.Limit), answer.NewBounds(s), s.Available, missingPercent(s.Limit, b.Tokens[i]),
+			answer.Debt(s), answer.Seconds(s.FullAfter), newRowDollars(s),
+		}
 	}
 	return limits
 }

@@ -31,7 +31,9 @@ func TestTightestFirst(t *testing.T) {
 				t.Fatalf("not among the tightest: %+v", row)
 			}
 		}
-		if got := keysOf(get[Overview](r, "/api/overview?order=tightest&limit=1&prefix=key-00&search=19").Rows); len(got) != 1 || got[0] != "key-0019/gpt-4" {
+		if got := keysOf(
+			get[Overview](r, "/api/overview?order=tightest&limit=1&prefix=key-00&search=19").Rows,
+		); len(got) != 1 || got[0] != "key-0019/gpt-4" {
 			t.Errorf("filtered: %v", got)
 		}
 		r.ok(r.Close())
@@ -120,14 +122,18 @@ func TestResourceView(t *testing.T) {
 	if !v.Done || v.Entities != 15 || len(v.Top) != 10 || v.Top[0].Entity != "key-10" || len(v.Defaults) != 2 {
 		t.Errorf("view: %+v", v)
 	}
-	if got := v.Limits[0]; got.Name != "rpm" || got.Capacity != 150 || got.Available != 150-61 || got.MissingPercent != 40.66 {
+	if got := v.Limits[0]; got.Name != "rpm" || got.Capacity != 150 || got.Available != 150-61 ||
+		got.MissingPercent != 40.66 {
 		t.Errorf("rpm: %+v", got)
 	}
-	if none := get[ResourceView](r, "/api/resource?name=unknown"); !none.Done || none.Entities != 0 || none.Defaults != nil || none.Top == nil || none.Limits == nil {
+	if none := get[ResourceView](r, "/api/resource?name=unknown"); !none.Done || none.Entities != 0 ||
+		none.Defaults != nil || none.Top == nil || none.Limits == nil {
 		t.Errorf("unknown: %+v", none)
 	}
 	own := []limiter.Limit{limiter.PerMinute("calls", 7)}
-	_, err := r.lim.Acquire(t.Context(), limiter.Request{Entity: "key", Resource: "seen/only", Consume: limiter.Tokens("calls", 1), Limits: own})
+	_, err := r.lim.Acquire(t.Context(), limiter.Request{
+		Entity: "key", Resource: "seen/only", Consume: limiter.Tokens("calls", 1), Limits: own,
+	})
 	r.ok(err)
 	get[Overview](r, "/api/overview")
 	if diff := cmp.Diff([]string{"gpt-4", "seen/only"}, get[Resources](r, "/api/resources").Resources); diff != "" {

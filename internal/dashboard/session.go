@@ -62,14 +62,32 @@ func newSecret(n int) string {
 }
 
 var (
-	errNoSession   = &httplimit.Problem{Status: http.StatusUnauthorized, Detail: "there is no session; open one with a token"}
-	errToken       = &httplimit.Problem{Status: http.StatusUnauthorized, Detail: "the token is not valid, or was used already; a token of zae-limiter dashboard works once"}
-	errLink        = &httplimit.Problem{Status: http.StatusUnauthorized, Detail: "this page takes no token from a link; enter the token"}
-	errRole        = &httplimit.Problem{Status: http.StatusForbidden, Detail: "the token needs the role read or admin"}
-	errFull        = &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "too many sessions are open; retry later", RetryAfter: time.Minute}
-	errNeedsWrite  = &httplimit.Problem{Status: http.StatusForbidden, Detail: "this dashboard shows limits and changes none; start it with permission to write"}
-	errNeedsAdmin  = &httplimit.Problem{Status: http.StatusForbidden, Detail: "changes need a token with the role admin"}
-	errTooManyOpen = &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "too many viewers are connected; retry later", RetryAfter: 10 * time.Second}
+	errNoSession = &httplimit.Problem{
+		Status: http.StatusUnauthorized, Detail: "there is no session; open one with a token",
+	}
+	errToken = &httplimit.Problem{
+		Status: http.StatusUnauthorized,
+		Detail: "the token is not valid, or was used already; a token of zae-limiter dashboard works once",
+	}
+	errLink = &httplimit.Problem{
+		Status: http.StatusUnauthorized, Detail: "this page takes no token from a link; enter the token",
+	}
+	errRole = &httplimit.Problem{Status: http.StatusForbidden, Detail: "the token needs the role read or admin"}
+	errFull = &httplimit.Problem{
+		Status: http.StatusServiceUnavailable, Detail: "too many sessions are open; retry later",
+		RetryAfter: time.Minute,
+	}
+	errNeedsWrite = &httplimit.Problem{
+		Status: http.StatusForbidden,
+		Detail: "this dashboard shows limits and changes none; start it with permission to write",
+	}
+	errNeedsAdmin = &httplimit.Problem{
+		Status: http.StatusForbidden, Detail: "changes need a token with the role admin",
+	}
+	errTooManyOpen = &httplimit.Problem{
+		Status: http.StatusServiceUnavailable, Detail: "too many viewers are connected; retry later",
+		RetryAfter: 10 * time.Second,
+	}
 )
 
 // create opens a session for a token and returns the value of its cookie. Only the

@@ -25,7 +25,8 @@ func TestATokenWorksOnce(t *testing.T) {
 func TestAWrongTokenDoesNotSpendTheRightOne(t *testing.T) {
 	r := newRig(t, Options{Token: "right"})
 	for _, body := range []string{`{"token":"wrong"}`, `{"token":""}`, `{}`} {
-		if w := r.send(request{path: "/api/session", body: body}); w.Code != http.StatusUnauthorized || len(w.Result().Cookies()) > 0 {
+		if w := r.send(request{path: "/api/session", body: body}); w.Code != http.StatusUnauthorized ||
+			len(w.Result().Cookies()) > 0 {
 			t.Errorf("%s: %d %v", body, w.Code, w.Header())
 		}
 	}
@@ -61,10 +62,13 @@ func TestOneOfManyGetsTheToken(t *testing.T) {
 var placePattern = regexp.MustCompile(`^/s/[\w-]{22}/$`)
 
 func TestCookieIsBoundToThePage(t *testing.T) {
-	r := newRig(t, Options{Authenticate: func(string) (Session, bool) { return Session{Name: "ann", Role: RoleRead}, true }})
+	r := newRig(t, Options{Authenticate: func(string) (Session, bool) {
+		return Session{Name: "ann", Role: RoleRead}, true
+	}})
 	login := request{method: http.MethodPost, path: "/api/session", body: `{"token":"t"}`}
 	cookie := r.send(login).Result().Cookies()[0]
-	if cookie.Name != "zael-9236" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || !placePattern.MatchString(cookie.Path) || cookie.Secure || cookie.MaxAge != 0 {
+	if cookie.Name != "zael-9236" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode ||
+		!placePattern.MatchString(cookie.Path) || cookie.Secure || cookie.MaxAge != 0 {
 		t.Errorf("cookie: %v", cookie)
 	}
 	login.header = map[string]string{"Origin": "https://127.0.0.1:9236"}
@@ -90,7 +94,9 @@ func TestASessionIDIsNeverTheClients(t *testing.T) {
 	if w := r.send(request{path: "/api/info", cookie: planted}); w.Code != http.StatusUnauthorized {
 		t.Errorf("planted cookie: %d", w.Code)
 	}
-	all := newRig(t, Options{Authenticate: func(token string) (Session, bool) { return Session{Name: "ann", Role: RoleRead}, token == "t" }})
+	all := newRig(t, Options{Authenticate: func(token string) (Session, bool) {
+		return Session{Name: "ann", Role: RoleRead}, token == "t"
+	}})
 	first := all.login("t")
 	w := all.send(request{path: "/api/session", body: `{"token":"t"}`, cookie: first})
 	second := w.Result().Cookies()[0]
@@ -103,11 +109,15 @@ func TestASessionIDIsNeverTheClients(t *testing.T) {
 
 func TestASessionEnds(t *testing.T) {
 	r := newRig(t, Options{})
-	if w := r.send(request{path: "/api/session", method: http.MethodDelete, cookie: r.cookie}); w.Code != http.StatusNoContent || w.Result().Cookies()[0].MaxAge >= 0 {
+	if w := r.send(request{
+		path: "/api/session", method: http.MethodDelete, cookie: r.cookie,
+	}); w.Code != http.StatusNoContent || w.Result().Cookies()[0].MaxAge >= 0 {
 		t.Errorf("logout: %d %v", w.Code, w.Header())
 	}
 	r.want(401, "/api/info", "")
-	if w := r.send(request{path: "/api/session", method: http.MethodDelete}); w.Code != http.StatusNoContent || len(w.Result().Cookies()) > 0 {
+	if w := r.send(request{
+		path: "/api/session", method: http.MethodDelete,
+	}); w.Code != http.StatusNoContent || len(w.Result().Cookies()) > 0 {
 		t.Errorf("logout without a session: %d %v", w.Code, w.Header())
 	}
 }
@@ -126,7 +136,9 @@ func TestAnIdleSessionEnds(t *testing.T) {
 }
 
 func TestSessionsAreBounded(t *testing.T) {
-	r := newRig(t, Options{Authenticate: func(token string) (Session, bool) { return Session{Name: token, Role: RoleRead}, token != "" }})
+	r := newRig(t, Options{Authenticate: func(token string) (Session, bool) {
+		return Session{Name: token, Role: RoleRead}, token != ""
+	}})
 	first := r.login("ann")
 	for range maxSessionsEach {
 		r.login("ann")
@@ -144,7 +156,8 @@ func TestSessionsAreBounded(t *testing.T) {
 func TestRolesAndRevocation(t *testing.T) {
 	var mu sync.Mutex
 	tokens := map[string]Session{
-		"r": {Name: "reader", Role: RoleRead}, "a": {Name: "admin", Role: RoleAdmin}, "q": {Name: "gateway", Role: "acquire"}, "n": {Name: "none"},
+		"r": {Name: "reader", Role: RoleRead}, "a": {Name: "admin", Role: RoleAdmin},
+		"q": {Name: "gateway", Role: "acquire"}, "n": {Name: "none"},
 	}
 	set := func(token string, s Session) {
 		mu.Lock()
@@ -182,7 +195,9 @@ func TestRolesAndRevocation(t *testing.T) {
 
 func TestWithoutWriteNothingChanges(t *testing.T) {
 	r := newRig(t, Options{})
-	if detail := r.want(403, "/api/change", `{"action":"create_entity","entity":"new"}`)["detail"]; !strings.Contains(fmt.Sprint(detail), "changes none") {
+	if detail := r.want(
+		403, "/api/change", `{"action":"create_entity","entity":"new"}`,
+	)["detail"]; !strings.Contains(fmt.Sprint(detail), "changes none") {
 		t.Errorf("detail: %v", detail)
 	}
 	if _, err := r.lim.Entity(t.Context(), "new"); err == nil {
@@ -214,7 +229,9 @@ func TestTokensSeeTheirNamespace(t *testing.T) {
 	if got := r.wantOf(200, request{path: "/api/info", cookie: two})["namespace"]; got != "two" {
 		t.Errorf("namespace: %v", got)
 	}
-	if detail := r.wantOf(403, request{path: "/api/info", cookie: r.login("three")})["detail"]; !strings.Contains(fmt.Sprint(detail), "does not exist") {
+	if detail := r.wantOf(403, request{
+		path: "/api/info", cookie: r.login("three"),
+	})["detail"]; !strings.Contains(fmt.Sprint(detail), "does not exist") {
 		t.Errorf("detail: %v", detail)
 	}
 	body := `{"manifest":"namespace: one\nentities: {}\n"}`
@@ -238,7 +255,9 @@ func TestANamespaceThatIsRegisteredAgainIsAnother(t *testing.T) {
 		_, err = lim.CreateEntity(t.Context(), limiter.Entity{ID: "old"})
 		r.ok(err)
 		r.want(200, "/api/entity?id=old", "")
-		for _, path := range []string{"/api/entity?id=old", "/api/overview", "/api/info", "/api/stream", "/api/resources"} {
+		for _, path := range []string{
+			"/api/entity?id=old", "/api/overview", "/api/info", "/api/stream", "/api/resources",
+		} {
 			r.want(200, "/api/info", "")
 			time.Sleep(time.Second) // what was read of the namespace is old
 			r.ok(r.lim.DeleteNamespace(t.Context(), "team"))

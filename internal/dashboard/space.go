@@ -56,14 +56,16 @@ type pace struct {
 func paceOf(billed bool, budget float64) pace {
 	if !billed {
 		return pace{
-			interval: 500 * time.Millisecond, rows: mostRows, page: 500, chunk: 500, namesFor: 2 * time.Second, configFor: 500 * time.Millisecond,
-			patience: 5 * time.Second, scanFor: 10 * time.Second, smallFor: 2 * time.Second,
+			interval: 500 * time.Millisecond, rows: mostRows, page: 500, chunk: 500, namesFor: 2 * time.Second,
+			configFor: 500 * time.Millisecond,
+			patience:  5 * time.Second, scanFor: 10 * time.Second, smallFor: 2 * time.Second,
 		}
 	}
 	part := min(max(int(budget), 10), 100) // half a second of the budget
 	const rowsPerUnit = 4                  // a page takes two seconds, if nothing else is read
 	return pace{
-		interval: time.Second, rows: min(max(int(budget*rowsPerUnit), 5), mostRows), page: part, chunk: part, namesFor: time.Minute, configFor: 2 * time.Second, pageFor: 3 * time.Second,
+		interval: time.Second, rows: min(max(int(budget*rowsPerUnit), 5), mostRows), page: part, chunk: part,
+		namesFor: time.Minute, configFor: 2 * time.Second, pageFor: 3 * time.Second,
 		patience: time.Second, scanFor: 5 * time.Minute, smallFor: 15 * time.Second,
 	}
 }
@@ -176,7 +178,10 @@ func (h *Handler) addSpace(ctx context.Context, name string, repo limiter.Reposi
 	if err != nil {
 		return nil, err
 	}
-	s := &space{h: h, name: name, repo: repo, changes: changes, reads: reads, lim: lim, meter: meter, pace: paceOf(meter != nil, h.opts.ReadBudget), checked: time.Now()}
+	s := &space{
+		h: h, name: name, repo: repo, changes: changes, reads: reads, lim: lim, meter: meter,
+		pace: paceOf(meter != nil, h.opts.ReadBudget), checked: time.Now(),
+	}
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
 	s.pager = pagerOf(reads)
 	s.pages = newFlights[limiter.BucketPage](s, s.pace.pageFor)
@@ -201,7 +206,9 @@ func (h *Handler) addSpace(ctx context.Context, name string, repo limiter.Reposi
 
 // budgeted returns the view for reads, and its meter if the store bills reads. One
 // budget serves all namespaces.
-func (h *Handler) budgeted(ctx context.Context, name string, repo limiter.Repository) (limiter.Repository, limiter.ReadMeter, error) {
+func (h *Handler) budgeted(
+	ctx context.Context, name string, repo limiter.Repository,
+) (limiter.Repository, limiter.ReadMeter, error) {
 	budgeter, ok := limiter.Optional[limiter.ReadBudgeter](repo)
 	if !ok {
 		return repo, nil, nil

@@ -153,7 +153,9 @@ func watch(c *call) (any, error) {
 		keys = append(keys, limiter.Scope{Entity: pair[0], Resource: pair[1]})
 	}
 	if !c.hub.watch(body.ID, c.by, keys) {
-		return nil, &httplimit.Problem{Status: http.StatusNotFound, Detail: "there is no such stream of this session; connect again"}
+		return nil, &httplimit.Problem{
+			Status: http.StatusNotFound, Detail: "there is no such stream of this session; connect again",
+		}
 	}
 	return struct{}{}, nil
 }

@@ -135,7 +135,8 @@ func TestAStreamOutlivesTheTimeouts(t *testing.T) {
 	defer func() { _ = server.Shutdown(t.Context()) }()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+listener.Addr().String()+r.cookie.Path+"api/stream", nil)
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		"http://"+listener.Addr().String()+r.cookie.Path+"api/stream", nil)
 	r.ok(err)
 	q.AddCookie(&http.Cookie{Name: "zael-" + listener.Addr().String()[len("127.0.0.1:"):], Value: r.cookie.Value})
 	answer, err := http.DefaultClient.Do(q)

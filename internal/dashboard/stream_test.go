@@ -17,7 +17,8 @@ func TestAViewerSeesChanges(t *testing.T) {
 		v := r.view(r.cookie)
 		v.watch("a", "b", "a")
 		first := v.rows()
-		if len(first.Rows) != 1 || len(first.Gone) != 1 || first.Gone[0] != [2]string{"b", "gpt-4"} || first.At.IsZero() {
+		if len(first.Rows) != 1 || len(first.Gone) != 1 || first.Gone[0] != [2]string{"b", "gpt-4"} ||
+			first.At.IsZero() {
 			t.Fatalf("first rows: %+v", first)
 		}
 		begun := time.Now()
@@ -93,7 +94,8 @@ func TestViewersShareOneReader(t *testing.T) {
 			t.Errorf("%d reads without viewers", got-reads)
 		}
 		if s := r.spaces["default"]; len(s.hub.cells) != 0 || len(s.hub.viewers) != 0 || s.hub.running {
-			t.Errorf("left behind: %d rows, %d viewers, running %v", len(s.hub.cells), len(s.hub.viewers), s.hub.running)
+			t.Errorf("left behind: %d rows, %d viewers, running %v", len(s.hub.cells), len(s.hub.viewers),
+				s.hub.running)
 		}
 		v := r.view(r.cookie) // the reader starts again
 		v.watch("a")

@@ -62,7 +62,8 @@ func (set switchSet) of(entity, parent string, resources ...string) []answer.Swi
 	found := []limiter.Switch{}
 	for scope, one := range set {
 		mine := scope.Entity == "" || scope.Entity == entity || scope.Entity == parent
-		if mine && (scope.Resource == "" || slices.Contains(resources, scope.Resource) || entity != "" && scope.Entity == entity) {
+		if mine && (scope.Resource == "" || slices.Contains(resources, scope.Resource) || entity != "" &&
+			scope.Entity == entity) {
 			found = append(found, one)
 		}
 	}

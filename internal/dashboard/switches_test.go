@@ -40,7 +40,8 @@ func TestDisableAndEnable(t *testing.T) {
 		{`"resource":"gpt-4"`, "key by resource, org by resource, other by resource"},
 		{`"all":true`, "key by system, org by system, other by system"},
 	} {
-		if notes := previewOf(r, `{"action":"disable",`+tt.target+`}`); len(notes.Notes)+len(notes.Warnings) != 1 || off() != "" {
+		if notes := previewOf(r, `{"action":"disable",`+tt.target+`}`); len(notes.Notes)+len(notes.Warnings) != 1 ||
+			off() != "" {
 			t.Errorf("%s: preview %+v, off %q", tt.target, notes, off())
 		}
 		r.want(200, "/api/change", `{"action":"disable",`+tt.target+`,"reason":"unpaid"}`)
@@ -50,24 +51,35 @@ func TestDisableAndEnable(t *testing.T) {
 		if got := get[EntityView](r, "/api/entity?id=key").Disabled; len(got) != 1 || *got[0].Reason != "unpaid" {
 			t.Errorf("%s: entity %+v", tt.target, got)
 		}
-		if got := get[ResourceView](r, "/api/resource?name=gpt-4").Disabled; (len(got) == 1) != !strings.Contains(tt.target, `"entity":"k`) && !strings.Contains(tt.target, "org") {
+		if got := get[ResourceView](
+			r, "/api/resource?name=gpt-4",
+		).Disabled; (len(got) == 1) != !strings.Contains(tt.target, `"entity":"k`) &&
+			!strings.Contains(tt.target, "org") {
 			t.Errorf("%s: resource %+v", tt.target, got)
 		}
 		explained := r.want(200, "/api/explain", `{"entity":"key","resource":"gpt-4","consume":{"rpm":1}}`)
 		if explained["admitted"] != false || !strings.Contains(fmt.Sprint(explained["reasons"]), "unpaid") {
 			t.Errorf("%s: explanation %v", tt.target, explained)
 		}
-		if notes := previewOf(r, `{"action":"enable",`+tt.target+`}`).Notes; !strings.Contains(strings.Join(notes, " "), "unpaid") {
+		if notes := previewOf(
+			r, `{"action":"enable",`+tt.target+`}`,
+		).Notes; !strings.Contains(strings.Join(notes, " "), "unpaid") {
 			t.Errorf("%s: preview %v", tt.target, notes)
 		}
 		r.want(200, "/api/change", `{"action":"enable",`+tt.target+`}`)
 		for _, path := range []string{"/api/preview", "/api/change"} {
-			if detail := r.want(404, path, `{"action":"enable",`+tt.target+`}`)["detail"]; detail != "this level is not disabled" {
+			if detail := r.want(
+				404, path, `{"action":"enable",`+tt.target+`}`,
+			)["detail"]; detail != "this level is not disabled" {
 				t.Errorf("%s: %v", tt.target, detail)
 			}
 		}
 	}
-	for _, body := range []string{`{"action":"disable"}`, `{"action":"enable","entity":""}`, `{"action":"disable","all":true,"entity":"key"}`, `{"action":"reset","all":true,"entity":"key","resource":"gpt-4"}`} {
+	for _, body := range []string{
+		`{"action":"disable"}`, `{"action":"enable","entity":""}`,
+		`{"action":"disable","all":true,"entity":"key"}`,
+		`{"action":"reset","all":true,"entity":"key","resource":"gpt-4"}`,
+	} {
 		r.want(400, "/api/preview", body)
 		r.want(400, "/api/change", body)
 	}
@@ -93,7 +105,9 @@ func TestResetAndTopUp(t *testing.T) {
 	}
 	const target = `"entity":"key","resource":"gpt-4"`
 	p := previewOf(r, `{"action":"top_up",`+target+`,"amounts":{"rpm":5}}`)
-	if want := []string{"rpm: 2 of 10 available, 7 after it.", "tpm: 1000 of 1000 available, 1000 after it."}; !cmp.Equal(want, p.Notes) || p.ID == "" || left() != "rpm=2 tpm=1000" {
+	if want := []string{
+		"rpm: 2 of 10 available, 7 after it.", "tpm: 1000 of 1000 available, 1000 after it.",
+	}; !cmp.Equal(want, p.Notes) || p.ID == "" || left() != "rpm=2 tpm=1000" {
 		t.Errorf("preview %+v, left %s", p, left())
 	}
 	for i := range 2 {
@@ -105,7 +119,9 @@ func TestResetAndTopUp(t *testing.T) {
 			t.Errorf("left %s", got)
 		}
 	}
-	if p := previewOf(r, `{"action":"top_up",`+target+`,"amounts":{"rpm":9223372036854775807}}`); p.Notes[0] != "rpm: 7 of 10 available, 10 after it." {
+	if p := previewOf(
+		r, `{"action":"top_up",`+target+`,"amounts":{"rpm":9223372036854775807}}`,
+	); p.Notes[0] != "rpm: 7 of 10 available, 10 after it." {
 		t.Errorf("preview of the largest number %+v", p)
 	}
 	if p := previewOf(r, `{"action":"reset",`+target+`}`); p.Notes[0] != "rpm: 7 of 10 available, 10 after it." {
@@ -116,9 +132,12 @@ func TestResetAndTopUp(t *testing.T) {
 		t.Errorf("left %s", got)
 	}
 	for _, body := range []string{
-		`{"action":"top_up",` + target + `}`, `{"action":"top_up",` + target + `,"amounts":{"rpm":0},"id":"x"}`, `{"action":"top_up",` + target + `,"amounts":{"nope":1},"id":"x"}`,
-		`{"action":"top_up",` + target + `,"amounts":{"rpm":1}}`, `{"action":"reset","entity":"key"}`, `{"action":"reset",` + target + `,"id":"x"}`,
-		`{"action":"enable",` + target + `,"reason":"x"}`, `{"action":"disable","entity":"#"}`, `{"action":"disable",` + target + `,` + rpm99 + `}`,
+		`{"action":"top_up",` + target + `}`, `{"action":"top_up",` + target + `,"amounts":{"rpm":0},"id":"x"}`,
+		`{"action":"top_up",` + target + `,"amounts":{"nope":1},"id":"x"}`,
+		`{"action":"top_up",` + target + `,"amounts":{"rpm":1}}`, `{"action":"reset","entity":"key"}`,
+		`{"action":"reset",` + target + `,"id":"x"}`,
+		`{"action":"enable",` + target + `,"reason":"x"}`, `{"action":"disable","entity":"#"}`,
+		`{"action":"disable",` + target + `,` + rpm99 + `}`,
 	} {
 		r.want(400, "/api/change", body)
 	}
@@ -144,14 +163,17 @@ func TestRowsShowWindowsAndShadowLimits(t *testing.T) {
 		t.Errorf("shadow limit %+v", shadow)
 	}
 	end := time.Date(2026, time.January, 31, 23, 0, 0, 0, time.UTC)
-	if quota.Window != "month" || quota.Zone != "Europe/Berlin" || !quota.End.Equal(end) || quota.FullAfter != end.Sub(noon).Seconds() || quota.Available != 70 {
+	if quota.Window != "month" || quota.Zone != "Europe/Berlin" || !quota.End.Equal(end) ||
+		quota.FullAfter != end.Sub(noon).Seconds() || quota.Available != 70 {
 		t.Errorf("quota %+v, ends %v", quota, quota.End)
 	}
 	used := get[Usage](r, "/api/usage?entity=key&resource=gpt-4").Snapshots
 	if len(used) != 1 || used[0].WouldRefuse["rpm"] != 1 || used[0].Counters["rpm"] != 2 {
 		t.Errorf("usage %+v", used)
 	}
-	for _, bad := range []string{`"window":"decade"`, `"window":"hour","zone":"Europe/Berlin"`, `"window":"day","zone":"Nowhere/City"`} {
+	for _, bad := range []string{
+		`"window":"decade"`, `"window":"hour","zone":"Europe/Berlin"`, `"window":"day","zone":"Nowhere/City"`,
+	} {
 		body := `{"action":"set_limits","entity":"key","limits":[{"name":"rpm","capacity":1,"refill_amount":0,"refill_period_seconds":0,` + bad + `}]}`
 		r.want(400, "/api/change", body)
 	}
@@ -171,12 +193,15 @@ func (l lateMarks) SetSwitch(ctx context.Context, s limiter.Switch, ev limiter.A
 // TestDelayedDisable shows that the level is off, and that buckets follow.
 func TestDelayedDisable(t *testing.T) {
 	repo := limiter.Repository(memory.New(nil))
-	r := newRig(t, Options{Write: true, OnError: func(error) {}, Open: func(ctx context.Context, name string) (limiter.Repository, error) {
-		view, err := repo.Namespace(ctx, name)
-		return lateMarks{view}, err
-	}})
+	r := newRig(t, Options{Write: true, OnError: func(error) {},
+		Open: func(ctx context.Context, name string) (limiter.Repository, error) {
+			view, err := repo.Namespace(ctx, name)
+			return lateMarks{view}, err
+		}})
 	answer := r.want(http.StatusServiceUnavailable, "/api/change", `{"action":"disable","entity":"key"}`)
-	if detail, _ := answer["detail"].(string); !strings.HasPrefix(detail, "entity key is disabled, but some of its buckets may admit") {
+	if detail, _ := answer["detail"].(string); !strings.HasPrefix(
+		detail, "entity key is disabled, but some of its buckets may admit",
+	) {
 		t.Errorf("answer %v", answer)
 	}
 	if got := get[EntityView](r, "/api/entity?id=key").Disabled; len(got) != 1 {

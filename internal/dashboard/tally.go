@@ -78,7 +78,9 @@ func (c *call) tightest(limit int, search string) (Overview, error) {
 		return Overview{}, err
 	}
 	prefix := c.param("prefix")
-	rows = slices.DeleteFunc(rows, func(r Row) bool { return !strings.HasPrefix(r.Entity, prefix) || !r.matches(search) })
+	rows = slices.DeleteFunc(rows, func(r Row) bool {
+		return !strings.HasPrefix(r.Entity, prefix) || !r.matches(search)
+	})
 	return Overview{Rows: rows[:min(limit, len(rows))], Scanned: t.scanned, Done: done, Damaged: t.damaged}, nil
 }
 

@@ -62,7 +62,10 @@ func (r *rig) view(cookie *http.Cookie) *viewing {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	from, to := io.Pipe()
-	v := &viewing{r: r, events: bufio.NewReader(from), pipe: from, cancel: cancel, ended: make(chan struct{}), cookie: cookie}
+	v := &viewing{
+		r: r, events: bufio.NewReader(from), pipe: from, cancel: cancel, ended: make(chan struct{}),
+		cookie: cookie,
+	}
 	q := request{path: "/api/stream", cookie: cookie}.http()
 	go func() {
 		defer close(v.ended)

@@ -82,7 +82,9 @@ func (c *call) replay(body whatIfRequest) (*manifest.WhatIfReport, error) {
 		if err != nil {
 			return nil, err
 		}
-		return manifest.WhatIfLimits(c.ctx, c.reads, limiter.Config{Scope: limiter.Scope{Entity: body.Entity, Resource: body.Resource}, Limits: limits}, opts)
+		return manifest.WhatIfLimits(c.ctx, c.reads,
+			limiter.Config{Scope: limiter.Scope{Entity: body.Entity, Resource: body.Resource}, Limits: limits},
+			opts)
 	}
 	m, err := manifest.Parse([]byte(*body.Manifest))
 	if err != nil {

@@ -35,7 +35,8 @@ func TestGoBlocks(t *testing.T) {
 					fresh[b.Line] = text
 				}
 			default:
-				t.Errorf("%s:%d is not the region %s of %s (-page +file), make docs rewrites it:\n%s", p.Path, b.Line, name, file, cmp.Diff(b.Text, withoutChecks(text)))
+				t.Errorf("%s:%d is not the region %s of %s (-page +file), make docs rewrites it:\n%s", p.Path,
+					b.Line, name, file, cmp.Diff(b.Text, withoutChecks(text)))
 			}
 		}
 		if len(fresh) > 0 {

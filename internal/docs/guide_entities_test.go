@@ -42,7 +42,9 @@ func hierarchy(ctx context.Context, lim *limiter.RateLimiter) error {
 	}
 	//docs:end
 	take := func(key string, tokens int64) error {
-		_, err := lim.Acquire(ctx, limiter.Request{Entity: key, Resource: "gpt-4", Consume: limiter.Tokens("tpm", tokens)})
+		_, err := lim.Acquire(ctx, limiter.Request{
+			Entity: key, Resource: "gpt-4", Consume: limiter.Tokens("tpm", tokens),
+		})
 		return err
 	}
 	if err := take("key-a", 9_000); err != nil {
@@ -91,7 +93,8 @@ func levels(ctx context.Context, lim *limiter.RateLimiter) error {
 		},
 		func() error {
 			//docs:resource
-			return lim.SetResourceDefaults(ctx, "gpt-4", limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000))
+			return lim.SetResourceDefaults(ctx, "gpt-4", limiter.PerMinute("rpm", 100),
+				limiter.PerMinute("tpm", 10_000))
 			//docs:end
 		},
 		func() error {

@@ -11,7 +11,9 @@ import (
 func Example_fill() {
 	lim, _ := inMemory(limiter.PerMinute("rpm", 100), limiter.Quota("tokens", 1_000_000, limiter.EveryMonth))
 	ctx := context.Background()
-	_, err := lim.Acquire(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 60).And("tokens", 1_000_000)})
+	_, err := lim.Acquire(ctx, limiter.Request{
+		Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 60).And("tokens", 1_000_000),
+	})
 	check(err)
 	check(fill(ctx, lim))
 	// Output:

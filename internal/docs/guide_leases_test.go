@@ -102,7 +102,9 @@ func Example_stream() {
 }
 
 func stream(ctx context.Context, lim *limiter.RateLimiter, parts []int64) error {
-	lease, err := lim.Acquire(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("tpm", 100)})
+	lease, err := lim.Acquire(ctx, limiter.Request{
+		Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("tpm", 100),
+	})
 	if err != nil {
 		return err
 	}
@@ -134,7 +136,8 @@ func Example_refusal() {
 	_, err := lim.Acquire(ctx, req)
 	if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		for _, s := range refused.Decision.Statuses {
-			fmt.Printf("%s: asked %d, has %d, exceeded %t, retry after %v\n", s.Limit.Name, s.Requested, s.Available, s.Exceeded, s.RetryAfter)
+			fmt.Printf("%s: asked %d, has %d, exceeded %t, retry after %v\n", s.Limit.Name, s.Requested,
+				s.Available, s.Exceeded, s.RetryAfter)
 		}
 		fmt.Println("Retry-After:", refused.RetryAfterHeader())
 	}

@@ -32,7 +32,8 @@ func inputAndOutput(ctx context.Context, lim *limiter.RateLimiter) error {
 	if err != nil {
 		return err
 	}
-	req, err := llm.ParseRequest(llm.Chat, []byte(`{"model":"gpt-4o","max_tokens":300,"messages":[{"role":"user","content":"Say hello."}]}`), nil)
+	req, err := llm.ParseRequest(llm.Chat,
+		[]byte(`{"model":"gpt-4o","max_tokens":300,"messages":[{"role":"user","content":"Say hello."}]}`), nil)
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,9 @@ func Example_steps() {
 }
 
 func steps(ctx context.Context, lim *limiter.RateLimiter) error {
-	req, err := llm.ParseRequest(llm.Chat, []byte(`{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"Tell me a long story."}]}`), nil)
+	req, err := llm.ParseRequest(llm.Chat,
+		[]byte(`{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"Tell me a long story."}]}`),
+		nil)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,10 @@ func Example_money() {
 	// spend=49999889 <nil>
 }
 
-func money(ctx context.Context, lim *limiter.RateLimiter, file, body []byte, send func(context.Context, []byte) ([]byte, error)) error {
+func money(
+	ctx context.Context, lim *limiter.RateLimiter, file, body []byte,
+	send func(context.Context, []byte) ([]byte, error),
+) error {
 	//docs:money
 	const dollar = 1_000_000
 	err := lim.SetResourceDefaults(ctx, "models", limiter.Quota("spend", 50*dollar, limiter.EveryMonth))

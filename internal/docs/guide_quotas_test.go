@@ -42,7 +42,8 @@ func quota(ctx context.Context, lim *limiter.RateLimiter, clock *clock) error {
 	fmt.Println(err)
 	if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		s := refused.Decision.Violations()[0]
-		fmt.Printf("%s: %d of %d left, retry at %s\n", s.Limit.Name, s.Available, s.Limit.Capacity, s.WindowEnd.Format(time.RFC3339))
+		fmt.Printf("%s: %d of %d left, retry at %s\n", s.Limit.Name, s.Available, s.Limit.Capacity,
+			s.WindowEnd.Format(time.RFC3339))
 	}
 	//docs:end
 	clock.Advance(12 * time.Hour)
@@ -67,12 +68,15 @@ func quotaZone(ctx context.Context, lim *limiter.RateLimiter, clock *clock) erro
 	if err != nil {
 		return err
 	}
-	d, err := lim.Explain(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("spend", 1)})
+	d, err := lim.Explain(ctx, limiter.Request{
+		Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("spend", 1),
+	})
 	if err != nil {
 		return err
 	}
 	s := d.Statuses[0]
-	fmt.Printf("%s to %s: %v\n", s.WindowStart.Format(time.RFC3339), s.WindowEnd.Format(time.RFC3339), s.WindowEnd.Sub(s.WindowStart))
+	fmt.Printf("%s to %s: %v\n", s.WindowStart.Format(time.RFC3339), s.WindowEnd.Format(time.RFC3339),
+		s.WindowEnd.Sub(s.WindowStart))
 	//docs:end
 	return nil
 }
@@ -90,7 +94,9 @@ func Example_quotaDebt() {
 
 func quotaDebt(ctx context.Context, lim *limiter.RateLimiter, clock *clock) error {
 	//docs:quota-debt
-	lease, err := lim.Acquire(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("tokens", 100)})
+	lease, err := lim.Acquire(ctx, limiter.Request{
+		Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("tokens", 100),
+	})
 	if err != nil {
 		return err
 	}

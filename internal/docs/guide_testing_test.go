@@ -18,9 +18,13 @@ import (
 // gateway returns the program under test, a handler with limits.
 func gateway(lim *limiter.RateLimiter) http.Handler {
 	limit := httplimit.New(lim, func(r *http.Request) (limiter.Request, error) {
-		return limiter.Request{Entity: r.Header.Get("X-Api-Key"), Resource: "api", Consume: limiter.Tokens("rpm", 1)}, nil
+		return limiter.Request{
+			Entity: r.Header.Get("X-Api-Key"), Resource: "api", Consume: limiter.Tokens("rpm", 1),
+		}, nil
 	}, nil)
-	return limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	return limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusOK)
+	}))
 }
 
 // call sends a request and returns the status.
@@ -118,7 +122,9 @@ func TestLostAnswerIsNotAdmitted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = lim.Acquire(context.Background(), limiter.Request{Entity: "key-abc", Resource: "api", Consume: limiter.Tokens("rpm", 1)})
+	_, err = lim.Acquire(context.Background(), limiter.Request{
+		Entity: "key-abc", Resource: "api", Consume: limiter.Tokens("rpm", 1),
+	})
 	if !errors.Is(err, repotest.ErrInjected) {
 		t.Errorf("error %v, want an outage", err)
 	}

@@ -28,7 +28,9 @@ func wait(ctx context.Context, lim *limiter.RateLimiter) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 
-	lease, err := lim.Wait(ctx, limiter.Request{Entity: "worker", Resource: "reports", Consume: limiter.Tokens("jobs", 1)})
+	lease, err := lim.Wait(ctx, limiter.Request{
+		Entity: "worker", Resource: "reports", Consume: limiter.Tokens("jobs", 1),
+	})
 	var refused *limiter.ExceededError
 	switch {
 	case errors.As(err, &refused) && errors.Is(err, context.DeadlineExceeded):
@@ -122,7 +124,9 @@ func Example_escrow() {
 	//docs:end
 	check(err)
 	for range 10_000 {
-		lease, err := lim.Acquire(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)})
+		lease, err := lim.Acquire(ctx, limiter.Request{
+			Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1),
+		})
 		check(err)
 		check(lease.Commit(ctx))
 	}

@@ -68,11 +68,14 @@ func TestUnknownNames(t *testing.T) {
 	code := readSource(t)
 	metrics := []string{"zae_limiter.decisions"}
 	for text, want := range map[string]string{
-		"limiter.New": "", "limiter.Nope": "limiter.Nope", "limiter.Options.Now": "", "limiter.Options.Nope": "limiter.Options.Nope",
-		"Options.Exact": "", "Options.Nope": "Options.Nope", "*ExceededError": "", "NopeError": "NopeError", "ErrNope": "ErrNope",
+		"limiter.New": "", "limiter.Nope": "limiter.Nope", "limiter.Options.Now": "",
+		"limiter.Options.Nope": "limiter.Options.Nope",
+		"Options.Exact":        "", "Options.Nope": "Options.Nope", "*ExceededError": "", "NopeError": "NopeError",
+		"ErrNope":    "ErrNope",
 		"ZAEL_STORE": "", "ZAEL_NOPE": "ZAEL_NOPE", "ZAEL_SERVE_LISTEN": "",
-		"zae_limiter.decisions": "", "zae_limiter_decisions_total": "", "zae_limiter.nope": "zae_limiter.nope", "zae_limiter_nope_total": "zae_limiter_nope_total",
-		"time.Nope": "", "TestParse": "", "TestNope/x": "TestNope",
+		"zae_limiter.decisions": "", "zae_limiter_decisions_total": "", "zae_limiter.nope": "zae_limiter.nope",
+		"zae_limiter_nope_total": "zae_limiter_nope_total",
+		"time.Nope":              "", "TestParse": "", "TestNope/x": "TestNope",
 	} {
 		if got := strings.Join(code.unknown(text, metrics, true), " "); got != want {
 			t.Errorf("%s: %q", text, got)

@@ -65,7 +65,9 @@ func All(root string) ([]*Page, error) {
 		}
 		name = filepath.ToSlash(name)
 		if e.IsDir() {
-			if name != "." && !slices.Contains([]string{"docs", "examples", ".github"}, strings.SplitN(name, "/", 2)[0]) {
+			if name != "." && !slices.Contains(
+				[]string{"docs", "examples", ".github"}, strings.SplitN(name, "/", 2)[0],
+			) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -103,7 +105,9 @@ func Parse(name, text string) *Page {
 	}
 	text = p.findSpans(string(joined))
 	for _, m := range link.FindAllStringSubmatchIndex(text, -1) {
-		p.Links = append(p.Links, Link{Line: lineOf(text, m[0]), Image: m[2] < m[3], Text: text[m[4]:m[5]], Target: text[m[6]:m[7]]})
+		p.Links = append(p.Links, Link{
+			Line: lineOf(text, m[0]), Image: m[2] < m[3], Text: text[m[4]:m[5]], Target: text[m[6]:m[7]],
+		})
 	}
 	return p
 }
@@ -167,7 +171,10 @@ func (p *Page) findSpans(text string) string {
 				break
 			}
 			if closing[1]-closing[0] == open[1]-open[0] {
-				p.Spans = append(p.Spans, Span{Line: lineOf(text, open[0]), Text: strings.TrimSpace(strings.ReplaceAll(content, "\n", " "))})
+				p.Spans = append(p.Spans, Span{
+					Line: lineOf(text, open[0]),
+					Text: strings.TrimSpace(strings.ReplaceAll(content, "\n", " ")),
+				})
 				erase(out[open[0]:closing[1]])
 				i = j
 				break

@@ -45,7 +45,9 @@ $ second
 			{Line: 7, Lang: "console", Tag: "run", Text: "$ first \\\n    --more\nout [no](link)\n$ second\n"},
 			{Line: 16, Lang: "yaml", Tag: "file x.yaml", Text: "a: 1\n\nb: 2\n"},
 		},
-		Links: []Link{{Line: 3, Target: "other.md#here", Text: "a link"}, {Line: 24, Target: "images/a.svg", Image: true, Text: "picture"}},
+		Links: []Link{{Line: 3, Target: "other.md#here", Text: "a link"}, {
+			Line: 24, Target: "images/a.svg", Image: true, Text: "picture",
+		}},
 		Spans: []Span{{Line: 1, Text: "page"}, {Line: 3, Text: "code"}, {Line: 3, Text: "a `span` of two lines"}},
 	}
 	hidden := cmp.FilterPath(func(path cmp.Path) bool {
@@ -56,7 +58,8 @@ $ second
 		t.Error(diff)
 	}
 	steps := p.Blocks[0].Steps()
-	if len(steps) != 2 || steps[0].Command != "first \\\n    --more\n" || steps[0].Output != "out [no](link)\n" || steps[1].Output != "" {
+	if len(steps) != 2 || steps[0].Command != "first \\\n    --more\n" || steps[0].Output != "out [no](link)\n" ||
+		steps[1].Output != "" {
 		t.Errorf("%+v", steps)
 	}
 	if same := p.Replace(map[int]string{7: p.Blocks[0].Text, 16: p.Blocks[1].Text}); same != text {

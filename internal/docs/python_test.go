@@ -23,7 +23,9 @@ func TestPagesNameOneReleaseOfPython(t *testing.T) {
 			if strings.Contains(line, "0.10.x") || strings.Contains(line, "Python 0.10 ") {
 				t.Errorf("%s:%d: say exactly 0.10.0: %s", page.Path, i+1, line)
 			}
-			if strings.Contains(strings.ToLower(strings.Trim(line, "*")), "exactly") && strings.Contains(line, "0.10.0") {
+			if strings.Contains(
+				strings.ToLower(strings.Trim(line, "*")), "exactly",
+			) && strings.Contains(line, "0.10.0") {
 				exact++
 			}
 		}

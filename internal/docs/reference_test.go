@@ -22,13 +22,16 @@ func TestReferenceGo(t *testing.T) {
 	}
 	slices.SortFunc(all, func(a, b *Package) int { return cmp.Compare(a.Dir, b.Dir) })
 	var b strings.Builder
-	b.WriteString("# Go API\n\nEvery exported name of every public package, with the first sentence of its comment. `go doc` has the rest, such as " +
-		"`go doc github.com/zeroae/zae-limiter-go.Request`. `make docs` generates this page.\n\n| package | |\n|---|---|\n")
+	b.WriteString("# Go API\n\nEvery exported name of every public package, with the first sentence of its " +
+		"comment. `go doc` has the rest, such as " +
+		"`go doc github.com/zeroae/zae-limiter-go.Request`. `make docs` generates this page.\n\n| package | " +
+		"|\n|---|---|\n")
 	for _, p := range all {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", p.importPath(), Anchor("package "+p.Name), Cell(p.Synopsis))
 	}
 	for _, p := range all {
-		fmt.Fprintf(&b, "\n## package %s\n\n`import \"%s\"`\n\n| name | kind | |\n|---|---|---|\n", p.Name, p.importPath())
+		fmt.Fprintf(&b, "\n## package %s\n\n`import \"%s\"`\n\n| name | kind | |\n|---|---|---|\n", p.Name,
+			p.importPath())
 		for _, n := range p.Names {
 			if n.Kind != "field" || strings.Contains(n.Name, "Options.") {
 				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", n.Name, n.Kind, Cell(n.Synopsis))

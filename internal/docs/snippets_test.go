@@ -33,7 +33,9 @@ func user(context.Context) string { return "alice" }
 // newLimiter returns a limiter of 60 requests and 1,000 tokens a minute.
 func newLimiter(t *testing.T) *limiter.RateLimiter {
 	t.Helper()
-	lim, err := limiter.New(memory.New(nil), &limiter.Options{Limits: []limiter.Limit{limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 1_000)}})
+	lim, err := limiter.New(memory.New(nil), &limiter.Options{Limits: []limiter.Limit{
+		limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 1_000),
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +58,9 @@ func TestReadmeProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = lim.Do(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500)},
+	err = lim.Do(ctx, limiter.Request{
+		Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500),
+	},
 		func(ctx context.Context, lease *limiter.Lease) error { return lease.Used("tpm", complete(ctx)) })
 	//docs:end
 	if err := errors.Join(err, repo.Close()); err != nil {
@@ -72,7 +76,9 @@ func TestLimitsOfTheProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lim.Acquire(t.Context(), limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens(limiter.RPM, 60)}); err != nil {
+	if _, err := lim.Acquire(t.Context(), limiter.Request{
+		Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens(limiter.RPM, 60),
+	}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -81,8 +87,12 @@ func TestHTTPServer(t *testing.T) {
 	lim, mux := newLimiter(t), http.NewServeMux()
 	//docs:http-server
 	limit := httplimit.New(lim, func(r *http.Request) (limiter.Request, error) {
-		return limiter.Request{Entity: r.Header.Get("X-Api-Key"), Resource: "api", Consume: limiter.Tokens("rpm", 1)}, nil
-	}, &httplimit.Options{OnError: func(r *http.Request, err error) { slog.ErrorContext(r.Context(), "limits", "error", err) }})
+		return limiter.Request{
+			Entity: r.Header.Get("X-Api-Key"), Resource: "api", Consume: limiter.Tokens("rpm", 1),
+		}, nil
+	}, &httplimit.Options{OnError: func(r *http.Request, err error) {
+		slog.ErrorContext(r.Context(), "limits", "error", err)
+	}})
 	handler := limit.Handler(mux) // for http.ListenAndServe(":8080", handler)
 	//docs:end
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
@@ -136,7 +146,8 @@ func TestGRPC(t *testing.T) {
 	server := grpc.NewServer(grpc.UnaryInterceptor(limits.UnaryServer), grpc.StreamInterceptor(limits.StreamServer))
 	//docs:end
 	//docs:grpc-client
-	conn, err := grpc.NewClient(address, creds, grpc.WithUnaryInterceptor(limits.UnaryClient), grpc.WithStreamInterceptor(limits.StreamClient))
+	conn, err := grpc.NewClient(address, creds, grpc.WithUnaryInterceptor(limits.UnaryClient),
+		grpc.WithStreamInterceptor(limits.StreamClient))
 	//docs:end
 	server.Stop()
 	if err != nil {
@@ -152,13 +163,17 @@ func TestLLM(t *testing.T) {
 	body := []byte(`{"model":"gpt-4","messages":[{"role":"user","content":"hello"}],"max_tokens":100}`)
 	resp := &http.Response{
 		Header: http.Header{"Content-Type": {"application/json"}},
-		Body:   io.NopCloser(strings.NewReader(`{"usage":{"prompt_tokens":9,"completion_tokens":20,"total_tokens":29}}`)),
+		Body: io.NopCloser(strings.NewReader(
+			`{"usage":{"prompt_tokens":9,"completion_tokens":20,"total_tokens":29}}`,
+		)),
 	}
 	store, err := limiter.New(repo, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.SetResourceDefaults(ctx, "gpt-4", limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 1_000)); err != nil {
+	if err := store.SetResourceDefaults(
+		ctx, "gpt-4", limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 1_000),
+	); err != nil {
 		t.Fatal(err)
 	}
 	//docs:llm

@@ -55,7 +55,8 @@ func ReadSource(root string) (*Source, error) {
 		rel = filepath.ToSlash(rel)
 		base := filepath.Base(file)
 		switch {
-		case e.IsDir() && rel != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "docs" && rel == "docs" || isModule(file)):
+		case e.IsDir() && rel != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "docs" &&
+			rel == "docs" || isModule(file)):
 			return filepath.SkipDir
 		case e.IsDir():
 			return nil
@@ -80,7 +81,8 @@ func ReadSource(root string) (*Source, error) {
 		if strings.Contains(rel, "internal/") || strings.HasPrefix(rel, "cmd/") {
 			return nil
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ParseComments|parser.SkipObjectResolution)
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, text,
+			parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}

@@ -49,7 +49,8 @@ func TestBlocksAreTagged(t *testing.T) {
 			case b.Lang == "bash", b.Lang == "shell":
 				t.Errorf("%s:%d: commands are console, with prompts, or sh", p.Path, b.Line)
 			case known && !want.MatchString(b.Tag) && !file.MatchString(b.Tag):
-				t.Errorf("%s:%d: a %s block needs a tag in a comment above it that matches %s; the tag is %q", p.Path, b.Line, b.Lang, want, b.Tag)
+				t.Errorf("%s:%d: a %s block needs a tag in a comment above it that matches %s; the tag is %q",
+					p.Path, b.Line, b.Lang, want, b.Tag)
 			}
 		}
 	}
@@ -69,7 +70,8 @@ func TestSitePagesHaveOneTitle(t *testing.T) {
 		}
 		for _, l := range p.Links {
 			if l.Image && strings.TrimSpace(l.Text) == "" {
-				t.Errorf("%s:%d: the picture %s needs a text for readers who cannot see it", p.Path, l.Line, path.Base(l.Target))
+				t.Errorf("%s:%d: the picture %s needs a text for readers who cannot see it", p.Path, l.Line,
+					path.Base(l.Target))
 			}
 		}
 	}

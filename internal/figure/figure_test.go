@@ -80,7 +80,9 @@ func TestParseSaysWhatIsRight(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"$50", "1.5M", "0", "10,000", "$0.000001", "9223372036854775807", "$9223372036854.775807"} {
+	for _, seed := range []string{
+		"$50", "1.5M", "0", "10,000", "$0.000001", "9223372036854775807", "$9223372036854.775807",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

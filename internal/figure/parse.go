@@ -29,9 +29,13 @@ func Parse(limit, text string) (n int64, why string) {
 	}
 	switch {
 	case IsMoney(limit):
-		return 0, "must be dollars such as $50 or $0.25, in quotes for a shell, or a whole number of millionths of a dollar"
+		return 0, "must be dollars such as $50 or $0.25, in quotes for a shell, or a whole number of " +
+			"millionths of a dollar"
 	case strings.HasPrefix(text, "$"):
-		return 0, fmt.Sprintf("is in dollars, but %s does not count money: only a limit named spend does, or one such as spend_daily", limit)
+		return 0, fmt.Sprintf(
+			"is in dollars, but %s does not count money: only a limit named spend does, or one such as spend_daily",
+			limit,
+		)
 	}
 	return 0, "must be a whole number, such as 500, 10k or 1.5M"
 }

@@ -58,7 +58,8 @@ func (h *aggregateHandler) handle(ctx context.Context, raw json.RawMessage) (res
 	defer cancel()
 	log := h.log.With("request_id", requestID(ctx))
 	log.Info("Lambda invocation started", "function_name", lambdacontext.FunctionName, "record_count", len(e.Records),
-		"table_name", h.table, "snapshot_windows", h.windows, "enable_archival", h.bucket != "", "archive_bucket", h.bucket)
+		"table_name", h.table, "snapshot_windows", h.windows, "enable_archival", h.bucket != "", "archive_bucket",
+		h.bucket)
 	records, indexes, unread := parseRecords(log, e.Records)
 	tally, err := h.aggregate(ctx, records)
 	if err != nil {
@@ -69,7 +70,8 @@ func (h *aggregateHandler) handle(ctx context.Context, raw json.RawMessage) (res
 	}
 	log.Info("Lambda invocation completed", "processed", len(e.Records), "snapshots_updated", tally.Snapshots,
 		"refills_written", tally.Refills, "events_archived", tally.Events, "s3_objects_created", tally.Files,
-		"error_count", unread+len(tally.Skipped)+tally.Lost+len(records)-tally.Done, "processing_time_ms", milliseconds(began))
+		"error_count", unread+len(tally.Skipped)+tally.Lost+len(records)-tally.Done, "processing_time_ms",
+		milliseconds(began))
 	if tally.Done == len(records) {
 		return none, nil
 	}
@@ -91,10 +93,13 @@ func (h *aggregateHandler) aggregate(ctx context.Context, records []dynamo.Strea
 	began := time.Now()
 	h.log.Info("Batch processing started", "record_count", len(records), "windows", h.windows, "table_name", h.table)
 	t := dynamo.Aggregate(ctx, a, records)
-	h.log.Info("Batch processing completed", "processed_count", t.Records, "deltas_extracted", t.Changes, "snapshots_updated", t.Snapshots,
-		"refills_written", t.Refills, "error_count", len(t.Skipped)+t.Lost+t.Records-t.Done, "processing_time_ms", milliseconds(began))
+	h.log.Info("Batch processing completed", "processed_count", t.Records, "deltas_extracted", t.Changes,
+		"snapshots_updated", t.Snapshots,
+		"refills_written", t.Refills, "error_count", len(t.Skipped)+t.Lost+t.Records-t.Done, "processing_time_ms",
+		milliseconds(began))
 	if h.bucket != "" && t.Events > 0 {
-		h.log.Info("Archive processing completed", "events_count", t.Events, "s3_objects_created", t.Files, "bucket", h.bucket)
+		h.log.Info("Archive processing completed", "events_count", t.Events, "s3_objects_created", t.Files,
+			"bucket", h.bucket)
 	}
 	return t, nil
 }

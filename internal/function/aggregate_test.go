@@ -255,7 +255,10 @@ func TestTimeIsLeftToRespond(t *testing.T) {
 
 func TestInvalidEvents(t *testing.T) {
 	r := newRig(t)
-	for _, event := range []string{`{}`, `{"Records":[]}`, `{"Records":null}`, `{"requestContext":{"condition":"RetryAttemptsExhausted"},"DDBStreamBatchInfo":{}}`} {
+	for _, event := range []string{
+		`{}`, `{"Records":[]}`, `{"Records":null}`,
+		`{"requestContext":{"condition":"RetryAttemptsExhausted"},"DDBStreamBatchInfo":{}}`,
+	} {
 		r.wantSuccess(event, json.RawMessage(event))
 	}
 	for _, event := range []string{`"text"`, `[]`, `{"Records":{}}`, `{`} {

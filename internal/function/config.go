@@ -39,7 +39,8 @@ func readConfig(env environment) (c config, err error) {
 	const maxDays = 3650
 	days, err := strconv.Atoi(env.get("SNAPSHOT_TTL_DAYS", strconv.Itoa(int(dynamo.DefaultUsageRetention/day))))
 	if err != nil || days < 1 || days > maxDays {
-		return c, fmt.Errorf("SNAPSHOT_TTL_DAYS %q: must be a whole number from 1 to %d", env("SNAPSHOT_TTL_DAYS"), maxDays)
+		return c, fmt.Errorf("SNAPSHOT_TTL_DAYS %q: must be a whole number from 1 to %d", env("SNAPSHOT_TTL_DAYS"),
+			maxDays)
 	}
 	c.retention = time.Duration(days) * day
 	if strings.EqualFold(env.get("ENABLE_ARCHIVAL", "false"), "true") {

@@ -18,7 +18,10 @@ func TestEnvironment(t *testing.T) {
 	}{
 		"nothing set": {nil, config{table: "rate-limits", windows: all, retention: 90 * day}},
 		"spaces, and the other language's levels": {
-			map[string]string{"TABLE_NAME": " limits ", "SNAPSHOT_WINDOWS": " hourly, daily ", "SNAPSHOT_TTL_DAYS": " 7 ", "LOG_LEVEL": "warning"},
+			map[string]string{
+				"TABLE_NAME": " limits ", "SNAPSHOT_WINDOWS": " hourly, daily ", "SNAPSHOT_TTL_DAYS": " 7 ",
+				"LOG_LEVEL": "warning",
+			},
 			config{table: "limits", windows: all[:2], retention: 7 * day, level: 4},
 		},
 		"an archive": {

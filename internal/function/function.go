@@ -68,7 +68,8 @@ func newHandler(env environment, out io.Writer, scenarios []loadtest.Scenario) (
 		}
 		return h.handle, nil
 	default:
-		return nil, fmt.Errorf("ZAE_LIMITER_HANDLER %q: unknown handler; must be aggregator, provisioner or loadworker", name)
+		return nil, fmt.Errorf("ZAE_LIMITER_HANDLER %q: unknown handler; must be aggregator, provisioner or loadworker",
+			name)
 	}
 }
 

@@ -25,8 +25,10 @@ type loadHandler struct {
 	scenarios []loadtest.Scenario // beside the compiled-in ones
 	log       *slog.Logger
 	open      func(ctx context.Context, t loadTarget) (limiter.Repository, error)
-	work      func(ctx context.Context, master string, open func(locust.Test) (locust.Swarm, error), opts *locust.Options) (locust.Totals, error)
-	interval  time.Duration // between two looks for the namespace that stops a test
+	work      func(
+		ctx context.Context, master string, open func(locust.Test) (locust.Swarm, error), opts *locust.Options,
+	) (locust.Totals, error)
+	interval time.Duration // between two looks for the namespace that stops a test
 }
 
 // stopInterval is the time between two looks for the namespace that stops a test.
@@ -60,7 +62,8 @@ func (h *loadHandler) run(ctx context.Context, raw json.RawMessage, log *slog.Lo
 		return nil, err
 	}
 	worker := loadtest.WorkerID(requestID(ctx))
-	log.Info("Lambda invocation started", "function_name", lambdacontext.FunctionName, "mode", job.Mode, "scenario", job.scenario.Name,
+	log.Info("Lambda invocation started", "function_name", lambdacontext.FunctionName, "mode", job.Mode, "scenario",
+		job.scenario.Name,
 		"classes", job.classes, "table_name", job.target.table)
 	if job.JoinBefore > 0 && time.Now().Unix() > job.JoinBefore {
 		log.Warn("This worker began too late and has a successor")
@@ -100,7 +103,8 @@ func (h *loadHandler) parse(raw json.RawMessage) (*loadJob, error) {
 	job.UserClasses = cmp.Or(job.UserClasses, h.env.get("LOCUST_USER_CLASSES", ""))
 	job.classes = job.Classes()
 	job.target = loadTarget{
-		table: cmp.Or(job.TargetStackName, h.env.get("TARGET_STACK_NAME", "")), region: cmp.Or(job.Region, h.env.get("TARGET_REGION", "")),
+		table:       cmp.Or(job.TargetStackName, h.env.get("TARGET_STACK_NAME", "")),
+		region:      cmp.Or(job.Region, h.env.get("TARGET_REGION", "")),
 		connections: h.env.get("BOTO3_MAX_POOL", ""),
 	}
 	if job.PoolConnections > 0 {
@@ -110,7 +114,8 @@ func (h *loadHandler) parse(raw json.RawMessage) (*loadJob, error) {
 		return nil, errors.New("there is no target; set target_stack_name in the request, or TARGET_STACK_NAME")
 	}
 	var err error
-	job.scenario, err = loadtest.Find(cmp.Or(job.Locustfile, h.env.get("LOCUSTFILE", "locustfile.py")), h.env.get("ZAE_LIMITER_SCENARIOS", "."), h.scenarios...)
+	job.scenario, err = loadtest.Find(cmp.Or(job.Locustfile, h.env.get("LOCUSTFILE", "locustfile.py")),
+		h.env.get("ZAE_LIMITER_SCENARIOS", "."), h.scenarios...)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +130,9 @@ func (h *loadHandler) parse(raw json.RawMessage) (*loadJob, error) {
 // environment.
 func (j *loadJob) environment(env environment) func(string) string {
 	given := map[string]string{"TARGET_STACK_NAME": j.target.table, "TARGET_REGION": j.target.region}
-	for name, value := range map[string]*float64{"BASELINE_RPM": j.BaselineRPM, "SPIKE_RPM": j.SpikeRPM, "SPIKE_PROBABILITY": j.SpikeProbability} {
+	for name, value := range map[string]*float64{
+		"BASELINE_RPM": j.BaselineRPM, "SPIKE_RPM": j.SpikeRPM, "SPIKE_PROBABILITY": j.SpikeProbability,
+	} {
 		if value != nil {
 			given[name] = strconv.FormatFloat(*value, 'f', -1, 64)
 		}
@@ -134,12 +141,15 @@ func (j *loadJob) environment(env environment) func(string) string {
 }
 
 // runHeadless runs a test in this process.
-func (h *loadHandler) runHeadless(ctx context.Context, repo limiter.Repository, job *loadJob, log *slog.Logger) (any, error) {
+func (h *loadHandler) runHeadless(
+	ctx context.Context, repo limiter.Repository, job *loadJob, log *slog.Logger,
+) (any, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go h.watchStop(ctx, repo, job.TestID, cancel)
 	result, err := loadtest.Run(ctx, repo, job.scenario, &loadtest.Options{
-		ID: job.TestID, Users: cmp.Or(job.Users, 10), SpawnRate: cmp.Or(job.SpawnRate, 5), Duration: job.Duration(), Getenv: job.getenv,
+		ID: job.TestID, Users: cmp.Or(job.Users, 10), SpawnRate: cmp.Or(job.SpawnRate, 5), Duration: job.Duration(),
+		Getenv:      job.getenv,
 		StopTimeout: tableTimeout,
 	})
 	switch {
@@ -173,7 +183,9 @@ func (h *loadHandler) watchStop(ctx context.Context, repo limiter.Repository, te
 }
 
 // serveMaster runs users for a Locust master until it ends, or time does.
-func (h *loadHandler) serveMaster(ctx context.Context, repo limiter.Repository, job *loadJob, worker string, log *slog.Logger) (any, error) {
+func (h *loadHandler) serveMaster(
+	ctx context.Context, repo limiter.Repository, job *loadJob, worker string, log *slog.Logger,
+) (any, error) {
 	master := net.JoinHostPort(job.MasterHost, strconv.Itoa(cmp.Or(job.MasterPort, 5557)))
 	var names []string
 	for _, c := range job.scenario.Classes {
@@ -186,7 +198,9 @@ func (h *loadHandler) serveMaster(ctx context.Context, repo limiter.Repository, 
 			log.Warn("The master names no test, so its namespace stays", "namespace", o.Namespace)
 		}
 		return loadtest.NewSwarm(repo, job.scenario, &o)
-	}, &locust.Options{ID: worker, Scenario: job.scenario.Name, Classes: names, Log: func(text string) { log.Info(text) }})
+	}, &locust.Options{ID: worker, Scenario: job.scenario.Name, Classes: names, Log: func(text string) {
+		log.Info(text)
+	}})
 	if err != nil {
 		return nil, err
 	}

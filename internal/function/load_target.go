@@ -42,7 +42,9 @@ func openTarget(ctx context.Context, t loadTarget) (limiter.Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	repo, err := dynamo.Connect(ctx, t.table, &dynamo.Options{AWS: &cfg, Namespace: "_", Timeout: tableTimeout, PurgeWait: -1})
+	repo, err := dynamo.Connect(ctx, t.table, &dynamo.Options{
+		AWS: &cfg, Namespace: "_", Timeout: tableTimeout, PurgeWait: -1,
+	})
 	if err != nil {
 		return nil, err
 	}

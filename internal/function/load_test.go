@@ -30,7 +30,10 @@ type loadRig struct {
 
 func newLoadRig(t *testing.T) *loadRig {
 	t.Helper()
-	r := &loadRig{repo: memory.New(nil), env: map[string]string{"TARGET_STACK_NAME": "my-app", "LOCUSTFILE": "locustfiles/max_rps.py"}}
+	r := &loadRig{
+		repo: memory.New(nil),
+		env:  map[string]string{"TARGET_STACK_NAME": "my-app", "LOCUSTFILE": "locustfiles/max_rps.py"},
+	}
 	h, err := newLoadHandler(func(name string) string { return r.env[name] }, &r.log, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +72,9 @@ func TestHeadlessLoadOnATable(t *testing.T) {
 	r := newRig(t)
 	before := active(t, r.repo)
 	var log bytes.Buffer
-	h, err := newLoadHandler(func(name string) string { return map[string]string{"TARGET_STACK_NAME": r.table}[name] }, &log, nil)
+	h, err := newLoadHandler(func(name string) string {
+		return map[string]string{"TARGET_STACK_NAME": r.table}[name]
+	}, &log, nil)
 	r.ok(err)
 	answer, err := h.handle(withRequest(t.Context()), json.RawMessage(
 		`{"config": {"mode": "headless", "locustfile": "max_rps", "user_classes": "MaxRpsCascadeUser", "users": 4, "spawn_rate": 100, "duration_seconds": 0.5}}`))
@@ -78,18 +83,24 @@ func TestHeadlessLoadOnATable(t *testing.T) {
 	r.ok(err)
 	var fields map[string]float64
 	r.ok(json.Unmarshal(text, &fields))
-	for _, name := range []string{"total_requests", "requests_per_second", "avg_response_time", "min_response_time", "max_response_time", "p50", "p95", "p99"} {
+	for _, name := range []string{
+		"total_requests", "requests_per_second", "avg_response_time", "min_response_time", "max_response_time",
+		"p50", "p95", "p99",
+	} {
 		if fields[name] <= 0 {
 			t.Errorf("%s is %v", name, fields[name])
 		}
 	}
-	if len(fields) != 10 || fields["total_failures"] != 0 || fields["failure_rate"] != 0 || fields["max_response_time"] > 60_000 {
+	if len(fields) != 10 || fields["total_failures"] != 0 || fields["failure_rate"] != 0 ||
+		fields["max_response_time"] > 60_000 {
 		t.Errorf("%s", text)
 	}
 	if diff := cmp.Diff(before, active(t, r.repo)); diff != "" {
 		t.Errorf("namespaces: %s", diff)
 	}
-	if !strings.Contains(log.String(), `"request_id":"01234567-89ab-cdef"`) || !strings.Contains(log.String(), `"scenario":"max_rps"`) {
+	if !strings.Contains(
+		log.String(), `"request_id":"01234567-89ab-cdef"`,
+	) || !strings.Contains(log.String(), `"scenario":"max_rps"`) {
 		t.Error(log.String())
 	}
 }
@@ -105,7 +116,8 @@ func TestHeadlessLoadIsStopped(t *testing.T) {
 	if _, err := lim.RegisterNamespaces(t.Context(), loadtest.StopNamespace("0123abcd")); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := r.handle(withRequest(t.Context()), json.RawMessage(`{"config": {"users": 2, "spawn_rate": 1000, "duration_seconds": 600, "test_id": "0123abcd"}}`))
+	answer, err := r.handle(withRequest(t.Context()),
+		json.RawMessage(`{"config": {"users": 2, "spawn_rate": 1000, "duration_seconds": 600, "test_id": "0123abcd"}}`))
 	if s, ok := answer.(loadtest.WorkerSummary); err != nil || !ok || s.Requests == 0 {
 		t.Errorf("%+v, %v; want statistics", answer, err)
 	}
@@ -135,7 +147,9 @@ func TestWorkerOfAMaster(t *testing.T) {
 	var got locust.Options
 	var address string
 	//nolint:contextcheck // the store is listed with the context of the test
-	r.work = func(ctx context.Context, master string, open func(locust.Test) (locust.Swarm, error), opts *locust.Options) (locust.Totals, error) {
+	r.work = func(
+		ctx context.Context, master string, open func(locust.Test) (locust.Swarm, error), opts *locust.Options,
+	) (locust.Totals, error) {
 		address, got = master, *opts
 		got.Log = nil
 		swarm, err := open(locust.Test{ID: "89abcdef", Worker: opts.ID, Record: func(loadtest.Event) {}})
@@ -150,12 +164,16 @@ func TestWorkerOfAMaster(t *testing.T) {
 		}
 		return locust.Totals{}, swarm.Teardown(ctx)
 	}
-	answer, err := r.handle(withRequest(t.Context()), json.RawMessage(`{"config": {"mode": "worker", "master_host": "10.0.0.5"}}`))
-	if diff := cmp.Diff(any(loadtest.WorkerEnd{Status: "worker_completed", Worker: "lambda_01234567"}), answer); diff != "" || err != nil {
+	answer, err := r.handle(withRequest(t.Context()),
+		json.RawMessage(`{"config": {"mode": "worker", "master_host": "10.0.0.5"}}`))
+	if diff := cmp.Diff(
+		any(loadtest.WorkerEnd{Status: "worker_completed", Worker: "lambda_01234567"}), answer,
+	); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
 	want := locust.Options{ID: "lambda_01234567", Scenario: "max_rps", Classes: []string{"MaxRpsUser"}}
-	if address != "10.0.0.5:5557" || got.ID != want.ID || got.Scenario != want.Scenario || !cmp.Equal(got.Classes, want.Classes) {
+	if address != "10.0.0.5:5557" || got.ID != want.ID || got.Scenario != want.Scenario ||
+		!cmp.Equal(got.Classes, want.Classes) {
 		t.Errorf("%s %+v; want %+v", address, got, want)
 	}
 	if want := (loadTarget{"my-app", "eu-west-3", "7"}); r.got != want {
@@ -165,14 +183,22 @@ func TestWorkerOfAMaster(t *testing.T) {
 
 func TestLateWorkerEndsAtOnce(t *testing.T) {
 	r := newLoadRig(t)
-	r.work = func(context.Context, string, func(locust.Test) (locust.Swarm, error), *locust.Options) (locust.Totals, error) {
+	r.work = func(
+		context.Context, string, func(locust.Test) (locust.Swarm, error), *locust.Options,
+	) (locust.Totals, error) {
 		return locust.Totals{}, errors.New("it connected")
 	}
-	answer, err := r.handle(withRequest(t.Context()), json.RawMessage(`{"config": {"mode": "worker", "master_host": "10.0.0.5", "join_before": 1000}}`))
-	if diff := cmp.Diff(any(loadtest.WorkerEnd{Status: "worker_expired", Worker: "lambda_01234567"}), answer); diff != "" || err != nil {
+	answer, err := r.handle(withRequest(t.Context()),
+		json.RawMessage(`{"config": {"mode": "worker", "master_host": "10.0.0.5", "join_before": 1000}}`))
+	if diff := cmp.Diff(
+		any(loadtest.WorkerEnd{Status: "worker_expired", Worker: "lambda_01234567"}), answer,
+	); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
-	if _, err := r.handle(withRequest(t.Context()), json.RawMessage(`{"config": {"mode": "worker", "master_host": "10.0.0.5", "join_before": 99999999999}}`)); err == nil {
+	if _, err := r.handle(
+		withRequest(t.Context()),
+		json.RawMessage(`{"config": {"mode": "worker", "master_host": "10.0.0.5", "join_before": 99999999999}}`),
+	); err == nil {
 		t.Error("a worker in time did not connect")
 	}
 }
@@ -190,7 +216,9 @@ func TestInvalidLoadRequests(t *testing.T) {
 		`{"config": {"user_classes": "NoSuchUser"}}`: "NoSuchUser",
 	} {
 		r := newLoadRig(t)
-		if _, err := r.handle(withRequest(t.Context()), json.RawMessage(request)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := r.handle(
+			withRequest(t.Context()), json.RawMessage(request),
+		); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %s", request, err, want)
 		}
 		if r.got != (loadTarget{}) {
@@ -199,10 +227,14 @@ func TestInvalidLoadRequests(t *testing.T) {
 	}
 	r := newLoadRig(t)
 	r.env = nil
-	if _, err := r.handle(withRequest(t.Context()), json.RawMessage(`{}`)); err == nil || !strings.HasPrefix(err.Error(), "there is no target") {
+	if _, err := r.handle(
+		withRequest(t.Context()), json.RawMessage(`{}`),
+	); err == nil || !strings.HasPrefix(err.Error(), "there is no target") {
 		t.Error(err)
 	}
-	if _, err := openTarget(t.Context(), loadTarget{table: "x", connections: "many"}); err == nil || !strings.HasPrefix(err.Error(), `BOTO3_MAX_POOL "many": must be`) {
+	if _, err := openTarget(
+		t.Context(), loadTarget{table: "x", connections: "many"},
+	); err == nil || !strings.HasPrefix(err.Error(), `BOTO3_MAX_POOL "many": must be`) {
 		t.Error(err)
 	}
 }

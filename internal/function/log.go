@@ -15,7 +15,8 @@ import (
 // newLog returns a logger that writes one JSON object per line, with the field
 // names that dashboards of the Python library expect.
 func newLog(out io.Writer, level slog.Level, name string) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: renameAttr})).With("logger", "zae_limiter."+name)
+	return slog.New(slog.NewJSONHandler(out,
+		&slog.HandlerOptions{Level: level, ReplaceAttr: renameAttr})).With("logger", "zae_limiter."+name)
 }
 
 // renameAttr converts the standard attributes to those of the Python library.
@@ -52,7 +53,8 @@ func (s loggingStore) AddUsage(ctx context.Context, a aggregator.Addition) error
 	}
 	if s.log.Enabled(ctx, slog.LevelDebug) {
 		for limit, n := range sumTokens(a.Entries) {
-			log.Debug("Snapshot updated", "limit_name", limit, "window_key", a.Start.UTC().Format(time.RFC3339), "tokens_delta", n)
+			log.Debug("Snapshot updated", "limit_name", limit, "window_key", a.Start.UTC().Format(time.RFC3339),
+				"tokens_delta", n)
 		}
 	}
 	return nil
@@ -70,7 +72,9 @@ func sumTokens(entries []aggregator.Entry) map[string]int64 {
 }
 
 // Refill calls the store and logs the result.
-func (s loggingStore) Refill(ctx context.Context, now time.Time, bucket aggregator.ID, state *aggregator.State) (bool, error) {
+func (s loggingStore) Refill(
+	ctx context.Context, now time.Time, bucket aggregator.ID, state *aggregator.State,
+) (bool, error) {
 	done, err := s.Store.Refill(ctx, now, bucket, state)
 	log := s.log.With("entity_id", bucket.Entity, "resource", bucket.Resource)
 	switch {

@@ -28,7 +28,10 @@ func TestDetailsAreLoggedOnRequest(t *testing.T) {
 	if len(lines) == 0 {
 		t.Fatal("no details")
 	}
-	for _, field := range []string{"entity_id", "resource", "limit_name", "window", "window_key", "tokens_delta", "timestamp", "level", "logger"} {
+	for _, field := range []string{
+		"entity_id", "resource", "limit_name", "window", "window_key", "tokens_delta", "timestamp", "level",
+		"logger",
+	} {
 		if lines[0][field] == nil {
 			t.Errorf("%v has no %s", lines[0], field)
 		}
@@ -45,11 +48,14 @@ func TestInvocationIsSummarized(t *testing.T) {
 	r := newRig(t)
 	r.wantSuccess("stream", r.event("stream.json"))
 	for message, fields := range map[string]string{
-		"Lambda invocation started":   "archive_bucket enable_archival function_name record_count request_id snapshot_windows table_name",
-		"Lambda invocation completed": "error_count events_archived processed processing_time_ms refills_written request_id s3_objects_created snapshots_updated",
-		"Batch processing started":    "record_count table_name windows",
-		"Batch processing completed":  "deltas_extracted error_count processed_count processing_time_ms refills_written snapshots_updated",
-		"S3 object created":           "bucket key size_bytes",
+		"Lambda invocation started": "archive_bucket enable_archival function_name record_count request_id " +
+			"snapshot_windows table_name",
+		"Lambda invocation completed": "error_count events_archived processed processing_time_ms " +
+			"refills_written request_id s3_objects_created snapshots_updated",
+		"Batch processing started": "record_count table_name windows",
+		"Batch processing completed": "deltas_extracted error_count processed_count processing_time_ms " +
+			"refills_written snapshots_updated",
+		"S3 object created": "bucket key size_bytes",
 	} {
 		lines := r.lines(message)
 		if len(lines) == 0 {
@@ -64,7 +70,10 @@ func TestInvocationIsSummarized(t *testing.T) {
 		}
 	}
 	done := r.lines("Lambda invocation completed")[0]
-	for field, want := range map[string]float64{"processed": 44, "snapshots_updated": 12, "events_archived": 6, "s3_objects_created": 2, "error_count": 0} {
+	for field, want := range map[string]float64{
+		"processed": 44, "snapshots_updated": 12, "events_archived": 6, "s3_objects_created": 2,
+		"error_count": 0,
+	} {
 		if done[field] != want {
 			t.Errorf("%s is %v; want %v", field, done[field], want)
 		}
@@ -86,7 +95,10 @@ func TestLogLine(t *testing.T) {
 		t.Error(err)
 	}
 	delete(line, "timestamp")
-	want := map[string]any{"level": "WARNING", "logger": "zae_limiter.aggregator", "message": "shown", "timestamp_of": "x", "n": 17.0}
+	want := map[string]any{
+		"level": "WARNING", "logger": "zae_limiter.aggregator", "message": "shown", "timestamp_of": "x",
+		"n": 17.0,
+	}
 	if diff := cmp.Diff(want, line); diff != "" {
 		t.Error(diff)
 	}

@@ -22,7 +22,10 @@ func newProvisionHandler(env environment, out io.Writer) (*provisionHandler, err
 	if err != nil {
 		return nil, err
 	}
-	return &provisionHandler{manifest.Provisioner{Open: openTable, Table: env.get("TABLE_NAME", defaultTable)}, newLog(out, level, "provisioner")}, nil
+	return &provisionHandler{
+		manifest.Provisioner{Open: openTable, Table: env.get("TABLE_NAME", defaultTable)},
+		newLog(out, level, "provisioner"),
+	}, nil
 }
 
 func openTable(ctx context.Context, table string) (limiter.Repository, error) {

@@ -27,7 +27,8 @@ func FuzzRecord(f *testing.F) {
 			return
 		}
 		c, reason, ok := r.Change()
-		if ok && (reason != "" || c.At.IsZero() || c.Bucket.Namespace == "" && c.Bucket.Entity == "" || len(c.Position.Number) != 40 || len(c.Used) == 0) {
+		if ok && (reason != "" || c.At.IsZero() || c.Bucket.Namespace == "" && c.Bucket.Entity == "" ||
+			len(c.Position.Number) != 40 || len(c.Used) == 0) {
 			t.Errorf("%s is taken for %+v", raw, c)
 		}
 		if _, reason, ok := r.Removed(); ok && reason != "" {

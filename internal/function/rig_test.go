@@ -47,7 +47,10 @@ func newRig(t *testing.T) *rig {
 	} {
 		t.Setenv(name, value)
 	}
-	r.env = map[string]string{"TABLE_NAME": r.table, "ENABLE_ARCHIVAL": "True", "ARCHIVE_BUCKET_NAME": "archive", "LOG_LEVEL": "DEBUG"}
+	r.env = map[string]string{
+		"TABLE_NAME": r.table, "ENABLE_ARCHIVAL": "True", "ARCHIVE_BUCKET_NAME": "archive",
+		"LOG_LEVEL": "DEBUG",
+	}
 	r.ok(dynamo.CreateTable(t.Context(), r.table, nil))
 	repo, err := dynamo.Connect(t.Context(), r.table, nil)
 	r.ok(err)

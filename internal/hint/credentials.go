@@ -20,7 +20,8 @@ func IsWithoutCredentials(err error) bool { return strings.Contains(err.Error(),
 // few programs run there, and its "403" and "access disabled" read as if the
 // caller's credentials were refused.
 func (e *CredentialsError) Error() string {
-	const advice = "no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run under a role"
+	const advice = "no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or " +
+		"run under a role"
 	text := e.Err.Error()
 	if strings.Contains(text, "no EC2 IMDS role found") {
 		return advice

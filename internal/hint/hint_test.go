@@ -13,14 +13,21 @@ func TestCommandNamesItsPlace(t *testing.T) {
 	}{
 		{Place{}, "`zae-limiter status --name my-app`"},
 		{Place{Region: "eu-west-1"}, "`zae-limiter status --name my-app --region eu-west-1`"},
-		{Place{"eu-west-1", "http://localhost:8000"}, "`zae-limiter status --name my-app --region eu-west-1 --endpoint-url http://localhost:8000`"},
-		{Place{Endpoint: "http://localhost/?a=1&b=2"}, "`zae-limiter status --name my-app --endpoint-url 'http://localhost/?a=1&b=2'`"},
+		{
+			Place{"eu-west-1", "http://localhost:8000"},
+			"`zae-limiter status --name my-app --region eu-west-1 --endpoint-url http://localhost:8000`",
+		},
+		{
+			Place{Endpoint: "http://localhost/?a=1&b=2"},
+			"`zae-limiter status --name my-app --endpoint-url 'http://localhost/?a=1&b=2'`",
+		},
 	} {
 		if got := c.place.Command("status", "--name", "my-app"); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
 	}
-	if got, want := (Place{"x", "http://y"}).AWS("dynamodb", "z"), "`aws dynamodb z --region x --endpoint-url http://y`"; got != want {
+	if got, want := (Place{"x", "http://y"}).AWS("dynamodb", "z"), "`aws dynamodb z --region x "+
+		"--endpoint-url http://y`"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

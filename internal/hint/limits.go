@@ -12,7 +12,10 @@ type NoLimitsError struct {
 
 // Error says what is missing and what to store.
 func (e *NoLimitsError) Error() string {
-	return fmt.Sprintf("there are no limits for entity %s and resource %s at any level; store some, such as defaults of the resource", e.Entity, e.Resource)
+	return fmt.Sprintf(
+		"there are no limits for entity %s and resource %s at any level; store some, such as defaults of the resource",
+		e.Entity, e.Resource,
+	)
 }
 
 // Unwrap returns the error of the limiter.

@@ -33,7 +33,8 @@ func TestManyIdleConnectionsDoNotStopIt(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		if i%2 == 0 { // half of them begin a request and go silent
-			if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n"); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+			if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n"); err != nil &&
+				!errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
 				t.Fatal(err)
 			}
 		}

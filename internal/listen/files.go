@@ -34,7 +34,9 @@ type Files[T any] struct {
 // took effect, or with the reason why the old value stays. Until ctx ends it
 // looks for changes every second, so that an idle server reports a mistake too.
 // The caller may pass a nil changed.
-func WatchFiles[T any](ctx context.Context, parse func(content ...[]byte) (T, error), changed func(error), paths ...string) (*Files[T], error) {
+func WatchFiles[T any](
+	ctx context.Context, parse func(content ...[]byte) (T, error), changed func(error), paths ...string,
+) (*Files[T], error) {
 	if changed == nil {
 		changed = func(error) {}
 	}

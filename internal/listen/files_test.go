@@ -71,7 +71,8 @@ func TestFilesFollowChanges(t *testing.T) {
 		expect("two")
 		write("tri")
 		expect("tri")
-		if len(reports) != 4 || reports[0] != "changed" || reports[1] != "is broken" || !strings.Contains(reports[2], "no such file") || reports[3] != "changed" {
+		if len(reports) != 4 || reports[0] != "changed" || reports[1] != "is broken" ||
+			!strings.Contains(reports[2], "no such file") || reports[3] != "changed" {
 			t.Errorf("reports %q", reports)
 		}
 	})
@@ -91,7 +92,9 @@ func TestFilesFollowChangesWithoutCalls(t *testing.T) {
 			}
 		}
 		write("1")
-		if _, err := listen.WatchFiles(ctx, parse, func(err error) { reports = append(reports, err) }, path); err != nil {
+		if _, err := listen.WatchFiles(ctx, parse, func(err error) {
+			reports = append(reports, err)
+		}, path); err != nil {
 			t.Fatal(err)
 		}
 		expect := func(want int) {
@@ -126,9 +129,12 @@ func certificate(t *testing.T, dir, name string, parent *tls.Certificate, hosts 
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: append(hosts, "localhost"), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: parent == nil, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: append(hosts, "localhost"), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: parent == nil,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	signer, signKey := template, any(key)
 	if parent != nil {
@@ -142,7 +148,9 @@ func certificate(t *testing.T, dir, name string, parent *tls.Certificate, hosts 
 	if err != nil {
 		t.Fatal(err)
 	}
-	certPEM, keyPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
+	certPEM, keyPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(
+		&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER},
+	)
 	for suffix, text := range map[string][]byte{".pem": certPEM, ".key": keyPEM} {
 		if err := os.WriteFile(filepath.Join(dir, name+suffix), text, 0o600); err != nil {
 			t.Fatal(err)
@@ -161,7 +169,9 @@ func TestMutualTLS(t *testing.T) {
 	ca := certificate(t, dir, "ca", nil)
 	certificate(t, dir, "server", &ca)
 	client, other := certificate(t, dir, "client", &ca), certificate(t, dir, "other", nil)
-	config, err := listen.TLSFiles{Cert: dir + "/server.pem", Key: dir + "/server.key", ClientCA: dir + "/ca.pem"}.Config(t.Context(), nil)
+	config, err := listen.TLSFiles{
+		Cert: dir + "/server.pem", Key: dir + "/server.key", ClientCA: dir + "/ca.pem",
+	}.Config(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +179,10 @@ func TestMutualTLS(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.Leaf)
 	get := func(certs ...tls.Certificate) error {
-		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: certs, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true}
+		transport := &http.Transport{
+			TLSClientConfig:   &tls.Config{RootCAs: roots, Certificates: certs, MinVersion: tls.VersionTLS12},
+			ForceAttemptHTTP2: true,
+		}
 		defer transport.CloseIdleConnections()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+addr, nil)
 		if err != nil {

@@ -48,7 +48,8 @@ type Options struct {
 	IdleTimeout   time.Duration // between the requests of a connection; default 1 min
 	HeaderBytes   int           // of a request; default 16 KiB
 	MaxConns      int           // connections at a time; default 4096; see Conns
-	MaxRequests   int           // requests at a time, beyond which the answer is 503; default 1024; negative for no bound
+	// requests at a time, beyond which the answer is 503; default 1024; negative for no bound
+	MaxRequests int
 	// Vouching requires a call of Vouch before a connection counts as a client's.
 	// Otherwise any request is enough.
 	Vouching bool
@@ -89,8 +90,9 @@ func HTTP(listener net.Listener, handler http.Handler, opts *Options) *Server {
 		conns:    conns,
 		tls:      opts.TLS != nil,
 		http: &http.Server{
-			ConnState:         noteState,
-			Handler:           countBusy(limitRequests(handler, cmp.Or(opts.MaxRequests, DefaultMaxRequests)), opts.Vouching),
+			ConnState: noteState,
+			Handler: countBusy(limitRequests(handler, cmp.Or(opts.MaxRequests, DefaultMaxRequests)),
+				opts.Vouching),
 			TLSConfig:         opts.TLS,
 			ReadHeaderTimeout: bound(opts.HeaderTimeout, DefaultHeaderTimeout),
 			ReadTimeout:       bound(opts.ReadTimeout, DefaultReadTimeout),

@@ -210,9 +210,11 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 		then  string        // what it repeats every second
 		cut   time.Duration // when it is cut off
 	}{
-		"nothing":           {"", "", 5 * time.Second},
-		"header, bytewise":  {"GET / HTTP/1.1\r\n", "X", 5 * time.Second},
-		"body, bytewise":    {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n", "x", 30 * time.Second},
+		"nothing":          {"", "", 5 * time.Second},
+		"header, bytewise": {"GET / HTTP/1.1\r\n", "X", 5 * time.Second},
+		"body, bytewise": {
+			"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n", "x", 30 * time.Second,
+		},
 		"idle after answer": {"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "", time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -365,10 +367,12 @@ func TestAmbiguousLengthEndsTheConnection(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
-	_, _ = io.WriteString(conn, "POST /first HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"+
+	_, _ = io.WriteString(conn, "POST /first HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: "+
+		"chunked\r\n\r\n0\r\n\r\n"+
 		"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
 	answer, err := io.ReadAll(conn)
-	if err != nil || strings.Count(string(answer), "HTTP/1.1 200 OK") != 1 || !strings.Contains(string(answer), "Connection: close\r\n") {
+	if err != nil || strings.Count(string(answer), "HTTP/1.1 200 OK") != 1 ||
+		!strings.Contains(string(answer), "Connection: close\r\n") {
 		t.Errorf("%v: %q", err, answer)
 	}
 	mu.Lock()

@@ -46,7 +46,10 @@ func (f TLSFiles) parse(content ...[]byte) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("certificate %s with key %s: %w", f.Cert, f.Key, err)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert},
+		NextProtos: []string{"h2", "http/1.1"},
+	}
 	if len(content) > 2 {
 		config.ClientCAs = x509.NewCertPool()
 		if !config.ClientCAs.AppendCertsFromPEM(content[2]) {
@@ -70,6 +73,7 @@ func Certified(config *tls.Config) func(host string) bool {
 				now = latest
 			}
 		}
-		return len(now.Certificates) > 0 && now.Certificates[0].Leaf != nil && now.Certificates[0].Leaf.VerifyHostname(host) == nil
+		return len(now.Certificates) > 0 && now.Certificates[0].Leaf != nil &&
+			now.Certificates[0].Leaf.VerifyHostname(host) == nil
 	}
 }

@@ -16,7 +16,8 @@ func startAggregator(t *testing.T, f *Folder, e *Engine) Process {
 	if runtime.GOOS == "windows" {
 		t.Skip("the aggregator is a program of Unix")
 	}
-	d, err := f.startDaemon(exec.CommandContext(context.Background(), "sleep", "600"), filepath.Join(t.TempDir(), "log"))
+	d, err := f.startDaemon(exec.CommandContext(context.Background(), "sleep", "600"),
+		filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,9 @@ func TestEndedEngineKeepsNoAggregator(t *testing.T) {
 		f := newFolder(t)
 		p := startAggregator(t, f, &Engine{Kind: DynamoDB, Port: 8001, Process: &Process{1, "then"}})
 		var said []string
-		e, err := f.findRunning(t.Context(), &Settings{Port: port, Say: func(text string) { said = append(said, text) }})
+		e, err := f.findRunning(t.Context(), &Settings{Port: port, Say: func(text string) {
+			said = append(said, text)
+		}})
 		if e != nil || err != nil {
 			t.Errorf("port %d: %v, %v; want no engine", port, e, err)
 		}

@@ -14,7 +14,9 @@ var errLate = errors.New("the engine is not ready in time")
 // await repeats look until it reports true or an error. It returns errLate after
 // the timeout. From the second look on it shows what it waits for, unless that is
 // "".
-func (s *Settings) await(ctx context.Context, what string, timeout time.Duration, look func(context.Context) (bool, error)) error {
+func (s *Settings) await(
+	ctx context.Context, what string, timeout time.Duration, look func(context.Context) (bool, error),
+) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	tick := time.NewTicker(2 * poll)
@@ -85,14 +87,16 @@ func (e *Engine) awaitReady(ctx context.Context, s *Settings) error {
 		case state.Status == paused:
 			return false, e.explainPaused()
 		case !state.Running:
-			return false, fmt.Errorf("%s at port %d has ended; zae-limiter local logs shows why", e.Kind.Title(), e.Port)
+			return false, fmt.Errorf("%s at port %d has ended; zae-limiter local logs shows why", e.Kind.Title(),
+				e.Port)
 		case state.Health == "unhealthy":
 			return false, e.explainUnhealthy()
 		}
 		return state.Health == Healthy, nil
 	})
 	if errors.Is(err, errLate) {
-		return fmt.Errorf("%s runs at port %d but is not ready after %v; zae-limiter local logs shows why", e.Kind.Title(), e.Port, startTimeout)
+		return fmt.Errorf("%s runs at port %d but is not ready after %v; zae-limiter local logs shows why",
+			e.Kind.Title(), e.Port, startTimeout)
 	}
 	return err
 }
@@ -105,7 +109,8 @@ func (e *Engine) explainPaused() error {
 }
 
 func (e *Engine) explainUnhealthy() error {
-	return fmt.Errorf("%s at port %d is unhealthy; zae-limiter local logs shows why, and %s", e.Kind.Title(), e.Port, e.Remedy())
+	return fmt.Errorf("%s at port %d is unhealthy; zae-limiter local logs shows why, and %s", e.Kind.Title(),
+		e.Port, e.Remedy())
 }
 
 // Remedy returns half a sentence that names the command that stops the engine.

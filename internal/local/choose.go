@@ -24,9 +24,11 @@ func (f *Folder) choose(ctx context.Context, s *Settings) (starter, error) {
 		c := f.newContainer(LocalStack, cmp.Or(s.Image, LocalStackImage), cmp.Or(s.Port, LocalStack.Port()))
 		return &c, nil
 	case s.Kind == LocalStack:
-		return nil, fmt.Errorf("LocalStack needs Docker: %w; install and start Docker, or use --engine dynamodb", unreachable)
+		return nil, fmt.Errorf("LocalStack needs Docker: %w; install and start Docker, or use --engine dynamodb",
+			unreachable)
 	case s.Image != "" || s.DockerHost != "":
-		return nil, fmt.Errorf("--image and --docker-host need Docker: %w; install and start Docker, or leave them out", unreachable)
+		return nil, fmt.Errorf("--image and --docker-host need Docker: %w; install and start Docker, or leave them out",
+			unreachable)
 	}
 	return f.chooseJava(ctx, s, unreachable)
 }
@@ -42,10 +44,14 @@ func (f *Folder) chooseJava(ctx context.Context, s *Settings, unreachable error)
 	case err != nil && s.Jar != "":
 		return nil, fmt.Errorf("--jar needs Java: %w; install Java 17 or newer", err)
 	case errors.Is(err, errNoMaven):
-		return nil, fmt.Errorf("no engine can run here: %w, and Java is, but %w, which fetches DynamoDB Local; install and start Docker, or install Maven, or download DynamoDB Local and give its jar with --jar",
+		return nil, fmt.Errorf("no engine can run here: %w, and Java is, but %w, which fetches DynamoDB "+
+			"Local; install and start Docker, or install Maven, or download DynamoDB Local and give its jar with --jar",
 			unreachable, err)
 	case err != nil:
-		return nil, fmt.Errorf("no engine can run here: %w, and %w; install and start Docker, or install a JDK (17 or newer) and Maven", unreachable, err)
+		return nil, fmt.Errorf(
+			"no engine can run here: %w, and %w; install and start Docker, or install a JDK (17 or newer) and Maven",
+			unreachable, err,
+		)
 	case unreachable != nil:
 		s.say("using DynamoDB Local with Java, since " + unreachable.Error())
 	}

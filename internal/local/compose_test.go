@@ -49,7 +49,8 @@ func (s *composeService) arguments(variables ...string) []string {
 		args = append(args, "--user", s.User)
 	}
 	if h := s.Healthcheck; h.Test != "" {
-		args = append(args, "--health-cmd", h.Test, "--health-interval", h.Interval, "--health-timeout", h.Timeout, "--health-retries", strconv.Itoa(h.Retries))
+		args = append(args, "--health-cmd", h.Test, "--health-interval", h.Interval, "--health-timeout", h.Timeout,
+			"--health-retries", strconv.Itoa(h.Retries))
 	}
 	return append(append(args, s.Image), strings.Fields(s.Command)...)
 }
@@ -101,7 +102,9 @@ func TestDockerfileTargets(t *testing.T) {
 		t.Fatal(err)
 	}
 	targets := strings.Split(string(text), "\nFROM ")[1:]
-	users, want := map[string]bool{}, map[string]bool{"root": false, "build": false, "locust": true, "release": true, "cli": true}
+	users, want := map[string]bool{}, map[string]bool{
+		"root": false, "build": false, "locust": true, "release": true, "cli": true,
+	}
 	for _, target := range targets {
 		line, rest, _ := strings.Cut(target, "\n")
 		users[line[strings.LastIndexByte(line, ' ')+1:]] = strings.Contains(rest, "\nUSER ")

@@ -73,7 +73,8 @@ func (c *containerSpec) removeStopped(ctx context.Context, d docker, found *cont
 	case err != nil:
 		return err
 	}
-	return &StartError{Kind: c.kind, Reason: fmt.Sprintf("another program made the container %s, which is not running (%s); remove it with docker rm %s",
+	return &StartError{Kind: c.kind, Reason: fmt.Sprintf("another program made the container %s, which is "+
+		"not running (%s); remove it with docker rm %s",
 		c.name, found.State.Status, c.name)}
 }
 
@@ -137,11 +138,16 @@ func (c *containerSpec) explain(err error) error {
 		strings.Contains(text, "only one usage of each socket address"): // on Windows
 		reason = portInUse(c.port)
 	case strings.Contains(text, "conflict") && strings.Contains(text, "container name"):
-		reason = fmt.Sprintf("another program has just made a container with the name %s; run this again to use it, or remove it with docker rm %s", c.name, c.name)
+		reason = fmt.Sprintf(
+			"another program has just made a container with the name %s; run this again to use it, or remove "+
+				"it with docker rm %s",
+			c.name, c.name,
+		)
 	}
 	return &StartError{Kind: c.kind, Reason: reason}
 }
 
 func portInUse(port int) string {
-	return fmt.Sprintf("port %d is in use by another program; stop that program, or choose another port with --port", port)
+	return fmt.Sprintf("port %d is in use by another program; stop that program, or choose another port with --port",
+		port)
 }

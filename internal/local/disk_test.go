@@ -22,7 +22,10 @@ func TestDiagnoseFindsAFullDisk(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFolder(t)
-			e := &Engine{Kind: DynamoDB, Port: 8001, Process: &Process{1, "then"}, Log: filepath.Join(t.TempDir(), "engine.log")}
+			e := &Engine{
+				Kind: DynamoDB, Port: 8001, Process: &Process{1, "then"},
+				Log: filepath.Join(t.TempDir(), "engine.log"),
+			}
 			if err := errors.Join(f.Save(e), os.WriteFile(e.Log, []byte(c.log+"\n"), 0o600)); err != nil {
 				t.Fatal(err)
 			}

@@ -150,7 +150,8 @@ func isMissing(err error) bool {
 	if ok {
 		text = strings.ToLower(failed.message)
 	}
-	return strings.Contains(text, "no such container") || strings.Contains(text, "no such image") || strings.Contains(text, "no such object")
+	return strings.Contains(text, "no such container") || strings.Contains(text, "no such image") ||
+		strings.Contains(text, "no such object")
 }
 
 // inspect returns a container, or nil if there is none with this name.

@@ -79,7 +79,10 @@ func (e *Engine) inspectContainer(ctx context.Context) (State, error) {
 	if c == nil || !c.is(e.ContainerID) {
 		return State{Status: "stopped", Health: Unknown}, nil
 	}
-	s := State{Running: c.State.Running || c.State.Status == "running", Status: c.State.Status, Health: cmp.Or(c.health(), Unknown)}
+	s := State{
+		Running: c.State.Running || c.State.Status == "running", Status: c.State.Status,
+		Health: cmp.Or(c.health(), Unknown),
+	}
 	if s.Running && c.health() == "" && answers(ctx, e.Port) {
 		s.Health = Healthy
 	}
@@ -164,7 +167,9 @@ func (f *Folder) Recorded(port int) (*Engine, error) {
 	if len(all) == 0 {
 		return nil, ErrNotRunning
 	}
-	alive := slices.DeleteFunc(slices.Clone(all), func(e *Engine) bool { return e.Process != nil && !e.Process.Alive() })
+	alive := slices.DeleteFunc(slices.Clone(all), func(e *Engine) bool {
+		return e.Process != nil && !e.Process.Alive()
+	})
 	if len(alive) > 0 {
 		all = alive
 	}

@@ -40,7 +40,9 @@ const (
 // Write returns a line for each variable. Values must need no quotes, which is
 // true for those of Environment.
 func (f Format) Write(variables []Variable) string {
-	pattern := map[Format]string{FormatEval: "export %s=%s\n", FormatDirenv: "%s=%s\n", FormatPowerShell: "$env:%s = %q\n"}[f]
+	pattern := map[Format]string{
+		FormatEval: "export %s=%s\n", FormatDirenv: "%s=%s\n", FormatPowerShell: "$env:%s = %q\n",
+	}[f]
 	var b strings.Builder
 	for _, v := range variables {
 		fmt.Fprintf(&b, pattern, v.Name, v.Value)

@@ -130,7 +130,8 @@ func (f *Folder) read(port int, name string) (*Engine, error) {
 	}
 	e := &Engine{}
 	if err := json.Unmarshal(text, e); err != nil || e.Port != port || e.Process == nil && e.Container == "" {
-		return nil, fmt.Errorf("%s is damaged; stop the engine at port %d yourself and remove this file", f.at(port, name), port)
+		return nil, fmt.Errorf("%s is damaged; stop the engine at port %d yourself and remove this file",
+			f.at(port, name), port)
 	}
 	return e, nil
 }
@@ -174,9 +175,13 @@ func (f *Folder) ports() ([]int, error) {
 // explain adds the folder and a remedy to an error.
 func (f *Folder) explain(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("the disk of the state folder %s is full: %w; free some space, or set XDG_STATE_HOME to a folder elsewhere", f.path, err)
+		return fmt.Errorf(
+			"the disk of the state folder %s is full: %w; free some space, or set XDG_STATE_HOME to a folder elsewhere",
+			f.path, err,
+		)
 	}
-	return fmt.Errorf("the state folder %s cannot be used: %w; set XDG_STATE_HOME to a folder that can be written", f.path, err)
+	return fmt.Errorf("the state folder %s cannot be used: %w; set XDG_STATE_HOME to a folder that can be written",
+		f.path, err)
 }
 
 // writeFile writes a file completely, or leaves it as it was.

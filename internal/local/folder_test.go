@@ -21,7 +21,10 @@ func newFolder(t *testing.T) *Folder {
 
 func TestRecordsSurvive(t *testing.T) {
 	f := newFolder(t)
-	want := &Engine{Kind: DynamoDB, Port: 8001, Process: &Process{7, "then"}, Table: "my-app", Aggregators: map[string]Process{"my-app": {8, "later"}}}
+	want := &Engine{
+		Kind: DynamoDB, Port: 8001, Process: &Process{7, "then"}, Table: "my-app",
+		Aggregators: map[string]Process{"my-app": {8, "later"}},
+	}
 	if err := errors.Join(f.Save(want), f.Save(&Engine{Kind: LocalStack, Port: 4566, Container: "c"})); err != nil {
 		t.Fatal(err)
 	}
@@ -78,11 +81,15 @@ func TestFullDiskLeavesNoEngine(t *testing.T) {
 	}
 	j := &javaEngine{folder: f, java: java, jar: jar, port: 1, works: true, compiles: true}
 	_, err := j.start(t.Context(), &Settings{})
-	if err == nil || !errors.Is(err, syscall.ENOSPC) || !strings.HasPrefix(err.Error(), "the disk of the state folder "+f.path+" is full: ") {
+	if err == nil || !errors.Is(err, syscall.ENOSPC) || !strings.HasPrefix(
+		err.Error(), "the disk of the state folder "+f.path+" is full: ",
+	) {
 		t.Errorf("%v", err)
 	}
 	number, _ := os.ReadFile(pid) // empty if it was killed before it could write
-	if out, _ := exec.CommandContext(t.Context(), "ps", "-o", "stat=", "-p", "0"+strings.TrimSpace(string(number))).Output(); len(out) > 0 && out[0] != 'Z' {
+	if out, _ := exec.CommandContext(
+		t.Context(), "ps", "-o", "stat=", "-p", "0"+strings.TrimSpace(string(number)),
+	).Output(); len(out) > 0 && out[0] != 'Z' {
 		t.Errorf("process %s still runs: %s", number, out)
 	}
 	if all, err := f.All(); len(all) != 0 || err != nil {

@@ -83,7 +83,10 @@ func (j *javaEngine) start(ctx context.Context, s *Settings) (*Engine, error) {
 		return nil, err
 	}
 	if j.works && !j.compiles {
-		s.warn("this Java has no compiler, so DynamoDB Local listens on all network interfaces; a JDK keeps it on this machine")
+		s.warn(
+			"this Java has no compiler, so DynamoDB Local listens on all network interfaces; a JDK keeps it " +
+				"on this machine",
+		)
 	}
 	log := j.folder.at(j.port, "engine.log")
 	d, err := j.folder.startDaemon(j.command(ctx, args), log)
@@ -138,7 +141,8 @@ func (j *javaEngine) arguments(path string) ([]string, error) {
 		}
 	}
 	return []string{
-		"-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.io.tmpdir=" + j.folder.at(j.port, "tmp"), "-cp", path, entry,
+		"-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.io.tmpdir=" + j.folder.at(j.port, "tmp"),
+		"-cp", path, entry,
 		"-sharedDb", "-dbPath", j.folder.at(j.port, "data"), "-disableTelemetry", "-port", strconv.Itoa(j.port),
 	}, nil
 }
@@ -157,7 +161,9 @@ func (j *javaEngine) wait(ctx context.Context, d *daemon, log string) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return &StartError{DynamoDB, fmt.Sprintf("it does not answer after %v", startTimeout), tail(log, shownLines)}
+			return &StartError{
+				DynamoDB, fmt.Sprintf("it does not answer after %v", startTimeout), tail(log, shownLines),
+			}
 		case <-tick.C:
 			if answers(limited, j.port) && d.Alive() {
 				return nil
@@ -183,7 +189,8 @@ func (j *javaEngine) explain(err error, log string) error {
 	case !j.works:
 		reason += "; " + j.java + " must be Java 17 or newer"
 	case j.jar != "":
-		reason += "; " + j.jar + " must be the jar of DynamoDB Local 2.3 or newer, with DynamoDBLocal_lib or its other jars beside it"
+		reason += "; " + j.jar + " must be the jar of DynamoDB Local 2.3 or newer, with DynamoDBLocal_lib or " +
+			"its other jars beside it"
 	}
 	return &StartError{DynamoDB, reason, tail(log, shownLines)}
 }
@@ -217,7 +224,8 @@ func inUse(ctx context.Context, port int) bool {
 func answers(ctx context.Context, port int) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(loopback, strconv.Itoa(port)), http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		"http://"+net.JoinHostPort(loopback, strconv.Itoa(port)), http.NoBody)
 	if err != nil {
 		return false
 	}

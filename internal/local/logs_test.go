@@ -48,7 +48,8 @@ func TestLogsAreUTF8(t *testing.T) {
 func TestFormats(t *testing.T) {
 	variables := []Variable{{"A", "http://localhost:1"}}
 	for format, want := range map[Format]string{
-		FormatEval: "export A=http://localhost:1\n", FormatDirenv: "A=http://localhost:1\n", FormatPowerShell: "$env:A = \"http://localhost:1\"\n",
+		FormatEval: "export A=http://localhost:1\n", FormatDirenv: "A=http://localhost:1\n",
+		FormatPowerShell: "$env:A = \"http://localhost:1\"\n",
 	} {
 		if got := format.Write(variables); got != want {
 			t.Errorf("%s: %q, want %q", format, got, want)

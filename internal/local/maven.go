@@ -86,11 +86,13 @@ func fetch(ctx context.Context, s *Settings) (folder string, err error) {
 		return folder, nil
 	}
 	if err := os.MkdirAll(cache, private); err != nil {
-		return "", fmt.Errorf("the cache folder cannot be used: %w; set ZAEL_CACHE to a folder that can be written", err)
+		return "", fmt.Errorf("the cache folder cannot be used: %w; set ZAEL_CACHE to a folder that can be written",
+			err)
 	}
 	dir, err := os.MkdirTemp(cache, "fetch.")
 	if err != nil {
-		return "", fmt.Errorf("the cache folder cannot be used: %w; set ZAEL_CACHE to a folder that can be written", err)
+		return "", fmt.Errorf("the cache folder cannot be used: %w; set ZAEL_CACHE to a folder that can be written",
+			err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	stop := s.progress("fetching DynamoDB Local " + dynamoDBVersion + " with Maven")
@@ -124,11 +126,18 @@ func download(ctx context.Context, dir, jars string) error {
 	case errors.Is(err, exec.ErrNotFound):
 		return errNoMaven
 	case err != nil:
-		return &StartError{DynamoDB, "Maven could not download it (" + err.Error() + "); try again, or give its jar with --jar", last(lines(output.String()), shownLines)}
+		return &StartError{
+			DynamoDB,
+			"Maven could not download it (" + err.Error() + "); try again, or give its jar with --jar",
+			last(lines(output.String()), shownLines),
+		}
 	}
 	got, err := digest(jars)
 	if err == nil && got != dynamoDBDigest {
-		err = &StartError{Kind: DynamoDB, Reason: fmt.Sprintf("the download has the digest %s, want %s; it is not used", got, dynamoDBDigest)}
+		err = &StartError{
+			Kind:   DynamoDB,
+			Reason: fmt.Sprintf("the download has the digest %s, want %s; it is not used", got, dynamoDBDigest),
+		}
 	}
 	return err
 }

@@ -32,7 +32,9 @@ func TestDaemonStops(t *testing.T) {
 		t.Skip("the daemon is a shell script")
 	}
 	log := filepath.Join(t.TempDir(), "log")
-	d, err := newFolder(t).startDaemon(exec.CommandContext(context.Background(), "sh", "-c", "echo started; exec sleep 600"), log)
+	d, err := newFolder(t).startDaemon(
+		exec.CommandContext(context.Background(), "sh", "-c", "echo started; exec sleep 600"), log,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,7 +107,8 @@ func (f *Folder) findRunning(ctx context.Context, s *Settings) (*Engine, error) 
 func (f *Folder) cleanUp(ctx context.Context, s *Settings, e *Engine) error {
 	for _, table := range slices.Sorted(maps.Keys(e.Aggregators)) {
 		if p := e.Aggregators[table]; p.Alive() {
-			s.say(fmt.Sprintf("stopping the aggregator of table %s (process %d), since %s at %s has ended", table, p.PID, e.Kind.Title(), e.Endpoint()))
+			s.say(fmt.Sprintf("stopping the aggregator of table %s (process %d), since %s at %s has ended", table,
+				p.PID, e.Kind.Title(), e.Endpoint()))
 		}
 	}
 	return f.Down(ctx, e, false)
@@ -128,7 +129,8 @@ func (f *Folder) runningAt(ctx context.Context, s *Settings) (*Engine, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err == nil && state.Running && s.Kind != "" && s.Kind != e.Kind:
-		return nil, fmt.Errorf("%s is running at port %d, not %s; stop it with zae-limiter local down --port %d, or choose another port with --port",
+		return nil, fmt.Errorf("%s is running at port %d, not %s; stop it with zae-limiter local down --port "+
+			"%d, or choose another port with --port",
 			e.Kind.Title(), e.Port, s.Kind.Title(), e.Port)
 	case err == nil && state.Running:
 		return e, nil

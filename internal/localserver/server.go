@@ -69,7 +69,10 @@ func findScript(name string) (string, error) {
 			return script, nil
 		}
 		if parent == filepath.Dir(parent) {
-			return "", fmt.Errorf("%w: script %s: no module around %s has it; run the test in a directory of this module", ErrMissing, name, dir)
+			return "", fmt.Errorf(
+				"%w: script %s: no module around %s has it; run the test in a directory of this module",
+				ErrMissing, name, dir,
+			)
 		}
 	}
 }
@@ -130,7 +133,8 @@ func (p *process) explain(stderr io.ReadSeeker) error {
 	if code := p.cmd.ProcessState.ExitCode(); code == missingProgram || code == missingShell {
 		return fmt.Errorf("%w: %s", ErrMissing, text)
 	}
-	return fmt.Errorf("%s printed no URL: %w\n%s", p.cmd, errors.Join(errors.New(p.cmd.ProcessState.String()), err, seek, read), text)
+	return fmt.Errorf("%s printed no URL: %w\n%s", p.cmd,
+		errors.Join(errors.New(p.cmd.ProcessState.String()), err, seek, read), text)
 }
 
 func (p *process) stop() error {

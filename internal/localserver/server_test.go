@@ -24,7 +24,8 @@ func TestFailingScripts(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, err := launch("sh", "-c", test.script)
-			if s != nil || err == nil || errors.Is(err, ErrMissing) != test.missing || !strings.Contains(err.Error(), test.says) {
+			if s != nil || err == nil || errors.Is(err, ErrMissing) != test.missing ||
+				!strings.Contains(err.Error(), test.says) {
 				t.Errorf("%v, %v", s, err)
 			}
 		})

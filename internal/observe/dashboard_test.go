@@ -34,7 +34,9 @@ func newTable(t *testing.T) limiter.Repository {
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
 	name := fmt.Sprintf("telemetry-%d", rand.Uint64())
-	opts := &dynamo.Options{Endpoint: sharedEngine.URL(t), Region: "us-east-1", Timeout: time.Minute, CountCapacity: true}
+	opts := &dynamo.Options{
+		Endpoint: sharedEngine.URL(t), Region: "us-east-1", Timeout: time.Minute, CountCapacity: true,
+	}
 	check(t, dynamo.CreateTable(t.Context(), name, opts))
 	repo, err := dynamo.Connect(t.Context(), name, opts)
 	check(t, err)
@@ -53,7 +55,9 @@ func exercise(t *testing.T, repo limiter.Repository) {
 		resource string
 		n        int64
 	}{{"api", 6}, {"api", 6}, {"unknown", 1}} {
-		lease, err := lim.Acquire(ctx, limiter.Request{Entity: "alice", Resource: c.resource, Consume: limiter.Tokens("rpm", c.n)})
+		lease, err := lim.Acquire(ctx, limiter.Request{
+			Entity: "alice", Resource: c.resource, Consume: limiter.Tokens("rpm", c.n),
+		})
 		if err == nil {
 			admitted = append(admitted, lease)
 		}
@@ -69,7 +73,9 @@ func exercised(t *testing.T) *observe.Telemetry {
 	setenv(t)
 	tele, err := observe.Start(t.Context(), nil)
 	check(t, err)
-	repo, err := tele.Wrap(knowing{escrow.New(newTable(t), nil)}, &telemetry.Options{ReadPrice: 0.125e-6, WritePrice: 0.625e-6, Name: "main"})
+	repo, err := tele.Wrap(knowing{escrow.New(newTable(t), nil)}, &telemetry.Options{
+		ReadPrice: 0.125e-6, WritePrice: 0.625e-6, Name: "main",
+	})
 	check(t, err)
 	t.Cleanup(func() { check(t, repo.Close()) })
 	exercise(t, repo)
@@ -86,7 +92,9 @@ func exerciseShadow(t *testing.T, tele *observe.Telemetry) {
 	t.Cleanup(func() { check(t, repo.Close()) })
 	lim, err := limiter.New(repo, &limiter.Options{Limits: []limiter.Limit{limiter.PerMinute("rpm", 10).Shadow()}})
 	check(t, err)
-	_, err = lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: "api", Consume: limiter.Tokens("rpm", 11)})
+	_, err = lim.Acquire(t.Context(), limiter.Request{
+		Entity: "alice", Resource: "api", Consume: limiter.Tokens("rpm", 11),
+	})
 	check(t, err)
 }
 
@@ -132,7 +140,9 @@ func TestDashboard(t *testing.T) {
 		}
 		for _, m := range labels.FindAllStringSubmatch(q, -1) {
 			for l := range strings.SplitSeq(m[1]+m[2], ",") {
-				if l = strings.TrimSpace(l); !slices.ContainsFunc(metrics, func(n string) bool { return slices.Contains(served[n], l) }) {
+				if l = strings.TrimSpace(l); !slices.ContainsFunc(metrics, func(n string) bool {
+					return slices.Contains(served[n], l)
+				}) {
 					t.Errorf("no metric of the query has the label %q: %s", l, q)
 				}
 			}
@@ -209,14 +219,17 @@ func TestPageListsTheMetrics(t *testing.T) {
 	content, err := os.ReadFile("../../docs/telemetry.md")
 	check(t, err)
 	listed := map[string]bool{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(zae_limiter\\.[a-z._]+)` \\| `(?:s|\\{[A-Za-z]+\\})` \\|").FindAllStringSubmatch(string(content), -1) {
+	for _, m := range regexp.MustCompile(
+		"(?m)^\\| `(zae_limiter\\.[a-z._]+)` \\| `(?:s|\\{[A-Za-z]+\\})` \\|",
+	).FindAllStringSubmatch(string(content), -1) {
 		listed[m[1]] = true
 	}
 	embedded, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "limits.db"), nil)
 	check(t, err)
 	defer embedded.Close()
 	want := []string{
-		"zae_limiter.decisions", "zae_limiter.shadow.refusals", "zae_limiter.tokens.admitted", "zae_limiter.tokens.refused", "zae_limiter.tokens.returned",
+		"zae_limiter.decisions", "zae_limiter.shadow.refusals", "zae_limiter.tokens.admitted",
+		"zae_limiter.tokens.refused", "zae_limiter.tokens.returned",
 		"zae_limiter.operation.duration", "zae_limiter.cost", "zae_limiter.cost.per_million_decisions",
 	}
 	for _, repo := range []limiter.Repository{memory.New(nil), embedded, escrow.New(newTable(t), nil)} {

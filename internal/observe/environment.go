@@ -29,10 +29,16 @@ const (
 
 // variables returns the variables that a wrong value can break.
 func variables() []variable {
-	samplers := []string{"always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio"}
+	samplers := []string{
+		"always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_always_off",
+		"parentbased_traceidratio",
+	}
 	all := []variable{
 		{"OTEL_TRACES_EXPORTER", oneOf("otlp", "console", "none"), "must be otlp, console or none"},
-		{"OTEL_METRICS_EXPORTER", oneOf("otlp", "prometheus", "console", "none"), "must be otlp, prometheus, console or none"},
+		{
+			"OTEL_METRICS_EXPORTER", oneOf("otlp", "prometheus", "console", "none"),
+			"must be otlp, prometheus, console or none",
+		},
 		{"OTEL_RESOURCE_ATTRIBUTES", validPairs, pairsForm},
 		{"OTEL_TRACES_SAMPLER", oneOf(samplers...), "must be one of " + strings.Join(samplers, ", ")},
 		{"OTEL_TRACES_SAMPLER_ARG", validRatio, "must be a number from 0 to 1"},
@@ -47,7 +53,8 @@ func variables() []variable {
 		prefix := "OTEL_EXPORTER_OTLP_" + signal
 		all = append(all,
 			variable{prefix + "HEADERS", validPairs, pairsForm}, variable{prefix + "ENDPOINT", validURL, urlForm},
-			variable{prefix + "PROTOCOL", oneOf("grpc", "http/protobuf"), protocolForm}, variable{prefix + "TIMEOUT", validCount, timeForm})
+			variable{prefix + "PROTOCOL", oneOf("grpc", "http/protobuf"), protocolForm},
+			variable{prefix + "TIMEOUT", validCount, timeForm})
 	}
 	return all
 }

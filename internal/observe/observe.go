@@ -66,14 +66,18 @@ func Start(ctx context.Context, opts *Options) (*Telemetry, error) {
 		t.log = slog.New(slog.DiscardHandler)
 	}
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
-		t.tracers, t.meters = sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())), sdkmetric.NewMeterProvider()
+		t.tracers, t.meters = sdktrace.NewTracerProvider(
+			sdktrace.WithSampler(sdktrace.NeverSample()),
+		), sdkmetric.NewMeterProvider()
 		return t, nil
 	}
 	if err := checkEnvironment(); err != nil {
 		return nil, err
 	}
 	t.secrets = secrets()
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { t.log.Error("telemetry", "error", t.clean(err).Error()) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		t.log.Error("telemetry", "error", t.clean(err).Error())
+	}))
 	otel.SetLogger(logr.FromSlogHandler(plainHandler{t.log.Handler()}))
 	if err := t.export(ctx, &o); err != nil {
 		return nil, t.clean(err)
@@ -84,7 +88,8 @@ func Start(ctx context.Context, opts *Options) (*Telemetry, error) {
 // export creates the exporters and their providers.
 func (t *Telemetry) export(ctx context.Context, o *Options) error {
 	about, err := resource.New(ctx,
-		resource.WithAttributes(attribute.String("service.name", o.Service), attribute.String("service.version", o.Version)),
+		resource.WithAttributes(attribute.String("service.name", o.Service),
+			attribute.String("service.version", o.Version)),
 		resource.WithFromEnv(), resource.WithTelemetrySDK())
 	if err != nil {
 		return fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
@@ -93,7 +98,10 @@ func (t *Telemetry) export(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(t.registry.Register(collectors.NewGoCollector()), t.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))); err != nil {
+	if err := errors.Join(
+		t.registry.Register(collectors.NewGoCollector()),
+		t.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
+	); err != nil {
 		return err
 	}
 	metrics := []sdkmetric.Option{sdkmetric.WithResource(about), sdkmetric.WithReader(scraped)}
@@ -120,7 +128,10 @@ func (t *Telemetry) export(ctx context.Context, o *Options) error {
 
 // asksFor reports whether the environment names an exporter for a signal.
 func asksFor(signal string) bool {
-	for _, name := range []string{"OTEL_" + signal + "_EXPORTER", "OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
+	for _, name := range []string{
+		"OTEL_" + signal + "_EXPORTER", "OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT",
+		"OTEL_EXPORTER_OTLP_ENDPOINT",
+	} {
 		if os.Getenv(name) != "" {
 			return true
 		}

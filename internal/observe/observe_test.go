@@ -74,7 +74,9 @@ func scrape(t *testing.T, tele *observe.Telemetry) string {
 type part struct{}
 
 func (part) Statistics() iter.Seq[limiter.Statistic] {
-	return slices.Values([]limiter.Statistic{{Name: "server.leases", Unit: "{lease}", Description: "Open leases", Value: 3}})
+	return slices.Values([]limiter.Statistic{{
+		Name: "server.leases", Unit: "{lease}", Description: "Open leases", Value: 3,
+	}})
 }
 
 func TestPrometheus(t *testing.T) {
@@ -107,14 +109,17 @@ func TestOTLP(t *testing.T) {
 		received[r.URL.Path] += string(body)
 	}))
 	defer collector.Close()
-	setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+collector.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_EXPORTER_OTLP_COMPRESSION=none")
+	setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+collector.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+		"OTEL_EXPORTER_OTLP_COMPRESSION=none")
 	tele, err := observe.Start(t.Context(), nil)
 	check(t, err)
 	use(t, tele)
 	check(t, tele.Shutdown(t.Context()))
 	mu.Lock()
 	defer mu.Unlock()
-	if !strings.Contains(received["/v1/traces"], "zae_limiter.consume") || !strings.Contains(received["/v1/metrics"], "zae_limiter.decisions") {
+	if !strings.Contains(received["/v1/traces"], "zae_limiter.consume") || !strings.Contains(
+		received["/v1/metrics"], "zae_limiter.decisions",
+	) {
 		t.Errorf("the collector received %q", received)
 	}
 }
@@ -124,7 +129,8 @@ func TestOTLP(t *testing.T) {
 func TestACollectorThatIsDownIsLogged(t *testing.T) {
 	closed := httptest.NewServer(nil)
 	closed.Close()
-	setenv(t, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="+closed.URL+"/v1/traces", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf")
+	setenv(t, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="+closed.URL+"/v1/traces",
+		"OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf")
 	var log bytes.Buffer
 	tele, err := observe.Start(t.Context(), &observe.Options{Log: observe.NewLogger(&log, slog.LevelInfo)})
 	check(t, err)
@@ -141,14 +147,18 @@ func TestACollectorThatIsDownIsLogged(t *testing.T) {
 func TestWrongVariables(t *testing.T) {
 	for variable, value := range map[string]string{
 		"OTEL_TRACES_EXPORTER": "s3cret", "OTEL_METRICS_EXPORTER": "s3cret", "OTEL_RESOURCE_ATTRIBUTES": "s3cret",
-		"OTEL_EXPORTER_OTLP_HEADERS": "Authorization: Bearer s3cret", "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "a=s3cret%zz",
-		"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "https://user:s3cret@host:port", "OTEL_EXPORTER_OTLP_ENDPOINT": "localhost:4317",
-		"OTEL_EXPORTER_OTLP_PROTOCOL": "s3cret", "OTEL_EXPORTER_OTLP_TIMEOUT": "10s3cret", "OTEL_TRACES_SAMPLER": "s3cret", "OTEL_TRACES_SAMPLER_ARG": "2",
+		"OTEL_EXPORTER_OTLP_HEADERS":          "Authorization: Bearer s3cret",
+		"OTEL_EXPORTER_OTLP_TRACES_HEADERS":   "a=s3cret%zz",
+		"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "https://user:s3cret@host:port",
+		"OTEL_EXPORTER_OTLP_ENDPOINT":         "localhost:4317",
+		"OTEL_EXPORTER_OTLP_PROTOCOL":         "s3cret", "OTEL_EXPORTER_OTLP_TIMEOUT": "10s3cret",
+		"OTEL_TRACES_SAMPLER": "s3cret", "OTEL_TRACES_SAMPLER_ARG": "2",
 		"OTEL_BSP_MAX_QUEUE_SIZE": "s3cret",
 	} {
 		setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", variable+"="+value)
 		_, err := observe.Start(t.Context(), nil)
-		if err == nil || !strings.HasPrefix(err.Error(), variable+": must be ") || strings.Contains(err.Error(), "s3cret") {
+		if err == nil || !strings.HasPrefix(err.Error(), variable+": must be ") ||
+			strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s=%s: %v", variable, value, err)
 		}
 		t.Setenv(variable, "")
@@ -162,7 +172,8 @@ func TestACollectorThatHangs(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
 	defer collector.Close()
 	defer close(hang)
-	setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+strings.Replace(collector.URL, "//", "//user:s3cret@", 1), "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+	setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+strings.Replace(collector.URL, "//", "//user:s3cret@", 1),
+		"OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
 		"OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20s3cret")
 	tele, err := observe.Start(t.Context(), nil)
 	check(t, err)

@@ -41,7 +41,8 @@ func checkMetricsPage(t *testing.T, tele *observe.Telemetry) {
 	}
 	var b strings.Builder
 	b.WriteString("# Metrics\n\nEvery metric, by the name that Prometheus gets. " +
-		"[Telemetry](../telemetry.md) has the names of OpenTelemetry, what each means and the board for Grafana. `make docs` generates this page.\n\n" +
+		"[Telemetry](../telemetry.md) has the names of OpenTelemetry, what each means and the board for " +
+		"Grafana. `make docs` generates this page.\n\n" +
 		"## Limiters, escrow and DynamoDB\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(types)) {
 		slices.Sort(labels[name])

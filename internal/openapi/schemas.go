@@ -87,7 +87,9 @@ func (s *Schemas) reference(t reflect.Type) Object {
 		properties, required := Object{}, []string{}
 		s.All[name] = Object{} // ends a recursion
 		s.addFields(t, properties, &required)
-		s.All[name] = Object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+		s.All[name] = Object{
+			"type": "object", "properties": properties, "required": required, "additionalProperties": false,
+		}
 	}
 	return Object{"$ref": "#/components/schemas/" + name}
 }

@@ -19,7 +19,8 @@ func TestFor(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begin = time.Now()
-		if err := pause.For(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Minute {
+		if err := pause.For(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(begin) != time.Minute {
 			t.Errorf("%v after %v, want the end of the context after a minute", err, time.Since(begin))
 		}
 		if err := pause.For(ctx, 0); err != nil {

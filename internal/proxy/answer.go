@@ -85,7 +85,9 @@ func (b *answerBody) refuse(err error) {
 	b.call.record.outcome, b.call.record.refusedBy = outcomeCut, refusedBy(err, b.call.record.entity)
 	b.err = io.EOF
 	detail := httplimit.NewProblem(b.call.proxy.inDollars(err)).Detail
-	reason := map[string]any{"type": "rate_limit_error", "code": "rate_limit_exceeded", "message": "the answer was cut: " + detail}
+	reason := map[string]any{
+		"type": "rate_limit_error", "code": "rate_limit_exceeded", "message": "the answer was cut: " + detail,
+	}
 	if off, disabled := errors.AsType[*limiter.DisabledError](err); disabled {
 		reason["type"], reason["code"] = "permission_error", "access_disabled"
 		b.call.record.problem = off.Error()

@@ -39,7 +39,8 @@ func TestTheUpstreamIsFixed(t *testing.T) {
 		"absolute URI": "GET http://evil.example/v1/models HTTP/1.1\r\nHost: evil.example\r\n" + auth + "\r\n",
 		"CONNECT":      "CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\n" + auth + "\r\n",
 		"asterisk":     "OPTIONS * HTTP/1.1\r\nHost: x\r\n" + auth + "\r\n",
-		"upgrade":      "GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" + auth + "\r\n",
+		"upgrade": "GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" + auth +
+			"\r\n",
 	} {
 		if resp, body := r.send(raw); resp.StatusCode < 400 && r.calls() > 0 {
 			t.Errorf("%s: status %d, %s", name, resp.StatusCode, body)
@@ -48,14 +49,22 @@ func TestTheUpstreamIsFixed(t *testing.T) {
 	if r.calls() != 0 {
 		t.Fatalf("%d requests reached the upstream", r.calls())
 	}
-	r.send("GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n" + auth + "Connection: X-Hop\r\nX-Hop: 1\r\nProxy-Authorization: x\r\nX-Original-Url: /v1/chat/completions\r\nX-Http-Method-Override: POST\r\nX_http_method_override: POST\r\nX-Forwarded-Uri: /x\r\nX-Forwarded-Method: POST\r\nX-Forwarded-Prefix: /x\r\nX-Envoy-Original-Path: /x\r\nConnection: close\r\n\r\n")
+	r.send(
+		"GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n" + auth + "Connection: X-Hop\r\nX-Hop: " +
+			"1\r\nProxy-Authorization: x\r\nX-Original-Url: /v1/chat/completions\r\nX-Http-Method-Override: " +
+			"POST\r\nX_http_method_override: POST\r\nX-Forwarded-Uri: /x\r\nX-Forwarded-Method: " +
+			"POST\r\nX-Forwarded-Prefix: /x\r\nX-Envoy-Original-Path: /x\r\nConnection: close\r\n\r\n",
+	)
 	if r.calls() != 1 {
 		t.Fatalf("%d requests reached the upstream, want 1", r.calls())
 	}
 	if host := r.seen[0].Host; host != r.upstream.Listener.Addr().String() {
 		t.Errorf("the upstream got the host %s", host)
 	}
-	for _, name := range []string{"X-Hop", "Proxy-Authorization", "X-Original-Url", "X-Http-Method-Override", "X_http_method_override", "X-Forwarded-Uri", "X-Forwarded-Method", "X-Forwarded-Prefix", "X-Envoy-Original-Path"} {
+	for _, name := range []string{
+		"X-Hop", "Proxy-Authorization", "X-Original-Url", "X-Http-Method-Override", "X_http_method_override",
+		"X-Forwarded-Uri", "X-Forwarded-Method", "X-Forwarded-Prefix", "X-Envoy-Original-Path",
+	} {
 		if _, sent := r.lastHeader()[name]; sent {
 			t.Errorf("%s reached the upstream", name)
 		}
@@ -67,15 +76,22 @@ func TestTheUpstreamIsFixed(t *testing.T) {
 func TestPathsCannotHideACall(t *testing.T) {
 	r := newRig(t, answerJSON(plainChat), nil)
 	for _, path := range []string{
-		"/v1/chat%2Fcompletions", "/v1/chat%2fcompletions", "/v1/chat%252Fcompletions", "/v1//chat//completions", "/v1/chat//completions",
-		"/v1/./chat/completions", "/v1/x/../chat/completions", "/v1/x/%2e%2e/chat/completions", "/v1/chat/completions%2F", "/v1/%63hat/completions",
-		`/v1/chat\completions`, "/v1/chat/completions;x=1", "/v1/chat;x/completions", "/v1/chat/completions%20", "/v1/chat/completions%00", "/v1/chat/completions//",
+		"/v1/chat%2Fcompletions", "/v1/chat%2fcompletions", "/v1/chat%252Fcompletions", "/v1//chat//completions",
+		"/v1/chat//completions",
+		"/v1/./chat/completions", "/v1/x/../chat/completions", "/v1/x/%2e%2e/chat/completions",
+		"/v1/chat/completions%2F", "/v1/%63hat/completions",
+		`/v1/chat\completions`, "/v1/chat/completions;x=1", "/v1/chat;x/completions", "/v1/chat/completions%20",
+		"/v1/chat/completions%00", "/v1/chat/completions//",
 		"/v1/chat/%63ompletions", "/v1/chat/completions/.", "/v1/../../secret",
-		"/v1/chat/completions%3F", "/v1/chat/completions%3fx=1", "/v1/chat/completions%23x", "/v1/files%3Fx", "/v1/files%23/../chat/completions", "/v1/files%253Fx",
-		"/v1/files%25253Fx", "/v1/files/%2e%2e/threads", "/v1/files/%252e%252e/threads", "/v1//files", "/v1/files;x", "/v1/files%3Bx", `/v1/files%5C..%5Cthreads`,
+		"/v1/chat/completions%3F", "/v1/chat/completions%3fx=1", "/v1/chat/completions%23x", "/v1/files%3Fx",
+		"/v1/files%23/../chat/completions", "/v1/files%253Fx",
+		"/v1/files%25253Fx", "/v1/files/%2e%2e/threads", "/v1/files/%252e%252e/threads", "/v1//files",
+		"/v1/files;x", "/v1/files%3Bx", `/v1/files%5C..%5Cthreads`,
 		"/v1/files/%00", "/v1/files/%0d%0aX:%20y", "/v1/./files", "/v1/files/%2e",
 	} {
-		resp, _ := r.send("POST " + path + " HTTP/1.1\r\nHost: x\r\n" + auth + "Content-Length: 2\r\nConnection: close\r\n\r\n{}")
+		resp, _ := r.send(
+			"POST " + path + " HTTP/1.1\r\nHost: x\r\n" + auth + "Content-Length: 2\r\nConnection: close\r\n\r\n{}",
+		)
 		if resp.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: status %d, want 400", path, resp.StatusCode)
 		}
@@ -131,11 +147,14 @@ func TestOnlyListedCallsAreForwarded(t *testing.T) {
 		{"", []string{"GET *"}, "DELETE /anything", false},
 	} {
 		r := newRig(t, answerJSON("{}"), func(o *Options) { o.Paths, o.Upstream.Path = tc.paths, tc.base })
-		resp, body := r.send(tc.call + " HTTP/1.1\r\nHost: x\r\n" + auth + "Content-Length: 2\r\nConnection: close\r\n\r\n{}")
+		resp, body := r.send(
+			tc.call + " HTTP/1.1\r\nHost: x\r\n" + auth + "Content-Length: 2\r\nConnection: close\r\n\r\n{}",
+		)
 		if forwarded := r.calls() == 1; forwarded != tc.forward || forwarded != (resp.StatusCode == http.StatusOK) {
 			t.Errorf("%v, %s: status %d, forwarded %t", tc.paths, tc.call, resp.StatusCode, forwarded)
 		}
-		if told := strings.Contains(body, "--paths") || strings.HasPrefix(tc.call, "HEAD"); !tc.forward && (resp.StatusCode != http.StatusNotFound || !told) {
+		if told := strings.Contains(body, "--paths") || strings.HasPrefix(tc.call, "HEAD"); !tc.forward &&
+			(resp.StatusCode != http.StatusNotFound || !told) {
 			t.Errorf("%v, %s: status %d, %s", tc.paths, tc.call, resp.StatusCode, body)
 		}
 	}
@@ -147,7 +166,10 @@ func TestCheckPath(t *testing.T) {
 			t.Errorf("%q: %v", pattern, err)
 		}
 	}
-	for _, pattern := range []string{"", "v1/files", "GET", "GET ", "get /v1/files", "GET  /v1/files", "/v1/*/x", "**", "/v1/files?x", "/v1/%66iles", "/v1/files;x", " /v1/files", "/v1 /files"} {
+	for _, pattern := range []string{
+		"", "v1/files", "GET", "GET ", "get /v1/files", "GET  /v1/files", "/v1/*/x", "**", "/v1/files?x",
+		"/v1/%66iles", "/v1/files;x", " /v1/files", "/v1 /files",
+	} {
 		if err := CheckPath(pattern); err == nil {
 			t.Errorf("%q is accepted", pattern)
 		}
@@ -160,7 +182,8 @@ func TestMethodsCannotHideACall(t *testing.T) {
 	r := newRig(t, answerJSON(plainChat), nil)
 	body := "Content-Length: 60\r\nConnection: close\r\n\r\n" + plainCall
 	for _, target := range []string{
-		"post " + chatPath, "Post " + chatPath, "QUERY " + chatPath, "PUT " + chatPath, "PATCH " + chatPath, "TRACE " + chatPath, "COPY " + chatPath,
+		"post " + chatPath, "Post " + chatPath, "QUERY " + chatPath, "PUT " + chatPath, "PATCH " + chatPath,
+		"TRACE " + chatPath, "COPY " + chatPath,
 		"get /v1/models", "QUERY /v1/models", "TRACE /v1/models",
 	} {
 		resp, _ := r.send(target + " HTTP/1.1\r\nHost: x\r\n" + auth + body)
@@ -173,7 +196,9 @@ func TestMethodsCannotHideACall(t *testing.T) {
 	}
 	strict := newRig(t, answerJSON(plainChat), func(o *Options) { o.Paths = nil })
 	for _, method := range []string{"GET", "HEAD", "DELETE", "OPTIONS"} {
-		resp, _ := strict.send(method + " " + chatPath + " HTTP/1.1\r\nHost: x\r\n" + auth + "Connection: close\r\n\r\n")
+		resp, _ := strict.send(
+			method + " " + chatPath + " HTTP/1.1\r\nHost: x\r\n" + auth + "Connection: close\r\n\r\n",
+		)
 		strict.wantStatus(resp, http.StatusMethodNotAllowed)
 	}
 	for _, method := range []string{"GET", "HEAD", "DELETE", "OPTIONS"} {
@@ -187,7 +212,10 @@ func TestMethodsCannotHideACall(t *testing.T) {
 // TestPathsThatNameTheModelDecide checks that the body cannot name a cheaper one.
 func TestPathsThatNameTheModelDecide(t *testing.T) {
 	r := newRig(t, answerJSON(plainChat), nil)
-	for _, path := range []string{"/openai/deployments/m/chat/completions?api-version=1", "/v1/engines/m/completions", "/openai/Deployments/m/embeddings"} {
+	for _, path := range []string{
+		"/openai/deployments/m/chat/completions?api-version=1", "/v1/engines/m/completions",
+		"/openai/Deployments/m/embeddings",
+	} {
 		resp, body := r.post(path, `{"messages":[]}`)
 		if resp.StatusCode != http.StatusOK {
 			t.Errorf("%s without a model: status %d, %s", path, resp.StatusCode, body)
@@ -213,7 +241,9 @@ func TestPathsThatNameTheModelDecide(t *testing.T) {
 // TestACallIsNeverRepeated checks that the transport does not send a call again
 // when the upstream closes a connection after it received the call.
 func TestACallIsNeverRepeated(t *testing.T) {
-	for name, call := range map[string][2]string{"model": {chatPath, plainCall}, "other": {"/v1/batches", "x"}, "no body": {"/v1/batches/1/cancel", ""}} {
+	for name, call := range map[string][2]string{
+		"model": {chatPath, plainCall}, "other": {"/v1/batches", "x"}, "no body": {"/v1/batches/1/cancel", ""},
+	} {
 		t.Run(name, func(t *testing.T) {
 			second := false
 			r := newRig(t, func(w http.ResponseWriter, req *http.Request) {
@@ -244,7 +274,8 @@ func TestNoSmuggling(t *testing.T) {
 	r := newRig(t, answerJSON(plainChat), nil)
 	smuggled := "GET /v1/files HTTP/1.1\r\nHost: x\r\n" + auth + "\r\n"
 	for name, raw := range map[string]string{
-		"both lengths": "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n3c\r\n" + plainCall + "\r\n0\r\n\r\n" + smuggled,
+		"both lengths": "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n3c\r\n" + plainCall + "\r\n0\r\n\r\n" +
+			smuggled,
 		"two lengths":  "Content-Length: 5\r\nContent-Length: 60\r\n\r\n" + plainCall,
 		"odd encoding": "Transfer-Encoding: xchunked\r\nContent-Length: 60\r\n\r\n" + plainCall,
 		"odd spelling": "Transfer-Encoding : chunked\r\nContent-Length: 60\r\n\r\n" + plainCall,
@@ -270,8 +301,14 @@ func TestNoSmuggling(t *testing.T) {
 func TestNoKeyIsLogged(t *testing.T) {
 	r := newRig(t, answerJSON(plainChat), nil)
 	var answers strings.Builder
-	for _, headers := range [][]string{nil, {"X-Api-Key", aliceKey}, {"X-Api-Key", aliceKey + "2"}, {"Authorization", aliceKey}, {"Authorization", "Basic " + aliceKey}} {
-		for path, body := range map[string]string{chatPath + "?key=" + aliceKey: plainCall, "/v1/models?api_key=" + aliceKey: "", "/v1/embeddings": "{", "/v1/messages": `{"model":"unknown"}`} {
+	for _, headers := range [][]string{
+		nil, {"X-Api-Key", aliceKey}, {"X-Api-Key", aliceKey + "2"}, {"Authorization", aliceKey},
+		{"Authorization", "Basic " + aliceKey},
+	} {
+		for path, body := range map[string]string{
+			chatPath + "?key=" + aliceKey: plainCall, "/v1/models?api_key=" + aliceKey: "",
+			"/v1/embeddings": "{", "/v1/messages": `{"model":"unknown"}`,
+		} {
 			_, answer := r.post(path, body, headers...)
 			answers.WriteString(answer)
 		}
@@ -279,7 +316,9 @@ func TestNoKeyIsLogged(t *testing.T) {
 	r.upstream.Close() // and errors of the transport
 	r.post(chatPath+"?key="+aliceKey, plainCall)
 	r.proxy.calls.Wait()
-	for where, text := range map[string]string{"log": r.log.String(), "answers": answers.String(), "errors": joinErrors(r.errs)} {
+	for where, text := range map[string]string{
+		"log": r.log.String(), "answers": answers.String(), "errors": joinErrors(r.errs),
+	} {
 		if strings.Contains(text, "0123456789") {
 			t.Errorf("the %s show the key: %s", where, text)
 		}
@@ -305,7 +344,8 @@ func joinErrors(errs []error) string {
 func TestBodiesAreSentAsJSON(t *testing.T) {
 	r := newRig(t, answerJSON(plainChat), nil)
 	for _, value := range []string{
-		"application/json", "application/json; charset=utf-7", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "",
+		"application/json", "application/json; charset=utf-7", "application/x-www-form-urlencoded",
+		"multipart/form-data; boundary=x", "",
 	} {
 		resp, _ := r.post(chatPath, plainCall, "Content-Type", value)
 		r.wantStatus(resp, http.StatusOK)

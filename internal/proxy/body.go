@@ -28,7 +28,10 @@ func (c *call) readContent(r *http.Request) (*content, error) {
 	}
 	encoding := strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ",")))
 	if encoding != "" && encoding != "identity" && encoding != "gzip" {
-		return nil, &httplimit.Problem{Status: http.StatusUnsupportedMediaType, Detail: "the body must be plain or gzip, since its model decides about the limits"}
+		return nil, &httplimit.Problem{
+			Status: http.StatusUnsupportedMediaType,
+			Detail: "the body must be plain or gzip, since its model decides about the limits",
+		}
 	}
 	var sent [][]byte
 	var err error

@@ -29,7 +29,9 @@ func newBudgetRig(t *testing.T, budget int64, answer http.HandlerFunc, change fu
 			change(o)
 		}
 	})
-	if err := r.lim.SetResourceDefaults(context.Background(), "m", limiter.Quota("spend", budget, limiter.EveryMonth)); err != nil {
+	if err := r.lim.SetResourceDefaults(
+		context.Background(), "m", limiter.Quota("spend", budget, limiter.EveryMonth),
+	); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -54,26 +56,40 @@ func TestProxyWritesTheMaximum(t *testing.T) {
 		change           func(*Options)
 	}{
 		{chatPath, `{"model":"m"}`, `{"max_tokens":8192,"model":"m"}`, nil},
-		{chatPath, `{"model":"m"}`, `{"max_completion_tokens":100,"model":"m"}`, func(o *Options) { o.MaximumField, o.MaxOutput = "max_completion_tokens", 100 }},
-		{"/v1/completions", `{"model":"m" }`, `{"max_tokens":8192,"model":"m" }`, func(o *Options) { o.MaximumField = "max_completion_tokens" }},
+		{chatPath, `{"model":"m"}`, `{"max_completion_tokens":100,"model":"m"}`, func(o *Options) {
+			o.MaximumField, o.MaxOutput = "max_completion_tokens", 100
+		}},
+		{"/v1/completions", `{"model":"m" }`, `{"max_tokens":8192,"model":"m" }`, func(o *Options) {
+			o.MaximumField = "max_completion_tokens"
+		}},
 		{"/v1/responses", `{"model":"m"}`, `{"max_output_tokens":8192,"model":"m"}`, nil},
 		{"/v1/messages", `{"model":"m"}`, `{"max_tokens":8192,"model":"m"}`, nil},
 		{"/v1/embeddings", `{"model":"m"}`, `{"model":"m"}`, nil},
 		{chatPath, `{"model":"m","max_tokens":5}`, `{"model":"m","max_tokens":5}`, nil},
 		{chatPath, `{"model":"m","max_tokens":-1}`, `{"model":"m","max_tokens":8192}`, nil},
-		{chatPath, `{"model":"m","max_completion_tokens":5}`, `{"max_tokens":5,"model":"m","max_completion_tokens":null}`, nil},
+		{
+			chatPath, `{"model":"m","max_completion_tokens":5}`,
+			`{"max_tokens":5,"model":"m","max_completion_tokens":null}`, nil,
+		},
 		{chatPath, `{"model":"m","n":3,"num_predict":5}`, `{"max_tokens":5,"model":"m","n":3,"num_predict":5}`, nil},
 		{chatPath, `{"model":"m","n_predict":-1}`, `{"max_tokens":8192,"model":"m","n_predict":8192}`, nil},
 		{chatPath, `{"model":"m","max_tokens":5}`, `{"model":"m","max_tokens":5}`, newMaximum},
-		{chatPath, `{"model":"m","max_new_tokens":5}`, `{"max_completion_tokens":5,"model":"m","max_new_tokens":5}`, newMaximum},
+		{
+			chatPath, `{"model":"m","max_new_tokens":5}`,
+			`{"max_completion_tokens":5,"model":"m","max_new_tokens":5}`, newMaximum,
+		},
 		{"/v1/completions", `{"model":"m","max_new_tokens":5}`, `{"max_tokens":5,"model":"m","max_new_tokens":5}`, nil},
-		{chatPath, `{"model":"m","max_completion_tokens":5}`, `{"model":"m","max_completion_tokens":5}`, func(o *Options) { o.KeepRequests = true }},
+		{chatPath, `{"model":"m","max_completion_tokens":5}`, `{"model":"m","max_completion_tokens":5}`,
+			func(o *Options) {
+				o.KeepRequests = true
+			}},
 		{chatPath, chatCall, `{"max_tokens":8192,"stream_options":{"include_usage":true},` + chatCall[1:], nil},
 	} {
 		r := newBudgetRig(t, 1_000_000, answerJSON(plainChat), tc.change)
 		resp, body := r.post(tc.path, tc.body)
 		if resp.StatusCode != http.StatusOK || r.lastBody() != tc.want {
-			t.Errorf("%s: status %d, %s; the API got %s, want %s", tc.body, resp.StatusCode, body, r.lastBody(), tc.want)
+			t.Errorf("%s: status %d, %s; the API got %s, want %s", tc.body, resp.StatusCode, body, r.lastBody(),
+				tc.want)
 		}
 	}
 }
@@ -92,7 +108,8 @@ func TestProxyWritesTheMaximumIntoGzip(t *testing.T) {
 func TestProxyWritesNoMaximumWithoutABudget(t *testing.T) {
 	r := newBudgetRig(t, 1_000_000, answerJSON(plainChat), nil)
 	for _, limits := range [][]limiter.Limit{
-		{limiter.PerMinute("tpm", 1000)}, {limiter.PerMinute("tpm", 1000), limiter.Quota("spend", 5, limiter.EveryMonth).Shadow()},
+		{limiter.PerMinute("tpm", 1000)},
+		{limiter.PerMinute("tpm", 1000), limiter.Quota("spend", 5, limiter.EveryMonth).Shadow()},
 	} {
 		if err := r.lim.SetResourceDefaults(context.Background(), "free", limits...); err != nil {
 			t.Fatal(err)
@@ -127,7 +144,8 @@ func TestRefusalWhileCallsHoldTheMoney(t *testing.T) {
 		return resp, p
 	}
 	resp, p := refused()
-	want := "spend: the request needs $0.0002, and $0.0001 of $0.001 are available this month; a max_tokens of 100 would fit; calls under way hold the rest; retry after 2s"
+	want := "spend: the request needs $0.0002, and $0.0001 of $0.001 are available this month; a max_tokens " +
+		"of 100 would fit; calls under way hold the rest; retry after 2s"
 	if p.Detail != want || resp.Header.Get("Retry-After") != "2" || resp.Header.Get("X-Should-Retry") != "" {
 		t.Errorf("detail %q, want %q; %v", p.Detail, want, resp.Header)
 	}
@@ -135,7 +153,9 @@ func TestRefusalWhileCallsHoldTheMoney(t *testing.T) {
 	first.Wait()
 	r.wantCost(1000, 900)
 	resp, p = refused()
-	if !strings.Contains(p.Detail, "a max_tokens of 100 would fit; retry after 30d12h") || resp.Header.Get("X-Should-Retry") != "false" {
+	if !strings.Contains(
+		p.Detail, "a max_tokens of 100 would fit; retry after 30d12h",
+	) || resp.Header.Get("X-Should-Retry") != "false" {
 		t.Errorf("detail %q, %v", p.Detail, resp.Header)
 	}
 
@@ -179,7 +199,8 @@ func (r *rig) leaver(body string) *net.TCPConn {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", chatPath, auth, len(body), body)
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", chatPath, auth,
+		len(body), body)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -209,12 +230,17 @@ func TestCallsAreFollowedToTheirEnd(t *testing.T) {
 					close(arrived)
 					<-release
 					if stream {
-						answerStream(delta, `data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":777}}`+"\n\n", done)(w, req)
+						answerStream(delta,
+							`data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":777}}`+"\n\n",
+							done)(w, req)
 						return
 					}
 					answerJSON(`{"usage":{"prompt_tokens":1,"completion_tokens":777}}`)(w, req)
 				}, func(o *Options) {
-					o.Identify = func(req *http.Request) (string, error) { gone <- req.Context(); return HashKey(aliceKey), nil }
+					o.Identify = func(req *http.Request) (string, error) {
+						gone <- req.Context()
+						return HashKey(aliceKey), nil
+					}
 				})
 				body := plainCall
 				if stream {
@@ -276,7 +302,8 @@ func TestResetStreamsAreFollowed(t *testing.T) {
 	var all sync.WaitGroup
 	for range calls {
 		all.Go(func() {
-			req, _ := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+chatPath, strings.NewReader(plainCall))
+			req, _ := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+chatPath,
+				strings.NewReader(plainCall))
 			req.Header.Set("Authorization", "Bearer "+aliceKey)
 			if resp, err := server.Client().Do(req); err == nil {
 				t.Errorf("status %d of %s", resp.StatusCode, resp.Proto)
@@ -303,7 +330,9 @@ func TestIgnoredMaximumIsReported(t *testing.T) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.errs) != 1 || !strings.Contains(r.errs[0].Error(), "an answer has 9000 tokens, above its maximum of 8192") {
+	if len(r.errs) != 1 || !strings.Contains(
+		r.errs[0].Error(), "an answer has 9000 tokens, above its maximum of 8192",
+	) {
 		t.Errorf("errors %v", r.errs)
 	}
 }
@@ -333,8 +362,10 @@ func TestShutdownEndsFollowedCalls(t *testing.T) {
 // OpenAI's own hosts get the new field of chats, and others the old one.
 func TestMaximumFieldOfTheUpstream(t *testing.T) {
 	for host, want := range map[string]string{
-		"https://api.openai.com": "max_completion_tokens", "https://x.openai.azure.com": "max_completion_tokens", "https://eu.api.openai.com/v1": "max_completion_tokens",
-		"http://localhost:11434": "max_tokens", "https://notopenai.com": "max_tokens", "https://api.openai.com.evil.example": "max_tokens",
+		"https://api.openai.com": "max_completion_tokens", "https://x.openai.azure.com": "max_completion_tokens",
+		"https://eu.api.openai.com/v1": "max_completion_tokens",
+		"http://localhost:11434":       "max_tokens", "https://notopenai.com": "max_tokens",
+		"https://api.openai.com.evil.example": "max_tokens",
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, host, nil)
 		if err != nil {
@@ -362,7 +393,9 @@ func TestInlineImagesStayWithinTheBudget(t *testing.T) {
 				return llm.Price{Input: 1_000_000, CacheRead: 1_000_000, CacheWrite: 1_000_000, Context: 40_000}, nil
 			}
 		})
-		if err := r.lim.SetResourceDefaults(t.Context(), "m", limiter.Quota("spend", 100_000, limiter.EveryMonth)); err != nil {
+		if err := r.lim.SetResourceDefaults(
+			t.Context(), "m", limiter.Quota("spend", 100_000, limiter.EveryMonth),
+		); err != nil {
 			t.Fatal(err)
 		}
 		body := `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[` + block + `]}]}`

@@ -62,9 +62,12 @@ func callOf(ctx context.Context) *call {
 // returns.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	out := &statusWriter{ResponseWriter: w}
-	c := &call{proxy: p, out: out, dialect: dialectOf(r, p.opts.Upstream.Path), left: func() bool { return r.Context().Err() != nil }}
+	c := &call{proxy: p, out: out, dialect: dialectOf(r, p.opts.Upstream.Path), left: func() bool {
+		return r.Context().Err() != nil
+	}}
 	c.record.begin(r, p.opts.Now())
-	defer func() { c.record.write(r.Context(), p.opts.Log, p.opts.Now(), out) }() //nolint:contextcheck // the values of the request's context are for the logger
+	//nolint:contextcheck // the values of the request's context are for the logger
+	defer func() { c.record.write(r.Context(), p.opts.Log, p.opts.Now(), out) }()
 
 	if len(r.TransferEncoding) > 0 {
 		// A server in front that goes by Content-Length, if there is one too, sees
@@ -194,13 +197,17 @@ func (c *call) inspect(r *http.Request, about subject) error {
 	if err != nil {
 		return err
 	}
-	if c.request, err = llm.ParseRequest(about.format, content.plain, &llm.RequestOptions{Model: about.model}); err != nil {
+	if c.request, err = llm.ParseRequest(
+		about.format, content.plain, &llm.RequestOptions{Model: about.model},
+	); err != nil {
 		return describe(err)
 	}
 	c.record.model, c.record.stream = c.request.Model, c.request.Stream
 	c.record.resource = c.proxy.opts.Mapping().resource(c.request.Model)
 	if c.request.Background && c.proxy.opts.RefuseBackground {
-		return badRequest("background responses are not allowed here, since their usage is not known; leave background out")
+		return badRequest(
+			"background responses are not allowed here, since their usage is not known; leave background out",
+		)
 	}
 	c.body = content.sent
 	if _, needed := c.request.StreamUsageEdit(); needed || c.proxy.cost != "" {
@@ -236,7 +243,9 @@ func describe(err error) error {
 	if !ok {
 		return err
 	}
-	return errors.Join(err, &httplimit.Problem{Status: http.StatusBadRequest, Detail: "invalid " + bad.Field + ": " + bad.Reason})
+	return errors.Join(err, &httplimit.Problem{
+		Status: http.StatusBadRequest, Detail: "invalid " + bad.Field + ": " + bad.Reason,
+	})
 }
 
 // limitEncodings asks for an answer that the proxy can read: plain, or gzip where
@@ -262,7 +271,8 @@ func (c *call) explain(err error) error {
 	}
 	bad, ok := errors.AsType[*limiter.InvalidError](err)
 	if !ok {
-		if spend, ok := errors.AsType[*llm.SpendError](err); ok && c.request != nil && c.request.Format == llm.Chat && c.request.MaxOutput == 0 {
+		if spend, ok := errors.AsType[*llm.SpendError](err); ok && c.request != nil && c.request.Format == llm.Chat &&
+			c.request.MaxOutput == 0 {
 			spend.Field = c.proxy.opts.MaximumField // which the upstream knows
 		}
 		return c.proxy.inDollars(err)
@@ -270,7 +280,10 @@ func (c *call) explain(err error) error {
 	if c.request == nil || bad.Field != "resource" {
 		return err
 	}
-	return errors.Join(err, &httplimit.Problem{Status: http.StatusBadRequest, Detail: "the model is not known here; its name needs an alias, which the operator of this proxy can add"})
+	return errors.Join(err, &httplimit.Problem{
+		Status: http.StatusBadRequest,
+		Detail: "the model is not known here; its name needs an alias, which the operator of this proxy can add",
+	})
 }
 
 // isUnset reports whether err says that the operator has not set up what a call
@@ -287,10 +300,14 @@ func (c *call) unset(err error) error {
 	if c.request != nil {
 		what = "the model"
 	}
-	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok && errors.Is(err, limiter.ErrNoLimits) && bad.Field == "limits" {
+	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok && errors.Is(err, limiter.ErrNoLimits) &&
+		bad.Field == "limits" {
 		err = &hint.NoLimitsError{Entity: c.record.entity, Resource: c.record.resource, Err: err}
 	}
-	problem := &httplimit.Problem{Status: http.StatusInternalServerError, Detail: "this proxy is not set up for " + what + "; its operator finds the reason in the log"}
+	problem := &httplimit.Problem{
+		Status: http.StatusInternalServerError,
+		Detail: "this proxy is not set up for " + what + "; its operator finds the reason in the log",
+	}
 	return &unsetError{err, problem}
 }
 

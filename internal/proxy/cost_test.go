@@ -23,12 +23,17 @@ const (
 // all models, below one of their project. The model free has no limit of cost.
 func newSpendRig(t *testing.T, answer http.HandlerFunc) *rig {
 	t.Helper()
-	prices, err := llm.ParsePrices("/etc/prices.yaml", []byte(`models: {"m*": {input: 1000000, output: 10000000, cache_read: 100000, cache_write: 2000000, request: 50}}`))
+	prices, err := llm.ParsePrices("/etc/prices.yaml",
+		[]byte(
+			`models: {"m*": {input: 1000000, output: 10000000, cache_read: 100000, cache_write: 2000000, request: 50}}`,
+		))
 	if err != nil {
 		t.Fatal(err)
 	}
-	mapping, err := ParseMapping([]byte("keys:\n- {sha256: " + HashKey(aliceKey) + ", entity: alice, parent: project}\n" +
-		"- {sha256: " + HashKey("sk-bob") + ", entity: bob, parent: project}\nmodels: {\"*\": all, m: all, free: other}"))
+	mapping, err := ParseMapping([]byte("keys:\n- {sha256: " + HashKey(aliceKey) +
+		", entity: alice, parent: project}\n" +
+		"- {sha256: " + HashKey("sk-bob") + ", entity: bob, parent: project}\nmodels: {\"*\": all, m: all, " +
+		"free: other}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +48,9 @@ func newSpendRig(t *testing.T, answer http.HandlerFunc) *rig {
 	if err := r.lim.SetResourceDefaults(ctx, "all", limiter.Quota("spend", keyBudget, limiter.EveryMonth)); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.lim.SetLimits(ctx, "project", "all", limiter.Quota("spend", projectBudget, limiter.EveryMonth)); err != nil {
+	if err := r.lim.SetLimits(
+		ctx, "project", "all", limiter.Quota("spend", projectBudget, limiter.EveryMonth),
+	); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -79,8 +86,11 @@ func TestCostOfACall(t *testing.T) {
 	var r *rig
 	var held [2]int64
 	r = newSpendRig(t, func(w http.ResponseWriter, req *http.Request) {
-		held = [2]int64{r.spent("alice", keyBudget), r.spent("project", projectBudget)} //nolint:contextcheck // the test looks, not the request
-		answerJSON(`{"usage":{"prompt_tokens":30,"completion_tokens":12,"prompt_tokens_details":{"cached_tokens":10,"cache_write_tokens":5}}}`)(w, req)
+		//nolint:contextcheck // the test looks, not the request
+		held = [2]int64{r.spent("alice", keyBudget), r.spent("project", projectBudget)}
+		answerJSON(
+			`{"usage":{"prompt_tokens":30,"completion_tokens":12,"prompt_tokens_details":{"cached_tokens":10,"cache_write_tokens":5}}}`,
+		)(w, req)
 	})
 	resp, _ := r.post(chatPath, `{"model":"m-2026","max_tokens":1000}`)
 	r.wantStatus(resp, http.StatusOK)
@@ -90,10 +100,12 @@ func TestCostOfACall(t *testing.T) {
 	const cost = 50 + 15 + 1 + 10 + 120
 	r.wantSpent("alice", keyBudget, cost)
 	r.wantSpent("project", projectBudget, cost)
-	if log := r.log.String(); !strings.Contains(log, `"cost_microdollars":196`) || !strings.Contains(log, `"cache_write_tokens":5`) {
+	if log := r.log.String(); !strings.Contains(log, `"cost_microdollars":196`) ||
+		!strings.Contains(log, `"cache_write_tokens":5`) {
 		t.Errorf("log %s", log)
 	}
-	if policy := resp.Header.Get("RateLimit-Policy"); !strings.Contains(policy, `"spend";q=`) || !strings.Contains(policy, `;qu="usd-millionths"`) {
+	if policy := resp.Header.Get("RateLimit-Policy"); !strings.Contains(policy, `"spend";q=`) ||
+		!strings.Contains(policy, `;qu="usd-millionths"`) {
 		t.Errorf("policy %s", policy)
 	}
 }
@@ -101,7 +113,9 @@ func TestCostOfACall(t *testing.T) {
 // A key is refused at its budget, and every key at the budget of the project.
 func TestBudgets(t *testing.T) {
 	r := newSpendRig(t, answerJSON(`{"usage":{"prompt_tokens":0,"completion_tokens":90000}}`)) // 900,050
-	if err := r.lim.SetLimits(context.Background(), "bob", "all", limiter.Quota("spend", 100*keyBudget, limiter.EveryMonth)); err != nil {
+	if err := r.lim.SetLimits(
+		context.Background(), "bob", "all", limiter.Quota("spend", 100*keyBudget, limiter.EveryMonth),
+	); err != nil {
 		t.Fatal(err)
 	}
 	call := func(key, model string) reply {
@@ -119,7 +133,8 @@ func TestBudgets(t *testing.T) {
 	if refused.Header.Get("Retry-After") == "" || refused.Header.Get("X-Should-Retry") != "false" {
 		t.Errorf("a budget that is full next month: %v", refused.Header)
 	}
-	if log := r.log.String(); strings.Count(log, `"refused_by":"project"`) != 1 || strings.Count(log, `"outcome":"refused"`) != 2 {
+	if log := r.log.String(); strings.Count(log, `"refused_by":"project"`) != 1 ||
+		strings.Count(log, `"outcome":"refused"`) != 2 {
 		t.Errorf("the log names the project for one of two refusals: %s", log)
 	}
 	r.wantSpent("project", projectBudget, 3*900_050) // in debt
@@ -156,7 +171,8 @@ func TestModelWithoutPrice(t *testing.T) {
 	resp, _ = r.post(chatPath, `{"model":"free"}`)
 	r.wantStatus(resp, http.StatusOK)
 	r.proxy.calls.Wait()
-	if log := r.log.String(); !strings.Contains(log, `"outcome":"served"`) || strings.Contains(log, "cost_microdollars") {
+	if log := r.log.String(); !strings.Contains(log, `"outcome":"served"`) ||
+		strings.Contains(log, "cost_microdollars") {
 		t.Errorf("the log has a cost that is not known: %s", log)
 	}
 }
@@ -191,7 +207,8 @@ func TestRefusalsNameDollars(t *testing.T) {
 	const month = "; retry after 30d12h" // from noon of January 1
 	problem(chat(`{"model":"m"}`))
 	p := problem(chat(`{"model":"m","max_tokens":2000}`))
-	if want := "spend: the request needs $0.020082, and $0.01995 of $1.00 are available this month; a max_tokens of 1986 would fit" + month; p.Detail != want {
+	if want := "spend: the request needs $0.020082, and $0.01995 of $1.00 are available this month; a " +
+		"max_tokens of 1986 would fit" + month; p.Detail != want {
 		t.Errorf("detail %q, want %q", p.Detail, want)
 	}
 	if len(p.Limits) != 1 || p.Limits[0].Requested != 20_082 || p.Limits[0].Available != 19_950 {
@@ -199,8 +216,10 @@ func TestRefusalsNameDollars(t *testing.T) {
 	}
 	problem(chat(`{"model":"m","max_tokens":1}`)) // into debt
 	for body, want := range map[string]string{
-		`{"model":"m","max_tokens":1}`: "spend: the request needs $0.000088, and the budget of $1.00 is in debt by $0.9601",
-		`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("word", 1_000_001) + `"}]}`: "spend: the request needs $4.00267, above the budget of $1.00",
+		`{"model":"m","max_tokens":1}`: "spend: the request needs $0.000088, and the budget of $1.00 is in " +
+			"debt by $0.9601",
+		`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("word", 1_000_001) +
+			`"}]}`: "spend: the request needs $4.00267, above the budget of $1.00",
 	} {
 		if p := problem(chat(body)); !strings.HasPrefix(p.Detail, want) {
 			t.Errorf("detail %q, want %q", p.Detail, want)
@@ -218,13 +237,17 @@ func TestOtherCallsOfABudget(t *testing.T) {
 		o.Prices, o.OtherResource = prices, "all"
 		o.Mapping = func() *Mapping { return &Mapping{Models: map[string]string{"*": "all"}} }
 	})
-	if err := r.lim.SetResourceDefaults(context.Background(), "all", limiter.Quota("spend", 1000, limiter.EveryDay)); err != nil {
+	if err := r.lim.SetResourceDefaults(
+		context.Background(), "all", limiter.Quota("spend", 1000, limiter.EveryDay),
+	); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
 		resp, body := r.post("/v1/files", "")
 		r.wantStatus(resp, want)
-		if want == http.StatusTooManyRequests && !strings.Contains(body, "spend: the budget of $0.001 is in debt by $0.0005; retry") {
+		if want == http.StatusTooManyRequests && !strings.Contains(
+			body, "spend: the budget of $0.001 is in debt by $0.0005; retry",
+		) {
 			t.Errorf("answer %s", body)
 		}
 		r.post(chatPath, plainCall)
@@ -239,11 +262,16 @@ func TestCutStreamsNameDollars(t *testing.T) {
 		o.Step = 10
 		o.Prices = func(string, time.Time) (llm.Price, error) { return llm.Price{Output: 1_000_000}, nil }
 	})
-	if err := r.lim.SetResourceDefaults(context.Background(), "m", limiter.Quota("spend", 1000, limiter.EveryDay)); err != nil {
+	if err := r.lim.SetResourceDefaults(
+		context.Background(), "m", limiter.Quota("spend", 1000, limiter.EveryDay),
+	); err != nil {
 		t.Fatal(err)
 	}
 	_, body := r.post(chatPath, `{"model":"m","stream":true,"max_tokens":100}`)
-	if !strings.Contains(body, "the answer was cut: spend: the request needs $0.0001, and $0.00 of $0.001 are available today; retry") {
+	if !strings.Contains(
+		body,
+		"the answer was cut: spend: the request needs $0.0001, and $0.00 of $0.001 are available today; retry",
+	) {
 		t.Errorf("the stream ends with %q", body[max(0, len(body)-300):])
 	}
 }

@@ -22,7 +22,9 @@ func (p *Proxy) replaceCredentials(h http.Header) {
 		return isCredential(name) && !passes || own.Name != "" && isAccount(name)
 	})
 	for _, name := range credentialFields {
-		if values := slices.DeleteFunc(h.Values(name), func(v string) bool { return strings.TrimSpace(v) == "" }); len(values) > 0 {
+		if values := slices.DeleteFunc(h.Values(name), func(v string) bool {
+			return strings.TrimSpace(v) == ""
+		}); len(values) > 0 {
 			h.Set(name, values[0]) // all are equal: see apiKey
 		}
 	}
@@ -38,7 +40,10 @@ func (p *Proxy) replaceCredentials(h http.Header) {
 // account that pays, such as OpenAI-Organization and OpenAI-Project.
 func isAccount(name string) bool {
 	letters := strings.TrimSuffix(lettersOf(name), "id")
-	return slices.ContainsFunc([]string{"organization", "organisation", "openaiorg", "xorg", "project", "workspace", "account", "tenant", "subscription"}, func(end string) bool {
+	return slices.ContainsFunc([]string{
+		"organization", "organisation", "openaiorg", "xorg", "project", "workspace", "account", "tenant",
+		"subscription",
+	}, func(end string) bool {
 		return strings.HasSuffix(letters, end)
 	})
 }
@@ -63,13 +68,16 @@ func isCredential(name string) bool {
 	letters := lettersOf(name)
 	hasEnd := func(end string) bool { return strings.HasSuffix(letters, end) }
 	if slices.ContainsFunc([]string{"key", "token", "auth", "jwt"}, hasEnd) {
-		return !slices.ContainsFunc([]string{"idempotencykey", "cachekey", "pagetoken", "nexttoken", "continuationtoken"}, hasEnd)
+		return !slices.ContainsFunc(
+			[]string{"idempotencykey", "cachekey", "pagetoken", "nexttoken", "continuationtoken"}, hasEnd,
+		)
 	}
 	if slices.Contains([]string{"cookie", "cookie2", "setcookie", "sig", "signature"}, letters) {
 		return true
 	}
 	return slices.ContainsFunc([]string{
-		"apikey", "authoriz", "authentic", "authtoken", "authkey", "accesstoken", "accesskey", "bearer", "idtoken", "sessiontoken", "securitytoken",
+		"apikey", "authoriz", "authentic", "authtoken", "authkey", "accesstoken", "accesskey", "bearer", "idtoken",
+		"sessiontoken", "securitytoken",
 		"secret", "password", "credential", "subscriptionkey", "functionskey", "clientcert", "username", "remoteuser",
 	}, func(part string) bool { return strings.Contains(letters, part) })
 }
@@ -88,6 +96,7 @@ func (p *Proxy) withoutCredentials(query string) string {
 				name = decoded
 			}
 		}
-		return isCredential(name) || p.opts.Credentials.Name != "" && isAccount(name) || overridden(name) || name == "_method"
+		return isCredential(name) || p.opts.Credentials.Name != "" && isAccount(name) || overridden(name) ||
+			name == "_method"
 	}), "&")
 }

@@ -13,9 +13,12 @@ import (
 // server could understand, with the proxy's own key and without.
 func TestCredentialsDoNotReachTheUpstream(t *testing.T) {
 	names := []string{
-		"X_Api_Key", "x-api_key", "X_API-KEY", "XApiKey", "X.Api.Key", "api_key", "Api-Key", "ApiKey", "X-Goog-Api-Key", "x_goog_api_key", "OpenAI-Api-Key",
-		"Anthropic_Api_Key", "Authorization_", "X-Authorization", "x_authorization", "Proxy_Authorization", "Authentication", "X-Auth-Token", "X-Access-Token",
-		"X-Auth-Key", "Token", "X-Token", "Cookie", "Cookie2", "Ocp-Apim-Subscription-Key", "X-Functions-Key", "X-Amz-Security-Token", "X-Client-Secret", "X-Remote-User",
+		"X_Api_Key", "x-api_key", "X_API-KEY", "XApiKey", "X.Api.Key", "api_key", "Api-Key", "ApiKey",
+		"X-Goog-Api-Key", "x_goog_api_key", "OpenAI-Api-Key",
+		"Anthropic_Api_Key", "Authorization_", "X-Authorization", "x_authorization", "Proxy_Authorization",
+		"Authentication", "X-Auth-Token", "X-Access-Token",
+		"X-Auth-Key", "Token", "X-Token", "Cookie", "Cookie2", "Ocp-Apim-Subscription-Key", "X-Functions-Key",
+		"X-Amz-Security-Token", "X-Client-Secret", "X-Remote-User",
 		"Helicone-Auth", "Private-Token", "Api-Token", "X-OpenAI-Key", "X_Jwt",
 	}
 	const secret = "sk-secret"
@@ -25,7 +28,8 @@ func TestCredentialsDoNotReachTheUpstream(t *testing.T) {
 			if own.Name == "" && name == "Api-Key" {
 				continue // a second key is refused
 			}
-			raw := "POST " + chatPath + " HTTP/1.1\r\nHost: x\r\nContent-Length: 60\r\nConnection: close\r\nX-Stainless-Lang: go\r\n"
+			raw := "POST " + chatPath + " HTTP/1.1\r\nHost: x\r\nContent-Length: 60\r\nConnection: " +
+				"close\r\nX-Stainless-Lang: go\r\n"
 			if own.Name != "" && name == "Api-Key" {
 				raw += "Api-Key: " + secret + "\r\n"
 			} else {
@@ -49,7 +53,8 @@ func checkKeys(t *testing.T, name string, h http.Header, own Credentials) {
 	}
 	for field, values := range h {
 		for _, value := range values {
-			if strings.Contains(value, "sk-secret") || own.Name != "" && strings.Contains(value, aliceKey) || isCredential(field) && field != want.Name {
+			if strings.Contains(value, "sk-secret") || own.Name != "" && strings.Contains(value, aliceKey) ||
+				isCredential(field) && field != want.Name {
 				t.Errorf("%s: the upstream got %s: %s", name, field, value)
 			}
 		}
@@ -65,12 +70,16 @@ func checkKeys(t *testing.T, name string, h http.Header, own Credentials) {
 // TestClientsDoNotChooseTheAccount checks that a client cannot bill another
 // organization of the operator, and that one with a key of its own can.
 func TestClientsDoNotChooseTheAccount(t *testing.T) {
-	names := []string{"OpenAI-Organization", "Openai_organization", "OpenAI-Organization-ID", "OpenAI-Project", "openai_project", "OpenAI-Org-ID", "X-Goog-User-Project", "Anthropic-Workspace-Id"}
+	names := []string{
+		"OpenAI-Organization", "Openai_organization", "OpenAI-Organization-ID", "OpenAI-Project",
+		"openai_project", "OpenAI-Org-ID", "X-Goog-User-Project", "Anthropic-Workspace-Id",
+	}
 	for _, own := range []Credentials{{}, {"Authorization", "Bearer operator"}} {
 		for _, account := range []http.Header{nil, {"Openai-Project": {"proj-operator"}}} {
 			r := newRig(t, answerJSON(plainChat), func(o *Options) { o.Credentials, o.Account = own, account })
 			for _, name := range names {
-				raw := "POST " + chatPath + "?userProject=chosen&x=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 60\r\nConnection: close\r\n" + auth + name + ": chosen\r\nX-Stainless-Lang: go\r\n"
+				raw := "POST " + chatPath + "?userProject=chosen&x=1 HTTP/1.1\r\nHost: x\r\nContent-Length: " +
+					"60\r\nConnection: close\r\n" + auth + name + ": chosen\r\nX-Stainless-Lang: go\r\n"
 				if resp, body := r.send(raw + "\r\n" + plainCall); resp.StatusCode != http.StatusOK {
 					t.Fatalf("%s: status %d, %s", name, resp.StatusCode, body)
 				}
@@ -81,7 +90,8 @@ func TestClientsDoNotChooseTheAccount(t *testing.T) {
 						chosen++
 					}
 				}
-				if passes := chosen == 1 && query == "userProject=chosen&x=1"; passes != (own.Name == "") || own.Name != "" && (chosen > 0 || query != "x=1") {
+				if passes := chosen == 1 && query == "userProject=chosen&x=1"; passes != (own.Name == "") ||
+					own.Name != "" && (chosen > 0 || query != "x=1") {
 					t.Errorf("with the key %q, %s: the upstream got %v, %s", own.Value, name, h, query)
 				}
 				if got := h.Get("Openai-Project") == "proj-operator"; got != (own.Name != "" && account != nil) {
@@ -123,7 +133,9 @@ func TestCredentialsInQueriesAreRemoved(t *testing.T) {
 // TestKeysAreWhole checks that no server reads a part of a key as another key.
 func TestKeysAreWhole(t *testing.T) {
 	r := newRig(t, answerJSON(plainChat), nil)
-	for _, value := range []string{"Bearer sk-a, Bearer sk-b", "Bearer sk-a sk-b", "Bearer sk-a;x", "Bearer \"sk-a\"", "Bearer sk-\u00e9"} {
+	for _, value := range []string{
+		"Bearer sk-a, Bearer sk-b", "Bearer sk-a sk-b", "Bearer sk-a;x", "Bearer \"sk-a\"", "Bearer sk-\u00e9",
+	} {
 		resp, _ := r.post(chatPath, plainCall, "Authorization", value)
 		if resp.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s: status %d, want 401", value, resp.StatusCode)
@@ -140,12 +152,17 @@ func TestEveryChargeIsLogged(t *testing.T) {
 			_ = conn.Close()
 		}
 	}, func(o *Options) {
-		o.Prices = func(string, time.Time) (llm.Price, error) { return llm.Price{Input: 2_000_000, Output: 8_000_000}, nil }
+		o.Prices = func(string, time.Time) (llm.Price, error) {
+			return llm.Price{Input: 2_000_000, Output: 8_000_000}, nil
+		}
 	})
 	resp, _ := r.post(chatPath, `{"model":"m","max_tokens":100,"messages":[{"content":"12345678"}]}`)
 	r.wantStatus(resp, 502)
 	r.proxy.calls.Wait()
-	for _, want := range []string{`"outcome":"failed"`, `"input_tokens":2`, `"output_tokens":100`, `"usage_reported":false`, `"cost_microdollars":804`} {
+	for _, want := range []string{
+		`"outcome":"failed"`, `"input_tokens":2`, `"output_tokens":100`, `"usage_reported":false`,
+		`"cost_microdollars":804`,
+	} {
 		if !strings.Contains(r.log.String(), want) {
 			t.Errorf("the log has no %s: %s", want, r.log)
 		}

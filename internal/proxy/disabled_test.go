@@ -21,7 +21,8 @@ func TestADisabledKeyIsRefused(t *testing.T) {
 	for _, path := range []string{chatPath, "/v1/files"} {
 		resp, body := r.post(path, plainCall)
 		r.wantStatus(resp, http.StatusForbidden)
-		if !strings.Contains(body, "access is disabled") || strings.Contains(body, "leaked") || resp.Header.Get("Retry-After") != "" {
+		if !strings.Contains(body, "access is disabled") || strings.Contains(body, "leaked") ||
+			resp.Header.Get("Retry-After") != "" {
 			t.Errorf("%s: %v %s", path, resp.Header, body)
 		}
 	}
@@ -56,7 +57,9 @@ func TestAKeyDisabledInMidStream(t *testing.T) {
 				w.Header().Set("Content-Type", "text/event-stream")
 				for i := range 100 {
 					if i == 20 { // 60 tokens have been sent, beyond the estimate of 10
-						if err := r.lim.Disable(q.Context(), limiter.Scope{Entity: HashKey(aliceKey)}, "leaked"); err != nil {
+						if err := r.lim.Disable(
+							q.Context(), limiter.Scope{Entity: HashKey(aliceKey)}, "leaked",
+						); err != nil {
 							t.Error(err)
 						}
 					}
@@ -66,14 +69,16 @@ func TestAKeyDisabledInMidStream(t *testing.T) {
 			}, func(o *Options) { o.Step = 10 })
 			_, body := r.post(path, `{"model":"m","stream":true,"max_tokens":10}`)
 			events, last, _ := strings.Cut(body, want)
-			if n := strings.Count(events, event); n < 3 || n > 24 || events != strings.Repeat(event, n) || last != "\n\n" {
+			if n := strings.Count(events, event); n < 3 || n > 24 || events != strings.Repeat(event, n) ||
+				last != "\n\n" {
 				t.Errorf("%d events arrived; the stream ends with %q", n, body[max(0, len(body)-300):])
 			}
 			r.proxy.calls.Wait()
 			if n := r.proxy.open.Load(); n != 0 {
 				t.Errorf("%d leases are open", n)
 			}
-			if log := r.log.String(); !strings.Contains(log, `"outcome":"cut"`) || !strings.Contains(log, "is disabled since") {
+			if log := r.log.String(); !strings.Contains(log, `"outcome":"cut"`) ||
+				!strings.Contains(log, "is disabled since") {
 				t.Errorf("log %s", log)
 			}
 			if err := r.lim.Enable(context.Background(), limiter.Scope{Entity: HashKey(aliceKey)}); err != nil {

@@ -84,8 +84,10 @@ func TestStoreFaults(t *testing.T) {
 		requests, tokens int64
 		reported         bool // an error is reported to the operator
 	}{
-		"down":                        {limiter.Options{}, "*", repotest.Before, 503, 0, 0, 0, true},
-		"down, allowed":               {limiter.Options{OnUnavailable: limiter.Allow}, "*", repotest.Before, 200, 1, 0, 0, true},
+		"down": {limiter.Options{}, "*", repotest.Before, 503, 0, 0, 0, true},
+		"down, allowed": {
+			limiter.Options{OnUnavailable: limiter.Allow}, "*", repotest.Before, 200, 1, 0, 0, true,
+		},
 		"acquire fails after write":   {limiter.Options{}, "Consume", repotest.After, 503, 0, 1, estimated, true},
 		"commit fails before write":   {limiter.Options{}, "Credit", repotest.Before, 200, 1, 1, estimated, true},
 		"commit fails after write":    {limiter.Options{}, "Credit", repotest.After, 200, 1, 1, 42, true},
@@ -122,7 +124,10 @@ func (slowStore) Consume(ctx context.Context, _ time.Time, _ limiter.Charge) (li
 
 func TestSlowStoreIsAnOutage(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
-	lim, err := limiter.New(slowStore{memory.New(nil)}, &limiter.Options{Timeout: 10 * time.Millisecond, Now: func() time.Time { return noon }})
+	lim, err := limiter.New(slowStore{memory.New(nil)}, &limiter.Options{Timeout: 10 * time.Millisecond,
+		Now: func() time.Time {
+			return noon
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +182,9 @@ func TestUpstreamFaults(t *testing.T) {
 			}
 			resp, body := r.post(chatPath, plainCall)
 			r.wantStatus(resp, tc.status)
-			if !strings.Contains(resp.Header.Get("Content-Type"), "problem+json") || strings.Contains(body, "127.0.0.1") {
+			if !strings.Contains(
+				resp.Header.Get("Content-Type"), "problem+json",
+			) || strings.Contains(body, "127.0.0.1") {
 				t.Errorf("answer %v %s", resp.Header, body)
 			}
 			r.wantUsed("m", min(tc.tokens, 1), tc.tokens)
@@ -204,7 +211,8 @@ func TestCutStream(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			}, nil)
 			r.upstream.Config.ErrorLog = nil
-			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.server.URL+chatPath, strings.NewReader(tc.body))
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.server.URL+chatPath,
+				strings.NewReader(tc.body))
 			req.Header.Set("Authorization", "Bearer "+aliceKey)
 			resp, err := r.server.Client().Do(req)
 			if err != nil {
@@ -244,7 +252,8 @@ func TestClientLeaves(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			raw := "POST " + chatPath + " HTTP/1.1\r\nHost: x\r\n" + auth + "Transfer-Encoding: chunked\r\n\r\n4a\r\n" + chatCall + "\r\n0\r\n\r\n"
+			raw := "POST " + chatPath + " HTTP/1.1\r\nHost: x\r\n" + auth + "Transfer-Encoding: chunked\r\n\r\n4a\r\n" +
+				chatCall + "\r\n0\r\n\r\n"
 			if _, err := io.WriteString(conn, raw); err != nil {
 				t.Fatal(err)
 			}
@@ -273,7 +282,8 @@ func TestDrainCutsAndSettles(t *testing.T) {
 		arrived <- true
 		<-req.Context().Done()
 	}, nil)
-	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.server.URL+chatPath, strings.NewReader(chatCall))
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.server.URL+chatPath,
+		strings.NewReader(chatCall))
 	req.Header.Set("Authorization", "Bearer "+aliceKey)
 	resp, err := r.server.Client().Do(req)
 	if err != nil {

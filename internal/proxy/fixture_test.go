@@ -74,7 +74,9 @@ func newRigOn(t *testing.T, lim *limiter.RateLimiter, answer http.HandlerFunc, c
 	t.Helper()
 	r := &rig{t: t, lim: lim, log: &safeBuffer{}}
 	for _, resource := range []string{"m", "other"} {
-		if err := lim.SetResourceDefaults(context.Background(), resource, limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", capacity)); err != nil {
+		if err := lim.SetResourceDefaults(
+			context.Background(), resource, limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", capacity),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,7 +96,9 @@ func (r *rig) start(change func(*Options)) {
 	r.t.Helper()
 	at, _ := url.Parse(r.upstream.URL)
 	opts := Options{
-		Upstream: at, Paths: []string{"*"}, Log: slog.New(slog.NewJSONHandler(r.log, nil)), Now: func() time.Time { return noon },
+		Upstream: at, Paths: []string{"*"}, Log: slog.New(slog.NewJSONHandler(r.log, nil)), Now: func() time.Time {
+			return noon
+		},
 		OnError: func(err error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -124,7 +128,8 @@ func newReply(resp *http.Response) reply { return reply{resp.StatusCode, resp.He
 // post sends a request with Alice's key and returns the answer.
 func (r *rig) post(path, body string, headers ...string) (reply, string) {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, r.server.URL+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, r.server.URL+path,
+		strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -164,7 +169,8 @@ func (r *rig) used(entity, resource string) (requests, tokens int64) {
 func (r *rig) wantUsed(resource string, requests, tokens int64) {
 	r.t.Helper()
 	if gotRequests, gotTokens := r.used(HashKey(aliceKey), resource); gotRequests != requests || gotTokens != tokens {
-		r.t.Errorf("charged %d requests and %d tokens of %s, want %d and %d", gotRequests, gotTokens, resource, requests, tokens)
+		r.t.Errorf("charged %d requests and %d tokens of %s, want %d and %d", gotRequests, gotTokens, resource,
+			requests, tokens)
 	}
 }
 

@@ -60,7 +60,9 @@ func (b *answerBody) follow() {
 // servers know the old one only, and ignore the new one.
 func maximumField(upstream *url.URL) string {
 	host := "." + strings.ToLower(upstream.Hostname())
-	for _, suffix := range []string{".openai.com", ".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"} {
+	for _, suffix := range []string{
+		".openai.com", ".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com",
+	} {
 		if strings.HasSuffix(host, suffix) {
 			return "max_completion_tokens"
 		}
@@ -91,6 +93,7 @@ func (c *call) checkBound() {
 	if most == 0 || !c.record.reported || c.record.usage.Output <= most || c.proxy.exceeded.Swap(true) {
 		return
 	}
-	c.proxy.opts.OnError(fmt.Errorf("model %.60q: an answer has %d tokens, above its maximum of %d, so budgets may be exceeded; "+
+	c.proxy.opts.OnError(fmt.Errorf("model %.60q: an answer has %d tokens, above its maximum of %d, so "+
+		"budgets may be exceeded; "+
 		"the API may need another field: see --max-tokens-rewrite", c.request.Model, c.record.usage.Output, most))
 }

@@ -84,7 +84,8 @@ func answered(resp *http.Response) error {
 	}
 	c.proxy.opts.Fields.Set(resp.Header, c.lease.Decision())
 	switch status := resp.StatusCode; {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden || status >= http.StatusInternalServerError:
+	case status == http.StatusUnauthorized || status == http.StatusForbidden ||
+		status >= http.StatusInternalServerError:
 		c.end(func() error { return c.lease.Rollback(ctx) })
 	case status >= 300:
 		c.end(func() error { return c.lease.CommitRequest(ctx) })
@@ -106,7 +107,10 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 	timeout, isNet := errors.AsType[net.Error](err)
 	switch {
 	case c.proxy.cut.Err() != nil:
-		problem = &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "the proxy is shutting down", RetryAfter: retryDrained}
+		problem = &httplimit.Problem{
+			Status: http.StatusServiceUnavailable, Detail: "the proxy is shutting down",
+			RetryAfter: retryDrained,
+		}
 	case c.arriving.slow.Load():
 		problem = tooSlow()
 		w.Header().Set("Connection", "close")

@@ -53,7 +53,9 @@ func TestKeysOfRequests(t *testing.T) {
 }
 
 func TestMappedKeys(t *testing.T) {
-	mapping, err := ParseMapping([]byte("keys:\n- {sha256: " + HashKey(aliceKey) + ", entity: alice, parent: team}\nmodels: {m-latest: m}\n"))
+	mapping, err := ParseMapping([]byte(
+		"keys:\n- {sha256: " + HashKey(aliceKey) + ", entity: alice, parent: team}\nmodels: {m-latest: m}\n",
+	))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,23 +83,25 @@ func TestMappedKeys(t *testing.T) {
 		t.Errorf("%d calls reached the upstream", r.calls())
 	}
 	mapping.Keys[0].Parent = "another"
-	if err := mapping.EnsureEntities(context.Background(), r.lim); err == nil || !strings.Contains(err.Error(), `stored with parent "team"`) {
+	if err := mapping.EnsureEntities(context.Background(), r.lim); err == nil ||
+		!strings.Contains(err.Error(), `stored with parent "team"`) {
 		t.Errorf("another parent: %v", err)
 	}
 }
 
 func TestMappingProblems(t *testing.T) {
 	for text, want := range map[string]string{
-		"keyz: []":                                          "field keyz is unknown; the fields are keys (sha256, entity, parent) and models",
-		"keys: [{sha256: sk-secret, entity: a}]":            "keys, entry 1: sha256 must be the first 16 or more hex digits of the SHA-256 of the key, not the key itself",
-		"keys: [{sha256: 9f86d081884c7d65}]":                "keys, entry 1: entity is missing; it names who pays",
-		"keys: [{sha256: 9f86d081884c7d65, entity: 'a b'}]": `keys, entry 1: invalid entity_id "a b"`,
+		"keyz: []": "field keyz is unknown; the fields are keys " +
+			"(sha256, entity, parent) and models",
+		"keys: [{sha256: sk-secret, entity: a}]":                                                          "keys, entry 1: sha256 must be the first 16 or more hex digits of the SHA-256 of the key, not the key itself",
+		"keys: [{sha256: 9f86d081884c7d65}]":                                                              "keys, entry 1: entity is missing; it names who pays",
+		"keys: [{sha256: 9f86d081884c7d65, entity: 'a b'}]":                                               `keys, entry 1: invalid entity_id "a b"`,
 		"keys: [{sha256: 9f86d081884c7d65, entity: a}, {sha256: 9F86D081884C7D65, entity: b}]":            "keys, entry 2: the key 9f86d081884c7d65 is listed twice, for a and for b",
 		"keys: [{sha256: 9f86d081884c7d65, entity: a, parent: p}, {sha256: 8f86d081884c7d65, entity: a}]": `entity a has two parents, "p" and ""`,
-		"models: {x: 'not valid'}": `models, "x": invalid resource "not valid"`,
-		"keys: []\n---\nkeys: []":  "the mapping must be one YAML document",
-		"keys: 5":                  "line 1: cannot unmarshal",
-		"models: {a: m, a: m}":     "already defined",
+		"models: {x: 'not valid'}":                                                                        `models, "x": invalid resource "not valid"`,
+		"keys: []\n---\nkeys: []":                                                                         "the mapping must be one YAML document",
+		"keys: 5":                                                                                         "line 1: cannot unmarshal",
+		"models: {a: m, a: m}":                                                                            "already defined",
 	} {
 		_, err := ParseMapping([]byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -107,7 +111,10 @@ func TestMappingProblems(t *testing.T) {
 			t.Errorf("the error shows a key: %v", err)
 		}
 	}
-	for _, text := range []string{"", "# keys:\n", "{}", "keys:\n# - all\n", "keys: []", "keys: []\nmodels: {a: m}", "keys: null", "models: {}"} {
+	for _, text := range []string{
+		"", "# keys:\n", "{}", "keys:\n# - all\n", "keys: []", "keys: []\nmodels: {a: m}", "keys: null",
+		"models: {}",
+	} {
 		if _, err := ParseMapping([]byte(text)); err == nil || !strings.Contains(err.Error(), "would admit every key") {
 			t.Errorf("the empty mapping %q: error %v", text, err)
 		}
@@ -150,7 +157,9 @@ func TestJWT(t *testing.T) {
 	other, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	der, _ := x509.MarshalPKIXPublicKey(&key.PublicKey)
 	public := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
-	identify, err := ByJWT(JWTOptions{Key: public, Audience: "proxy", Issuer: "us", Now: func() time.Time { return noon }})
+	identify, err := ByJWT(JWTOptions{Key: public, Audience: "proxy", Issuer: "us", Now: func() time.Time {
+		return noon
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,29 +180,36 @@ func TestJWT(t *testing.T) {
 	extended.Header["crit"] = []string{"b64"}
 	critical, _ := extended.SignedString(key)
 	encode := base64.RawURLEncoding.EncodeToString
-	twice := encode([]byte(`{"alg":"ES256"}`)) + "." + encode(fmt.Appendf(nil, `{"sub":"alice","x":{"sub":1},"aud":"proxy","iss":"us","exp":%d,"sub":"bob"}`, noon.Unix()+60))
+	twice := encode([]byte(`{"alg":"ES256"}`)) + "." + encode(fmt.Appendf(nil,
+		`{"sub":"alice","x":{"sub":1},"aud":"proxy","iss":"us","exp":%d,"sub":"bob"}`, noon.Unix()+60))
 	signature, err := jwt.SigningMethodES256.Sign(twice, key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct{ token, want string }{
-		"unknown crit":     {critical, ""},
-		"two subjects":     {twice + "." + encode(signature), ""},
-		"good":             {sign(jwt.SigningMethodES256, key, nil), "alice"},
-		"nested subject":   {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) { c["x"] = map[string]any{"sub": "bob"} }), "alice"},
+		"unknown crit": {critical, ""},
+		"two subjects": {twice + "." + encode(signature), ""},
+		"good":         {sign(jwt.SigningMethodES256, key, nil), "alice"},
+		"nested subject": {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) {
+			c["x"] = map[string]any{"sub": "bob"}
+		}), "alice"},
 		"another key":      {sign(jwt.SigningMethodES256, other, nil), ""},
 		"none":             {sign(jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, nil), ""},
 		"public as secret": {sign(jwt.SigningMethodHS256, public, nil), ""},
-		"expired":          {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) { c["exp"] = noon.Add(-time.Second).Unix() }), ""},
-		"never expires":    {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) { delete(c, "exp") }), ""},
-		"not yet":          {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) { c["nbf"] = noon.Add(time.Hour).Unix() }), ""},
-		"other audience":   {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) { c["aud"] = "another" }), ""},
-		"no audience":      {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) { delete(c, "aud") }), ""},
-		"other issuer":     {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) { c["iss"] = "them" }), ""},
-		"no subject":       {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) { delete(c, "sub") }), ""},
-		"strange subject":  {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) { c["sub"] = "a b" }), ""},
-		"no JWT":           {"sk-secret", ""},
-		"nothing":          {"", ""},
+		"expired": {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) {
+			c["exp"] = noon.Add(-time.Second).Unix()
+		}), ""},
+		"never expires": {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) { delete(c, "exp") }), ""},
+		"not yet": {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) {
+			c["nbf"] = noon.Add(time.Hour).Unix()
+		}), ""},
+		"other audience":  {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) { c["aud"] = "another" }), ""},
+		"no audience":     {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) { delete(c, "aud") }), ""},
+		"other issuer":    {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) { c["iss"] = "them" }), ""},
+		"no subject":      {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) { delete(c, "sub") }), ""},
+		"strange subject": {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) { c["sub"] = "a b" }), ""},
+		"no JWT":          {"sk-secret", ""},
+		"nothing":         {"", ""},
 	} {
 		req := &http.Request{Header: http.Header{"Authorization": {"Bearer " + tc.token}}}
 		got, err := identify(req)
@@ -204,7 +220,9 @@ func TestJWT(t *testing.T) {
 			t.Errorf("%s: the error shows the token: %v", name, err)
 		}
 	}
-	for _, bad := range [][]byte{nil, []byte("secret"), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")})} {
+	for _, bad := range [][]byte{
+		nil, []byte("secret"), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")}),
+	} {
 		if _, err := ByJWT(JWTOptions{Key: bad, Audience: "proxy"}); err == nil {
 			t.Errorf("key %q was accepted", bad)
 		}
@@ -215,7 +233,9 @@ func TestJWT(t *testing.T) {
 }
 
 func TestNewKeysAreCapped(t *testing.T) {
-	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, func(o *Options) { o.NewEntities = 2 })
+	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}, func(o *Options) { o.NewEntities = 2 })
 	r.post(chatPath, plainCall)
 	r.wantUsed("m", 0, 0)
 	for name, want := range map[string]int{"sk-1": 401} {

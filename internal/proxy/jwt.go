@@ -38,12 +38,16 @@ func ByJWT(opts JWTOptions) (Identifier, error) {
 		return nil, err
 	}
 	if opts.Audience == "" {
-		return nil, errors.New("the audience of the tokens is missing; without it, a token for another service would pass")
+		return nil, errors.New(
+			"the audience of the tokens is missing; without it, a token for another service would pass",
+		)
 	}
 	if opts.Claim == "" {
 		opts.Claim = "sub"
 	}
-	rules := []jwt.ParserOption{jwt.WithValidMethods(algorithms), jwt.WithExpirationRequired(), jwt.WithAudience(opts.Audience)}
+	rules := []jwt.ParserOption{
+		jwt.WithValidMethods(algorithms), jwt.WithExpirationRequired(), jwt.WithAudience(opts.Audience),
+	}
 	if opts.Issuer != "" {
 		rules = append(rules, jwt.WithIssuer(opts.Issuer))
 	}

@@ -24,7 +24,9 @@ func TestClientThatLeavesDuringTheChargePaysNothing(t *testing.T) {
 		<-(<-clients).Done()
 		close(left)
 	}
-	lim, err := limiter.New(repotest.NewLeaving(memory.New(nil), leave), &limiter.Options{Now: func() time.Time { return noon }})
+	lim, err := limiter.New(repotest.NewLeaving(memory.New(nil), leave), &limiter.Options{Now: func() time.Time {
+		return noon
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +40,8 @@ func TestClientThatLeavesDuringTheChargePaysNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", chatPath, auth, len(plainCall), plainCall)
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", chatPath, auth,
+		len(plainCall), plainCall)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,8 @@ func plainYAML(err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	text = strings.ReplaceAll(strings.TrimPrefix(text, "unmarshal errors:\n  "), "\n  ", "; ")
 	for _, name := range []string{"Mapping", "KeyMapping"} {
-		text = strings.ReplaceAll(text, " not found in type proxy."+name, " is unknown; the fields are keys (sha256, entity, parent) and models")
+		text = strings.ReplaceAll(text, " not found in type proxy."+name,
+			" is unknown; the fields are keys (sha256, entity, parent) and models")
 	}
 	return errors.New(text)
 }
@@ -92,7 +93,9 @@ func (m *Mapping) prepare() error {
 	}
 	for model, resource := range m.Models {
 		if model == "" || strings.Contains(strings.TrimSuffix(model, "*"), "*") {
-			problems = append(problems, fmt.Errorf("models, %.60q: must be the name of a model, or its beginning and one \"*\" at the end", model))
+			problems = append(problems,
+				fmt.Errorf("models, %.60q: must be the name of a model, or its beginning and one \"*\" at the end",
+					model))
 		}
 		sample := limiter.Request{Entity: "x", Resource: resource, Consume: limiter.Tokens("x", 1)}
 		if err := sample.Validate(); err != nil {
@@ -107,7 +110,9 @@ func (m *Mapping) addKey(k KeyMapping, parents map[string]string) error {
 	hash := strings.ToLower(k.SHA256)
 	switch {
 	case len(hash) < hashDigits || len(hash) > 64 || strings.Trim(hash, "0123456789abcdef") != "":
-		return errors.New("sha256 must be the first 16 or more hex digits of the SHA-256 of the key, not the key itself")
+		return errors.New(
+			"sha256 must be the first 16 or more hex digits of the SHA-256 of the key, not the key itself",
+		)
 	case k.Entity == "":
 		return errors.New("entity is missing; it names who pays")
 	}
@@ -176,7 +181,8 @@ func ensureEntity(ctx context.Context, lim *limiter.RateLimiter, k KeyMapping) e
 		return err
 	}
 	if stored.Parent != k.Parent || !stored.Cascade {
-		return fmt.Errorf("entity %s is stored with parent %q (cascade: %t), but the mapping says %q; delete the entity or change the mapping",
+		return fmt.Errorf("entity %s is stored with parent %q (cascade: %t), but the mapping says %q; delete "+
+			"the entity or change the mapping",
 			k.Entity, stored.Parent, stored.Cascade, k.Parent)
 	}
 	return nil

@@ -46,16 +46,20 @@ func TestACallNeedsFourTimesItsBody(t *testing.T) {
 	}
 	for name, text := range bodies {
 		for how, sent := range map[string][]byte{
-			"plain": []byte(text), "chunked": []byte(text), "small gzip": zip(t, gzip.BestCompression, text), "large gzip": zip(t, gzip.NoCompression, text),
+			"plain": []byte(text), "chunked": []byte(text), "small gzip": zip(t, gzip.BestCompression, text),
+			"large gzip":  zip(t, gzip.NoCompression, text),
 			"two members": append(zip(t, gzip.BestSpeed, text[:size/2]), zip(t, gzip.BestSpeed, text[size/2:])...),
 		} {
 			for _, path := range []string{chatPath, "/v1/completions"} {
 				used, held := measure(t, r.proxy, path, how, sent)
 				if used > 4*uint64(len(text)) {
-					t.Errorf("%s, %s, %s: %d bytes, %.1f times the body", name, how, path, used, float64(used)/float64(len(text)))
+					t.Errorf("%s, %s, %s: %d bytes, %.1f times the body", name, how, path, used,
+						float64(used)/float64(len(text)))
 				}
-				if name != "fields" && (held < int64(min(len(sent), len(text))) || held > int64(max(len(sent), len(text)))+largestBuffer) {
-					t.Errorf("%s, %s, %s: %d bytes are counted for %d sent and %d decompressed", name, how, path, held, len(sent), len(text))
+				if name != "fields" && (held < int64(min(len(sent), len(text))) ||
+					held > int64(max(len(sent), len(text)))+largestBuffer) {
+					t.Errorf("%s, %s, %s: %d bytes are counted for %d sent and %d decompressed", name, how, path,
+						held, len(sent), len(text))
 				}
 			}
 		}

@@ -28,7 +28,10 @@ type bucketID struct{ entity, resource string }
 const maxSeen = 50_000 // entries in each of the maps
 
 func newNewcomers(perMinute int) *newcomers {
-	return &newcomers{perMinute: perMinute, recent: map[bucketID]bool{}, past: map[bucketID]bool{}, accepted: map[string]bool{}}
+	return &newcomers{
+		perMinute: perMinute, recent: map[bucketID]bool{}, past: map[bucketID]bool{},
+		accepted: map[string]bool{},
+	}
 }
 
 // admit returns an error if a bucket is new and too many new ones came before it,
@@ -51,7 +54,10 @@ func (n *newcomers) admit(now time.Time, id bucketID, known func() (bool, error)
 		n.minute, n.admitted = now, 0
 	}
 	if n.admitted >= n.perMinute {
-		return false, &httplimit.Problem{Status: 429, Detail: "too many API keys are used for the first time; retry later", RetryAfter: n.minute.Add(time.Minute).Sub(now)}
+		return false, &httplimit.Problem{
+			Status: 429, Detail: "too many API keys are used for the first time; retry later",
+			RetryAfter: n.minute.Add(time.Minute).Sub(now),
+		}
 	}
 	n.admitted++
 	n.rememberLocked(id)

@@ -15,7 +15,8 @@ import (
 // methods lists the methods that pass. Others mean different things to different
 // servers, and some servers take "post" for POST.
 var methods = []string{
-	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+	http.MethodOptions,
 }
 
 // checkTarget rejects requests that an upstream could understand in another way
@@ -61,7 +62,8 @@ func (p *Proxy) subjectOf(r *http.Request) (subject, error) {
 	}
 	format, found := llm.FormatOf(base + resolved)
 	if found {
-		if direct, ok := llm.FormatOf(base + plain); !ok || direct != format || plain != resolved && plain != resolved+"/" {
+		if direct, ok := llm.FormatOf(base + plain); !ok || direct != format || plain != resolved &&
+			plain != resolved+"/" {
 			return subject{}, badRequest("the path must be written plainly, such as /v1/chat/completions")
 		}
 	}
@@ -79,7 +81,8 @@ func (p *Proxy) subjectOf(r *http.Request) (subject, error) {
 	}
 	return subject{}, &httplimit.Problem{
 		Status: http.StatusNotFound,
-		Detail: r.Method + " " + shorten(plain) + " is not forwarded here; the operator of this proxy lists such calls with --paths",
+		Detail: r.Method + " " + shorten(plain) + " is not forwarded here; the operator of this proxy lists " +
+			"such calls with --paths",
 	}
 }
 
@@ -90,8 +93,11 @@ func CheckPath(pattern string) error {
 		method, path = "", pattern
 	}
 	at, wild := strings.CutSuffix(path, "*")
-	if found && !slices.Contains(methods, method) || strings.ContainsAny(at, "*?#%\\; ") || !strings.HasPrefix(at, "/") && (at != "" || !wild) {
-		return errors.New(`must be a path that begins with "/", such as /v1/files, and may end in "*"; a method may come before it, as in "GET /v1/files*"`)
+	if found && !slices.Contains(methods, method) || strings.ContainsAny(at, "*?#%\\; ") ||
+		!strings.HasPrefix(at, "/") && (at != "" || !wild) {
+		return errors.New(
+			`must be a path that begins with "/", such as /v1/files, and may end in "*"; a method may come before it, as in "GET /v1/files*"`,
+		)
 	}
 	return nil
 }
@@ -155,7 +161,9 @@ func canonicalPath(p string) (string, error) {
 func checkPath(p string) error {
 	for _, c := range p {
 		if c < ' ' || c == 0x7f || strings.ContainsRune(`?#;\`, c) {
-			return badRequest(`the path must not contain "?", "#", ";", "\" or control characters, also not escaped ones`)
+			return badRequest(
+				`the path must not contain "?", "#", ";", "\" or control characters, also not escaped ones`,
+			)
 		}
 	}
 	for i, part := range strings.Split(p, "/") {

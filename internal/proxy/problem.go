@@ -40,7 +40,8 @@ func (d dialect) writeError(w http.ResponseWriter, err error, f *httplimit.Field
 		if isSpent(err, problem) {
 			reason["type"], reason["code"] = "insufficient_quota", "insufficient_quota"
 		}
-		if invalid, ok := errors.AsType[*limiter.InvalidError](err); ok && problem.Status == http.StatusBadRequest && !strings.Contains(invalid.Field, " ") {
+		if invalid, ok := errors.AsType[*limiter.InvalidError](err); ok && problem.Status == http.StatusBadRequest &&
+			!strings.Contains(invalid.Field, " ") {
 			reason["param"] = invalid.Field
 		}
 	}

@@ -34,7 +34,9 @@ func TestErrorsHaveTheFormOfTheAPI(t *testing.T) {
 		}
 	})
 	ctx := context.Background()
-	for key, limit := range map[string]limiter.Limit{"sk-minute": limiter.PerMinute("rpm", 1), "sk-month": limiter.Quota("rpm", 1, limiter.EveryMonth)} {
+	for key, limit := range map[string]limiter.Limit{
+		"sk-minute": limiter.PerMinute("rpm", 1), "sk-month": limiter.Quota("rpm", 1, limiter.EveryMonth),
+	} {
 		if err := r.lim.SetLimits(ctx, HashKey(key), "m", limit); err != nil {
 			t.Fatal(err)
 		}
@@ -51,16 +53,26 @@ func TestErrorsHaveTheFormOfTheAPI(t *testing.T) {
 		status                int
 		openAI, code, claude  string
 	}{
-		{"invalid", "", `{"model":1}`, "sk-a", 400, "invalid_request_error", "invalid_request", "invalid_request_error"},
-		{"unknown key", "", plainCall, "unknown", 401, "invalid_request_error", "invalid_api_key", "authentication_error"},
+		{
+			"invalid", "", `{"model":1}`, "sk-a", 400, "invalid_request_error", "invalid_request",
+			"invalid_request_error",
+		},
+		{
+			"unknown key", "", plainCall, "unknown", 401, "invalid_request_error", "invalid_api_key",
+			"authentication_error",
+		},
 		{"disabled", "", plainCall, "sk-off", 403, "permission_error", "access_disabled", "permission_error"},
 		{"not listed", "/batches", "{}", "sk-a", 404, "invalid_request_error", "not_found", "not_found_error"},
-		{"large", "", strings.Repeat(" ", 5000), "sk-a", 413, "invalid_request_error", "request_too_large", "request_too_large"},
+		{
+			"large", "", strings.Repeat(" ", 5000), "sk-a", 413, "invalid_request_error", "request_too_large",
+			"request_too_large",
+		},
 		{"exceeded", "", plainCall, "sk-minute", 429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error"},
 		{"spent", "", plainCall, "sk-month", 429, "insufficient_quota", "insufficient_quota", "rate_limit_error"},
 	} {
 		for _, path := range []string{chatPath, "/v1/messages"} {
-			resp, body := r.post(path+tc.path, tc.body, "Authorization", "Bearer "+tc.key, "Anthropic-Version", strings.TrimPrefix(path, chatPath))
+			resp, body := r.post(path+tc.path, tc.body, "Authorization", "Bearer "+tc.key, "Anthropic-Version",
+				strings.TrimPrefix(path, chatPath))
 			want := reason{Type: "error", Status: tc.status, Title: http.StatusText(tc.status)}
 			if tc.status == http.StatusRequestEntityTooLarge {
 				want.Title = "Content Too Large" // net/http has an older phrase
@@ -121,7 +133,9 @@ func TestModelsAreListedWithoutLimits(t *testing.T) {
 	}
 	at := Options{}
 	r := newRigOn(t, lim, answerJSON(`{"data":[]}`), func(o *Options) {
-		o.Credentials, o.Identify, o.Paths, o.OtherResource = Credentials{"Authorization", "Bearer operator"}, byKey, []string{DefaultPath, "POST /v1/files"}, "list"
+		o.Credentials, o.Identify, o.Paths, o.OtherResource = Credentials{
+			"Authorization", "Bearer operator",
+		}, byKey, []string{DefaultPath, "POST /v1/files"}, "list"
 		at = *o
 	})
 	get := func(key string) reply {

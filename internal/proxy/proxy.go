@@ -44,7 +44,8 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Proxy, error) {
 	}
 	o := opts.withDefaults()
 	costs, err := llm.New(lim, &llm.Options{
-		Limits: o.Limits, Prices: o.Prices, MaxOutput: o.MaxOutput, KeepRequests: o.KeepRequests, Step: o.Step, MaxBytes: o.MaxBody, Now: o.Now,
+		Limits: o.Limits, Prices: o.Prices, MaxOutput: o.MaxOutput, KeepRequests: o.KeepRequests, Step: o.Step,
+		MaxBytes: o.MaxBody, Now: o.Now,
 	})
 	if err != nil {
 		return nil, err
@@ -131,7 +132,12 @@ func (p *Proxy) serveReady(w http.ResponseWriter, r *http.Request) {
 
 func refuseDraining(w http.ResponseWriter, d dialect) {
 	w.Header().Set("Connection", "close")
-	d.writeError(w, &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "the proxy is shutting down", RetryAfter: retryDrained}, nil)
+	d.writeError(w,
+		&httplimit.Problem{
+			Status: http.StatusServiceUnavailable, Detail: "the proxy is shutting down",
+			RetryAfter: retryDrained,
+		},
+		nil)
 }
 
 // begin counts a call as under way, unless the proxy is draining.

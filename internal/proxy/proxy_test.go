@@ -63,7 +63,8 @@ func TestStreamsAreNotDelayed(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, lastUsage+done)
 	}, nil)
-	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.server.URL+chatPath, strings.NewReader(chatCall))
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.server.URL+chatPath,
+		strings.NewReader(chatCall))
 	req.Header.Set("X-Api-Key", aliceKey)
 	resp, err := r.server.Client().Do(req)
 	if err != nil {
@@ -123,7 +124,8 @@ func TestRefusals(t *testing.T) {
 	long := `{"model":"m","messages":[{"content":"` + strings.Repeat("x", 5*capacity) + `"}]}`
 	resp, body := r.post(chatPath, long)
 	r.wantStatus(resp, 429)
-	if resp.Header.Get("Retry-After") != "" || resp.Header.Get("X-Should-Retry") != "false" || !strings.Contains(body, "above the capacity") {
+	if resp.Header.Get("Retry-After") != "" || resp.Header.Get("X-Should-Retry") != "false" ||
+		!strings.Contains(body, "above the capacity") {
 		t.Errorf("answer %v %s", resp.Header, body)
 	}
 	if err := r.lim.SetLimits(context.Background(), HashKey(aliceKey), "m", limiter.PerMinute("rpm", 1)); err != nil {
@@ -196,9 +198,13 @@ func TestStepCutsAStreamThatOutgrowsItsLimit(t *testing.T) {
 	for i := range events {
 		events[i] = delta // 3 tokens each
 	}
-	for path, want := range map[string]string{chatPath: `data: {"error":{`, "/v1/messages": "event: error\ndata: {\"error\":{"} {
+	for path, want := range map[string]string{
+		chatPath: `data: {"error":{`, "/v1/messages": "event: error\ndata: {\"error\":{",
+	} {
 		r := newRig(t, answerStream(events...), func(o *Options) { o.Step = 10 })
-		if err := r.lim.SetResourceDefaults(context.Background(), "m", limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", most)); err != nil {
+		if err := r.lim.SetResourceDefaults(
+			context.Background(), "m", limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", most),
+		); err != nil {
 			t.Fatal(err)
 		}
 		_, body := r.post(path, `{"model":"m","stream":true,"max_tokens":10}`)

@@ -40,11 +40,20 @@ func (q *quota) take(c client, n int64) error {
 	defer q.mu.Unlock()
 	switch {
 	case q.by[c.entity]+n > q.share:
-		return &busyError{httplimit.Problem{Status: http.StatusTooManyRequests, Detail: "too many " + q.what + " of this client are under way", RetryAfter: time.Second}}
+		return &busyError{httplimit.Problem{
+			Status: http.StatusTooManyRequests, Detail: "too many " + q.what + " of this client are under way",
+			RetryAfter: time.Second,
+		}}
 	case c.isNew && q.usedNew+n > q.newcomers:
-		return &busyError{httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "too many " + q.what + " of new clients are under way", RetryAfter: time.Second}}
+		return &busyError{httplimit.Problem{
+			Status: http.StatusServiceUnavailable,
+			Detail: "too many " + q.what + " of new clients are under way", RetryAfter: time.Second,
+		}}
 	case q.used+n > q.total:
-		return &busyError{httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "too many " + q.what + " are under way", RetryAfter: time.Second}}
+		return &busyError{httplimit.Problem{
+			Status: http.StatusServiceUnavailable, Detail: "too many " + q.what + " are under way",
+			RetryAfter: time.Second,
+		}}
 	}
 	q.add(c, n)
 	return nil

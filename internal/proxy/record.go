@@ -101,9 +101,13 @@ func (c *record) cut(left bool) {
 func (c *record) write(ctx context.Context, log *slog.Logger, now time.Time, w *statusWriter) {
 	fields := []slog.Attr{
 		slog.String("method", c.method), slog.String("path", c.path), slog.Int("status", w.status),
-		slog.String("outcome", c.outcome), slog.Float64("seconds", now.Sub(c.started).Seconds()), slog.Int64("bytes", w.bytes),
+		slog.String("outcome", c.outcome), slog.Float64("seconds", now.Sub(c.started).Seconds()),
+		slog.Int64("bytes", w.bytes),
 	}
-	for _, f := range []struct{ name, value string }{{"entity", c.entity}, {"resource", c.resource}, {"model", c.model}, {"problem", c.problem}, {"refused_by", c.refusedBy}} {
+	for _, f := range []struct{ name, value string }{
+		{"entity", c.entity}, {"resource", c.resource}, {"model", c.model}, {"problem", c.problem},
+		{"refused_by", c.refusedBy},
+	} {
 		if f.value != "" {
 			fields = append(fields, slog.String(f.name, f.value))
 		}
@@ -112,8 +116,10 @@ func (c *record) write(ctx context.Context, log *slog.Logger, now time.Time, w *
 		fields = append(fields, slog.Int("upstream_status", c.upstream))
 	}
 	if c.model != "" && (c.upstream != 0 || c.charged) {
-		fields = append(fields, slog.Bool("stream", c.stream), slog.Int64("input_tokens", c.usage.Input), slog.Int64("output_tokens", c.usage.Output),
-			slog.Int64("cached_tokens", c.usage.Cached), slog.Int64("cache_write_tokens", c.usage.Written), slog.Bool("usage_reported", c.reported))
+		fields = append(fields, slog.Bool("stream", c.stream), slog.Int64("input_tokens", c.usage.Input),
+			slog.Int64("output_tokens", c.usage.Output),
+			slog.Int64("cached_tokens", c.usage.Cached), slog.Int64("cache_write_tokens", c.usage.Written),
+			slog.Bool("usage_reported", c.reported))
 		if c.priced {
 			fields = append(fields, slog.Int64("cost_microdollars", c.usage.Cost))
 		}

@@ -67,7 +67,8 @@ func describeCost(s *limiter.Status) string {
 	case s.Available < 0:
 		return needs + fmt.Sprintf("and the budget of %s is in debt by %s", budget, llm.Dollars(-s.Available))
 	}
-	return needs + fmt.Sprintf("and %s of %s are available%s", llm.Dollars(s.Available), budget, windowText(s.Limit.Window))
+	return needs + fmt.Sprintf("and %s of %s are available%s", llm.Dollars(s.Available), budget,
+		windowText(s.Limit.Window))
 }
 
 // windowText returns the window of a budget, such as " this month".

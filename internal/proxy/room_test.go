@@ -32,9 +32,14 @@ func (r *rig) dial(raw string) net.Conn {
 // nothing, do not keep others out.
 func TestIdleBodiesHoldNoRoom(t *testing.T) {
 	r := newRig(t, answerJSON(plainChat), func(o *Options) { o.MaxBody, o.MaxRequests = 1<<20, 2 })
-	for _, length := range []string{"Content-Length: 1048576", "Transfer-Encoding: chunked", "Content-Encoding: gzip\r\nContent-Length: 1048576"} {
+	for _, length := range []string{
+		"Content-Length: 1048576", "Transfer-Encoding: chunked",
+		"Content-Encoding: gzip\r\nContent-Length: 1048576",
+	} {
 		for range 30 {
-			conn := r.dial("POST " + chatPath + " HTTP/1.1\r\nHost: x\r\n" + auth + length + "\r\nExpect: 100-continue\r\n\r\n")
+			conn := r.dial(
+				"POST " + chatPath + " HTTP/1.1\r\nHost: x\r\n" + auth + length + "\r\nExpect: 100-continue\r\n\r\n",
+			)
 			line, err := bufio.NewReader(conn).ReadString('\n') // sent when the proxy begins to read
 			if err != nil || !strings.Contains(line, "100 Continue") {
 				t.Fatalf("%q, %v", line, err)
@@ -164,7 +169,8 @@ func TestHalfSentBodiesHoldNoPlace(t *testing.T) {
 			{"POST " + chatPath + " HTTP/1.1\r\nHost: x\r\n" + key + "Content-Length: 60\r\n", "{"},
 		} {
 			conn := r.dial(half[0] + expect)
-			if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+			if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil ||
+				!strings.Contains(line, "100 Continue") {
 				t.Fatalf("%q, %v", line, err)
 			}
 			_, _ = io.WriteString(conn, half[1])
@@ -174,7 +180,10 @@ func TestHalfSentBodiesHoldNoPlace(t *testing.T) {
 		t.Errorf("%d places are taken, and %d calls reached the upstream", n, r.calls())
 	}
 	for i := range 20 { // these have sent enough to be passed on
-		r.dial("POST /v1/files HTTP/1.1\r\nHost: x\r\nX-Api-Key: sk-" + string(rune('a'+i)) + "\r\nContent-Length: 2097152\r\n\r\n" + large)
+		r.dial(
+			"POST /v1/files HTTP/1.1\r\nHost: x\r\nX-Api-Key: sk-" + string(rune('a'+i)) +
+				"\r\nContent-Length: 2097152\r\n\r\n" + large,
+		)
 	}
 	for range 5 {
 		resp, _ := r.post(chatPath, plainCall)
@@ -194,7 +203,8 @@ func TestUploadsPass(t *testing.T) {
 	for _, size := range []int{0, 1, startBytes - 1, startBytes, startBytes + 1, 3 << 20} {
 		body := strings.Repeat("x", size)
 		for _, length := range []int64{int64(size), -1} {
-			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.server.URL+"/v1/files", io.NopCloser(strings.NewReader(body)))
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.server.URL+"/v1/files",
+				io.NopCloser(strings.NewReader(body)))
 			req.ContentLength = length
 			req.Header.Set("X-Api-Key", aliceKey)
 			resp, _ := r.do(req)
@@ -205,7 +215,8 @@ func TestUploadsPass(t *testing.T) {
 		}
 	}
 	r.proxy.calls.Wait()
-	if places, uploads, bytes := r.proxy.places.inUse(), r.proxy.uploads.inUse(), r.proxy.bodies.inUse(); places != 0 || uploads != 0 || bytes != 0 {
+	if places, uploads, bytes := r.proxy.places.inUse(), r.proxy.uploads.inUse(), r.proxy.bodies.inUse(); places != 0 ||
+		uploads != 0 || bytes != 0 {
 		t.Errorf("%d places, %d uploads and %d bytes are held at the end", places, uploads, bytes)
 	}
 	r.wantUsed("other", 12, 0)
@@ -224,13 +235,16 @@ func (b *slowBody) Read(p []byte) (int, error) {
 // TestSlowBodiesAreCut checks the answer to a body that does not arrive in time.
 func TestSlowBodiesAreCut(t *testing.T) {
 	r := newRig(t, answerJSON(plainChat), nil)
-	for path, start := range map[string]string{chatPath: "{", "/v1/files": "x", "/v1/uploads": strings.Repeat("x", 2*startBytes)} {
+	for path, start := range map[string]string{
+		chatPath: "{", "/v1/files": "x", "/v1/uploads": strings.Repeat("x", 2*startBytes),
+	} {
 		w := httptest.NewRecorder()
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, &slowBody{strings.NewReader(start)})
 		req.ContentLength = 1 << 20
 		req.Header.Set("X-Api-Key", aliceKey)
 		r.proxy.ServeHTTP(w, req)
-		if w.Code != http.StatusRequestTimeout || w.Header().Get("Connection") != "close" || !strings.Contains(w.Body.String(), "too slowly") {
+		if w.Code != http.StatusRequestTimeout || w.Header().Get("Connection") != "close" ||
+			!strings.Contains(w.Body.String(), "too slowly") {
 			t.Errorf("%s: status %d, %v, %s", path, w.Code, w.Header(), w.Body)
 		}
 	}

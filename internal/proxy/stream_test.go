@@ -74,7 +74,8 @@ func TestDecompressedStreamsAreNotDelayed(t *testing.T) {
 		}
 		_ = zip.Close()
 	}, nil)
-	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.server.URL+chatPath, strings.NewReader(chatCall))
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.server.URL+chatPath,
+		strings.NewReader(chatCall))
 	req.Header.Set("Authorization", "Bearer "+aliceKey)
 	resp, err := r.server.Client().Do(req)
 	if err != nil {
@@ -110,10 +111,14 @@ func TestStepCutsEveryStream(t *testing.T) {
 				stream[i] = tc.event
 			}
 			r := newRig(t, tc.answer(stream...), func(o *Options) { o.Step = 10 })
-			if err := r.lim.SetResourceDefaults(context.Background(), "m", limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", most)); err != nil {
+			if err := r.lim.SetResourceDefaults(
+				context.Background(), "m", limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", most),
+			); err != nil {
 				t.Fatal(err)
 			}
-			_, body := r.post(tc.path, `{"model":"m",`+tc.options+`"stream":true,"max_tokens":10,"max_output_tokens":10}`, "Accept-Encoding", "gzip")
+			_, body := r.post(tc.path,
+				`{"model":"m",`+tc.options+`"stream":true,"max_tokens":10,"max_output_tokens":10}`,
+				"Accept-Encoding", "gzip")
 			if got := r.lastHeader().Get("Accept-Encoding"); got != "identity" {
 				t.Errorf("asked for %q", got)
 			}
@@ -146,8 +151,14 @@ func TestFinalUsageDoesNotCutAStream(t *testing.T) {
 func TestCutAnswersCostTheirText(t *testing.T) {
 	long := strings.Repeat("word", 2000)
 	for name, tc := range map[string]struct{ path, request, media, answer string }{
-		"body":        {chatPath, `{"model":"m","max_tokens":4}`, "application/json", `{"choices":[{"message":{"content":"` + long + `"}}],"usage"`},
-		"completions": {"/v1/completions", `{"model":"m","stream":true,"max_tokens":4}`, "text/event-stream", `data: {"choices":[{"text":"` + long + `"}]}` + "\n\n"},
+		"body": {
+			chatPath, `{"model":"m","max_tokens":4}`, "application/json",
+			`{"choices":[{"message":{"content":"` + long + `"}}],"usage"`,
+		},
+		"completions": {
+			"/v1/completions", `{"model":"m","stream":true,"max_tokens":4}`, "text/event-stream",
+			`data: {"choices":[{"text":"` + long + `"}]}` + "\n\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -156,7 +167,8 @@ func TestCutAnswersCostTheirText(t *testing.T) {
 				_ = http.NewResponseController(w).Flush()
 				panic(http.ErrAbortHandler)
 			}, nil)
-			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.server.URL+tc.path, strings.NewReader(tc.request))
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.server.URL+tc.path,
+				strings.NewReader(tc.request))
 			req.Header.Set("Authorization", "Bearer "+aliceKey)
 			resp, err := r.server.Client().Do(req)
 			if err != nil {

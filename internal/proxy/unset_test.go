@@ -31,12 +31,15 @@ func (r *rig) wantReport(want ...string) {
 func TestNoLimitsIsAFaultOfTheProxy(t *testing.T) {
 	r := newRig(t, answerJSON(plainChat), func(o *Options) { o.Paths = []string{"*"} })
 	for _, resource := range []string{"words", "other"} { // limits, and none that the proxy charges
-		if err := r.lim.SetResourceDefaults(context.Background(), resource, limiter.PerMinute("words", 17)); err != nil {
+		if err := r.lim.SetResourceDefaults(
+			context.Background(), resource, limiter.PerMinute("words", 17),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
 	entity := HashKey(aliceKey)
-	noLimits := "there are no limits for entity " + entity + " and resource unknown at any level; store some, such as defaults of the resource"
+	noLimits := "there are no limits for entity " + entity + " and resource unknown at any level; store " +
+		"some, such as defaults of the resource"
 	const noneCharged = "has limits, but none that calls are charged to; store one of rpm, tpm"
 	for _, test := range []struct {
 		path, body, detail, kind, report string
@@ -60,7 +63,8 @@ func TestNoLimitsIsAFaultOfTheProxy(t *testing.T) {
 		if err := json.Unmarshal([]byte(body), &answer); err != nil {
 			t.Fatal(err)
 		}
-		if answer.Status != 500 || answer.Detail != detail || answer.Error.Message != detail || answer.Error.Type != test.kind {
+		if answer.Status != 500 || answer.Detail != detail || answer.Error.Message != detail ||
+			answer.Error.Type != test.kind {
 			t.Errorf("%s: %s", test.body, body)
 		}
 		if resp.Header.Get("X-Should-Retry") != "false" || resp.Header.Get("Retry-After") != "" {

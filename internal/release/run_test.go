@@ -56,13 +56,18 @@ func execute(t *testing.T, program string, args ...string) string {
 // TestSnapshotRuns runs the program of the archive and of each package.
 func TestSnapshotRuns(t *testing.T) {
 	s := openSnapshot(t)
-	for extension, l := range map[string]layout{".tar.gz": archiveLayout("linux"), ".deb": packageLayout(".deb"), ".rpm": packageLayout(".rpm")} {
+	for extension, l := range map[string]layout{
+		".tar.gz": archiveLayout("linux"), ".deb": packageLayout(".deb"), ".rpm": packageLayout(".rpm"),
+	} {
 		t.Run(extension, func(t *testing.T) {
 			program := s.install(t, extension, l)
-			if got, want := execute(t, program, "version"), "zae-limiter "+s.version+" ("; !strings.HasPrefix(got, want) {
+			if got, want := execute(t, program, "version"), "zae-limiter "+s.version+
+				" ("; !strings.HasPrefix(got, want) {
 				t.Errorf("version prints %q, want %q", got, want)
 			}
-			if got := execute(t, program, "demo", "--duration", "1s"); !strings.Contains(got, "Nothing was admitted beyond the limits") {
+			if got := execute(t, program, "demo", "--duration", "1s"); !strings.Contains(
+				got, "Nothing was admitted beyond the limits",
+			) {
 				t.Errorf("demo prints\n%s", got)
 			}
 		})
@@ -92,7 +97,8 @@ func (s snapshot) checkLambda(t *testing.T, program, architecture string) {
 		t.Errorf("lambda-export writes other bytes than %s", filepath.Base(beside))
 	}
 	files := unpack(t, beside)
-	if names := slices.Sorted(maps.Keys(files)); !slices.Equal(names, []string{"bootstrap"}) || files["bootstrap"].mode.Perm() != 0o755 {
+	if names := slices.Sorted(maps.Keys(files)); !slices.Equal(names, []string{"bootstrap"}) ||
+		files["bootstrap"].mode.Perm() != 0o755 {
 		t.Errorf("%s has %q with mode %v", filepath.Base(beside), names, files["bootstrap"].mode)
 	}
 }

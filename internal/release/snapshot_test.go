@@ -38,7 +38,9 @@ func openSnapshot(t *testing.T) snapshot {
 // files returns the paths of everything that users download, by name.
 func (s snapshot) files() map[string]string {
 	files := map[string]string{}
-	for _, platform := range []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64", "windows_amd64", "windows_arm64"} {
+	for _, platform := range []string{
+		"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64", "windows_amd64", "windows_arm64",
+	} {
 		extensions := []string{".tar.gz"}
 		switch {
 		case strings.HasPrefix(platform, "windows"):
@@ -121,11 +123,15 @@ func archiveLayout(goos string) layout {
 }
 
 func packageLayout(extension string) layout {
-	zsh := map[string]string{".deb": "usr/share/zsh/vendor-completions", ".rpm": "usr/share/zsh/site-functions"}[extension]
-	return layout{"usr/lib/zae-limiter/zae-limiter", "usr/lib/zae-limiter/zae-limiter-function", "usr/share/man/man1", []string{
-		"usr/bin/zae-limiter", "usr/share/bash-completion/completions/zae-limiter", zsh + "/_zae-limiter",
-		"usr/share/fish/vendor_completions.d/zae-limiter.fish", "usr/share/doc/zae-limiter/copyright", "usr/share/doc/zae-limiter/CHANGELOG.md",
-	}}
+	zsh := map[string]string{
+		".deb": "usr/share/zsh/vendor-completions", ".rpm": "usr/share/zsh/site-functions",
+	}[extension]
+	return layout{"usr/lib/zae-limiter/zae-limiter", "usr/lib/zae-limiter/zae-limiter-function",
+		"usr/share/man/man1", []string{
+			"usr/bin/zae-limiter", "usr/share/bash-completion/completions/zae-limiter", zsh + "/_zae-limiter",
+			"usr/share/fish/vendor_completions.d/zae-limiter.fish", "usr/share/doc/zae-limiter/copyright",
+			"usr/share/doc/zae-limiter/CHANGELOG.md",
+		}}
 }
 
 func checkNames(t *testing.T, files map[string]entry, l layout) {
@@ -163,7 +169,8 @@ func checkProgram(t *testing.T, program entry, goos, goarch string) {
 		got[setting.Key] = setting.Value
 	}
 	if got["GOOS"] != goos || got["GOARCH"] != goarch || got["CGO_ENABLED"] != "0" || got["-trimpath"] != "true" {
-		t.Errorf("%s is built for %s/%s, CGO_ENABLED=%s, trimpath %s; want %s/%s, 0, true", info.Path, got["GOOS"], got["GOARCH"], got["CGO_ENABLED"], got["-trimpath"], goos, goarch)
+		t.Errorf("%s is built for %s/%s, CGO_ENABLED=%s, trimpath %s; want %s/%s, 0, true", info.Path, got["GOOS"],
+			got["GOARCH"], got["CGO_ENABLED"], got["-trimpath"], goos, goarch)
 	}
 }
 

@@ -45,7 +45,9 @@ func TestGoVersionsAgree(t *testing.T) {
 }
 
 func runsGo(j job) bool {
-	return slices.ContainsFunc(j.Steps, func(s step) bool { return strings.HasPrefix(s.Run, "make ") || strings.HasPrefix(s.Run, "go ") })
+	return slices.ContainsFunc(j.Steps, func(s step) bool {
+		return strings.HasPrefix(s.Run, "make ") || strings.HasPrefix(s.Run, "go ")
+	})
 }
 
 // TestGoReleaserVersionsAgree compares the version that snapshots use with that of
@@ -98,7 +100,8 @@ func modules(t *testing.T) []string {
 		switch name := d.Name(); {
 		case err != nil:
 			return err
-		case d.IsDir() && path != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules" || name == "dist"):
+		case d.IsDir() && path != "." && (strings.HasPrefix(name, ".") || name == "testdata" ||
+			name == "node_modules" || name == "dist"):
 			return fs.SkipDir
 		case name == "go.mod":
 			dirs = append(dirs, strings.TrimSuffix("/"+strings.TrimSuffix(path, "go.mod"), "/"))
@@ -120,7 +123,9 @@ func modules(t *testing.T) []string {
 // TestReleaseNamesFilesThatExist checks the paths in the configuration of releases,
 // which GoReleaser skips with a warning if they are missing.
 func TestReleaseNamesFilesThatExist(t *testing.T) {
-	paths := regexp.MustCompile(`(?m)^\s*(?:- )?(?:src|main|dockerfile): (\S+)$`).FindAllStringSubmatch(read(t, root+"/.goreleaser.yaml"), -1)
+	paths := regexp.MustCompile(
+		`(?m)^\s*(?:- )?(?:src|main|dockerfile): (\S+)$`,
+	).FindAllStringSubmatch(read(t, root+"/.goreleaser.yaml"), -1)
 	if len(paths) < 10 {
 		t.Fatalf("only %d paths", len(paths))
 	}

@@ -83,12 +83,14 @@ func TestWorkflowsAreBounded(t *testing.T) {
 			t.Errorf("%s: needs a name and jobs", file)
 		}
 		if len(w.Permissions) != 1 || w.Permissions["contents"] != "read" {
-			t.Errorf("%s: permissions are %v; want contents: read, and more only in the job that needs it", file, w.Permissions)
+			t.Errorf("%s: permissions are %v; want contents: read, and more only in the job that needs it", file,
+				w.Permissions)
 		}
 	}
 	for name, j := range jobs(t) {
 		if j.Timeout == 0 || j.RunsOn == "" || len(j.Steps) == 0 {
-			t.Errorf("%s: runs-on %q, timeout-minutes %d, %d steps; want all of them", name, j.RunsOn, j.Timeout, len(j.Steps))
+			t.Errorf("%s: runs-on %q, timeout-minutes %d, %d steps; want all of them", name, j.RunsOn, j.Timeout,
+				len(j.Steps))
 		}
 	}
 }
@@ -106,7 +108,11 @@ func TestActionsArePinned(t *testing.T) {
 	for name, j := range jobs(t) {
 		for _, s := range j.Steps {
 			if s.Uses != "" && !pinned.MatchString(s.Uses) && !official.MatchString(s.Uses) {
-				t.Errorf("%s uses %s; want a commit, or the major version of an action of GitHub, such as actions/checkout@v5", name, s.Uses)
+				t.Errorf(
+					"%s uses %s; want a commit, or the major version of an action of GitHub, such as "+
+						"actions/checkout@v5",
+					name, s.Uses,
+				)
 			}
 		}
 	}

@@ -19,7 +19,9 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := lim.SetSystemDefaults(b.Context(), limiter.PerSecond("rpm", 1e9), limiter.PerSecond("tpm", 1e9)); err != nil {
+	if err := lim.SetSystemDefaults(
+		b.Context(), limiter.PerSecond("rpm", 1e9), limiter.PerSecond("tpm", 1e9),
+	); err != nil {
 		b.Fatal(err)
 	}
 	parsed, err := rls.ParseRules([]byte(rules))
@@ -27,7 +29,9 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 		b.Fatal(err)
 	}
 	s := rls.New(func(context.Context) (*limiter.RateLimiter, error) { return lim, nil }, parsed, nil)
-	req := &ratelimit.RateLimitRequest{Domain: "edge", Descriptors: []*descriptors.RateLimitDescriptor{descriptor("asks", "alice")}}
+	req := &ratelimit.RateLimitRequest{
+		Domain: "edge", Descriptors: []*descriptors.RateLimitDescriptor{descriptor("asks", "alice")},
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		response, err := s.ShouldRateLimit(b.Context(), req)

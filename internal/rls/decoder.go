@@ -63,7 +63,8 @@ func (d *decoder) fields(n *yaml.Node, path string, known map[string]func(*yaml.
 			read(value, at)
 			return
 		}
-		d.problem(key, path, "there is no key %q here; the keys are %s", key.Value, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		d.problem(key, path, "there is no key %q here; the keys are %s", key.Value,
+			strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 	})
 	return given
 }
@@ -121,7 +122,8 @@ func (d *decoder) word(n *yaml.Node, path string) string {
 }
 
 func (d *decoder) boolean(n *yaml.Node, path string) bool {
-	if n = resolve(n); n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" || n.Value != "true" && n.Value != "false" {
+	if n = resolve(n); n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" || n.Value != "true" &&
+		n.Value != "false" {
 		d.problem(n, path, "must be true or false, not %s", describe(n))
 	}
 	return n.Value == "true"

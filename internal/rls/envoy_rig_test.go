@@ -44,7 +44,9 @@ type current struct {
 	atomic.Pointer[rls.Service]
 }
 
-func (c *current) ShouldRateLimit(ctx context.Context, req *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
+func (c *current) ShouldRateLimit(
+	ctx context.Context, req *ratelimit.RateLimitRequest,
+) (*ratelimit.RateLimitResponse, error) {
 	return c.Load().ShouldRateLimit(ctx, req)
 }
 
@@ -98,7 +100,8 @@ func startRig() (_ *rig, err error) {
 	}
 	r.late = closed.Addr().String()
 	r.limiter = r.serve(listener)
-	config := strings.NewReplacer("UPSTREAM", port(r.upstream.Listener.Addr().String()), "LIMITER", port(listener.Addr().String()), "LATE", port(r.late)).Replace(envoyConfig)
+	config := strings.NewReplacer("UPSTREAM", port(r.upstream.Listener.Addr().String()), "LIMITER",
+		port(listener.Addr().String()), "LATE", port(r.late)).Replace(envoyConfig)
 	r.envoy, err = envoylocal.Start(config)
 	if err = errors.Join(err, closed.Close()); err != nil {
 		r.limiter.Stop()
@@ -110,7 +113,9 @@ func startRig() (_ *rig, err error) {
 
 // serve runs the rate limit service of the running test on a listener.
 func (r *rig) serve(listener net.Listener) *grpc.Server {
-	server := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	server := grpc.NewServer(grpc.UnaryInterceptor(func(
+		ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+	) (any, error) {
 		defer func() { r.answered <- struct{}{} }()
 		return handler(ctx, req)
 	}))

@@ -43,7 +43,8 @@ func TestEnvoyAdmitsExactlyTheLimit(t *testing.T) {
 	}
 	clients.Wait()
 	if ok.Load() != 10 || refused.Load() != 15 || r.reached.Load() != 10 {
-		t.Errorf("%d admitted, %d refused, %d reached the server; want 10, 15, 10", ok.Load(), refused.Load(), r.reached.Load())
+		t.Errorf("%d admitted, %d refused, %d reached the server; want 10, 15, 10", ok.Load(), refused.Load(),
+			r.reached.Load())
 	}
 	w.left("alice", "api", "rpm", 0)
 	wantCode(t, r.get(t, "limited", "X-User", "bob"), http.StatusOK)
@@ -65,7 +66,8 @@ func TestEnvoyPassesHeadersAndBodyOn(t *testing.T) {
 	}
 	refused := r.get(t, "limited", "X-Spends", "alice", "X-Cost", "10")
 	wantCode(t, refused, http.StatusTooManyRequests)
-	if h := refused.header; h.Get("Retry-After") != "6" || h.Get("Content-Type") != "application/problem+json" || len(h.Values("Content-Type")) != 1 {
+	if h := refused.header; h.Get("Retry-After") != "6" || h.Get("Content-Type") != "application/problem+json" ||
+		len(h.Values("Content-Type")) != 1 {
 		t.Errorf("headers %v", h)
 	}
 	if !strings.Contains(refused.body, `"violated-policies":["rpm"]`) {

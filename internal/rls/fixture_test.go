@@ -80,13 +80,18 @@ func start(t *testing.T, text string) *world {
 	t.Helper()
 	w := &world{t: t, repo: memory.New(nil)}
 	var err error
-	w.lim, err = limiter.New(repotest.NewFaulty(w.repo, w.plan), &limiter.Options{Now: func() time.Time { return noon }})
+	w.lim, err = limiter.New(repotest.NewFaulty(w.repo, w.plan), &limiter.Options{Now: func() time.Time {
+		return noon
+	}})
 	check(t, err)
 	check(t, w.lim.SetResourceDefaults(t.Context(), "api", limiter.PerMinute("rpm", 10)))
-	check(t, w.lim.SetResourceDefaults(t.Context(), "llm", limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 1000)))
+	check(t,
+		w.lim.SetResourceDefaults(t.Context(), "llm", limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 1000)))
 	parsed, err := rls.ParseRules([]byte(text))
 	check(t, err)
-	w.Service = rls.New(func(context.Context) (*limiter.RateLimiter, error) { return w.lim, nil }, parsed, &rls.Options{OnError: w.report})
+	w.Service = rls.New(func(context.Context) (*limiter.RateLimiter, error) {
+		return w.lim, nil
+	}, parsed, &rls.Options{OnError: w.report})
 	return w
 }
 

@@ -108,7 +108,10 @@ func (d *decoder) rules(n *yaml.Node, path string) []rule {
 		r := d.rule(n, path)
 		for _, earlier := range all {
 			if earlier.match == nil && (earlier.domain == "" || earlier.domain == r.domain) {
-				d.problem(n, path, "the rule never applies, because the rule in line %d matches every descriptor; move that one to the end", earlier.line)
+				d.problem(n, path,
+					"the rule never applies, because the rule in line %d matches every descriptor; move that "+
+						"one to the end",
+					earlier.line)
 				break
 			}
 		}
@@ -165,7 +168,9 @@ func (d *decoder) checkTarget(n *yaml.Node, path string, r *rule) {
 		}
 	}
 	if r.entity != nil && r.resource != nil {
-		sample := limiter.Request{Entity: r.entity.sample(), Resource: r.resource.sample(), Consume: limiter.Tokens("x", 1)}
+		sample := limiter.Request{
+			Entity: r.entity.sample(), Resource: r.resource.sample(), Consume: limiter.Tokens("x", 1),
+		}
 		if err := sample.Validate(); err != nil {
 			d.problem(n, path, "%v", err)
 		}
@@ -196,7 +201,9 @@ func (d *decoder) match(n *yaml.Node, path string) map[string]values {
 			return
 		}
 		var v values
-		d.items(value, path, "list at least one value", func(n *yaml.Node, path string) { v = append(v, d.pattern(n, path)) })
+		d.items(value, path, "list at least one value", func(n *yaml.Node, path string) {
+			v = append(v, d.pattern(n, path))
+		})
 		out[key.Value] = v
 	})
 	if len(out) == 0 && resolve(n).Kind == yaml.MappingNode {

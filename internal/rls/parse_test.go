@@ -29,30 +29,95 @@ var badRules = []struct {
 	{"rules: {}", "line 1: rules: must be a list, not a mapping", false},
 	{"rules: [7]", "line 1: rules[0]: must be a mapping, not 7", false},
 	{"rule: []\nrules: [{answer: allow}]", `line 1: there is no key "rule" here; the keys are headers, rules`, false},
-	{"headers: yes please\nrules: [{answer: allow}]", `line 1: headers: must be true or false, not the text "yes please"`, false},
+	{
+		"headers: yes please\nrules: [{answer: allow}]",
+		`line 1: headers: must be true or false, not the text "yes please"`, false,
+	},
 	{"rules: [{answer: maybe}]", `line 1: rules[0].answer: must be allow or refuse, not the text "maybe"`, false},
-	{"rules: [{}]", "line 1: rules[0]: the key entity is missing; a rule has entity, resource and consume, or an answer\n" +
+	{"rules: [{}]", "line 1: rules[0]: the key entity is missing; a rule has entity, resource and consume, " +
+		"or an answer\n" +
 		"line 1: rules[0]: the key resource is missing; a rule has entity, resource and consume, or an answer\n" +
 		"line 1: rules[0]: the key consume is missing; a rule has entity, resource and consume, or an answer", false},
-	{"rules:\n- answer: allow\n  entity: x", "line 2: rules[0]: a rule with an answer charges nothing; remove answer or entity", false},
-	{"rules:\n- {" + target + "}\n- answer: allow", "line 3: rules[1]: the rule never applies, because the rule in line 2 matches every descriptor; move that one to the end", true},
-	{"rules: [{match: {}, " + target + "}]", "line 1: rules[0].match: names no key; leave match out to match every descriptor", false},
+	{
+		"rules:\n- answer: allow\n  entity: x",
+		"line 2: rules[0]: a rule with an answer charges nothing; remove answer or entity", false,
+	},
+	{
+		"rules:\n- {" + target + "}\n- answer: allow",
+		"line 3: rules[1]: the rule never applies, because the rule in line 2 matches every descriptor; move " +
+			"that one to the end",
+		true,
+	},
+	{
+		"rules: [{match: {}, " + target + "}]",
+		"line 1: rules[0].match: names no key; leave match out to match every descriptor", false,
+	},
 	{"rules: [{match: {a: []}, " + target + "}]", "line 1: rules[0].match.a: is empty; list at least one value", false},
-	{"rules: [{match: {a: 5}, " + target + "}]", "line 1: rules[0].match.a: must be text, not 5; put it in quotes", false},
-	{"rules: [{match: {a: x*y}, " + target + "}]", `line 1: rules[0].match.a: a * stands at the end only, not in "x*y"`, false},
-	{"rules: [{match: {a: x, a: y}, " + target + "}]", "line 1: rules[0].match.a: duplicate key; the first one is in line 1", true},
-	{"rules: [{domain: '', " + target + "}]", "line 1: rules[0].domain: must not be empty; leave the key out instead", false},
-	{"rules: [{entity: '{a}', resource: b, consume: {rpm: 1}}]", "line 1: rules[0]: {a} is not a key of match; add it there", true},
-	{"rules: [{match: {a: '*'}, entity: '{a|md5}', resource: b, consume: {rpm: 1}}]", `line 1: rules[0].entity: "{a|md5}" is not a value of a descriptor; write {KEY}, or {KEY|hash} for its hash`, true},
-	{"rules: [{match: {a: '*'}, entity: '{a', resource: b, consume: {rpm: 1}}]", `line 1: rules[0].entity: "{a" has a { without a }; write {KEY}`, true},
-	{"rules: [{match: {a: '*'}, entity: 'a}', resource: b, consume: {rpm: 1}}]", `line 1: rules[0].entity: "a}" has a } without a {; write {KEY}`, true},
-	{"rules: [{entity: '#', resource: b, consume: {rpm: 1}}]", `line 1: rules[0]: invalid entity_id "#": must not contain "#"`, true},
-	{"rules: [{entity: a, resource: 5b, consume: {rpm: 1}}]", `line 1: rules[0]: invalid resource "5b": must begin with a letter, then letters, digits or "_.-/"`, true},
-	{"rules: [{entity: a, resource: b, consume: {}}]", "line 1: rules[0].consume: names no limit; write the name of a limit and a number, or hits", false},
-	{"rules: [{entity: a, resource: b, consume: {rpm: -1}}]", "line 1: rules[0].consume.rpm: must be hits, or a whole number of at most 12 plain digits, not -1", false},
-	{"rules: [{entity: a, resource: b, consume: {rpm: hit}}]", `line 1: rules[0].consume.rpm: must be hits, or a whole number of at most 12 plain digits, not the text "hit"`, false},
-	{"rules: [{entity: a, resource: b, consume: {5: 1}}]", `line 1: rules[0].consume.5: invalid name "5": must begin with a letter, then letters, digits or "_.-"`, false},
-	{"rules: [{entity: a, resource: b, consume: {rpm: 1}, give_back: true}]", "line 1: rules[0]: give_back needs a limit that counts hits; write consume: {tpm: hits}", true},
+	{
+		"rules: [{match: {a: 5}, " + target + "}]",
+		"line 1: rules[0].match.a: must be text, not 5; put it in quotes", false,
+	},
+	{
+		"rules: [{match: {a: x*y}, " + target + "}]",
+		`line 1: rules[0].match.a: a * stands at the end only, not in "x*y"`, false,
+	},
+	{
+		"rules: [{match: {a: x, a: y}, " + target + "}]",
+		"line 1: rules[0].match.a: duplicate key; the first one is in line 1", true,
+	},
+	{
+		"rules: [{domain: '', " + target + "}]",
+		"line 1: rules[0].domain: must not be empty; leave the key out instead", false,
+	},
+	{
+		"rules: [{entity: '{a}', resource: b, consume: {rpm: 1}}]",
+		"line 1: rules[0]: {a} is not a key of match; add it there", true,
+	},
+	{
+		"rules: [{match: {a: '*'}, entity: '{a|md5}', resource: b, consume: {rpm: 1}}]",
+		`line 1: rules[0].entity: "{a|md5}" is not a value of a descriptor; write {KEY}, or {KEY|hash} for its hash`,
+		true,
+	},
+	{
+		"rules: [{match: {a: '*'}, entity: '{a', resource: b, consume: {rpm: 1}}]",
+		`line 1: rules[0].entity: "{a" has a { without a }; write {KEY}`, true,
+	},
+	{
+		"rules: [{match: {a: '*'}, entity: 'a}', resource: b, consume: {rpm: 1}}]",
+		`line 1: rules[0].entity: "a}" has a } without a {; write {KEY}`, true,
+	},
+	{
+		"rules: [{entity: '#', resource: b, consume: {rpm: 1}}]",
+		`line 1: rules[0]: invalid entity_id "#": must not contain "#"`, true,
+	},
+	{
+		"rules: [{entity: a, resource: 5b, consume: {rpm: 1}}]",
+		`line 1: rules[0]: invalid resource "5b": must begin with a letter, then letters, digits or "_.-/"`,
+		true,
+	},
+	{
+		"rules: [{entity: a, resource: b, consume: {}}]",
+		"line 1: rules[0].consume: names no limit; write the name of a limit and a number, or hits", false,
+	},
+	{
+		"rules: [{entity: a, resource: b, consume: {rpm: -1}}]",
+		"line 1: rules[0].consume.rpm: must be hits, or a whole number of at most 12 plain digits, not -1",
+		false,
+	},
+	{
+		"rules: [{entity: a, resource: b, consume: {rpm: hit}}]",
+		`line 1: rules[0].consume.rpm: must be hits, or a whole number of at most 12 plain digits, not the text "hit"`,
+		false,
+	},
+	{
+		"rules: [{entity: a, resource: b, consume: {5: 1}}]",
+		`line 1: rules[0].consume.5: invalid name "5": must begin with a letter, then letters, digits or "_.-"`,
+		false,
+	},
+	{
+		"rules: [{entity: a, resource: b, consume: {rpm: 1}, give_back: true}]",
+		"line 1: rules[0]: give_back needs a limit that counts hits; write consume: {tpm: hits}", true,
+	},
 	{"rules: [{" + target + ", no_limits: 5}]", "line 1: rules[0].no_limits: must be allow or refuse, not 5", false},
 }
 
@@ -87,7 +152,8 @@ func TestSchemaAndParseAgree(t *testing.T) {
 		rules,
 		"headers: false\nrules: [{answer: allow}]",
 		"rules: [{domain: a, match: {a: [b, c*]}, answer: refuse}, {domain: b, " + target + "}, {" + target + "}]",
-		"rules: [{entity: a, resource: b, consume: {rpm: 0, tpm: hits}, settle: true, give_back: true, no_limits: refuse}]",
+		"rules: [{entity: a, resource: b, consume: {rpm: 0, tpm: hits}, settle: true, give_back: true, " +
+			"no_limits: refuse}]",
 	} {
 		if err := validate(text); err != nil {
 			t.Errorf("%s\n%v", text, err)
@@ -126,8 +192,10 @@ func asJSON(v any) any {
 
 // Aliases of aliases must not make a small file large.
 func TestRulesAreBounded(t *testing.T) {
-	text := "rules:\n- &r {match: {a: &v [" + strings.Repeat("x, ", 1000) + "x]}, " + target + "}\n" + strings.Repeat("- *r\n", 100)
-	if _, err := rls.ParseRules([]byte(text)); err == nil || !strings.Contains(err.Error(), "split it") || len(err.Error()) > 10_000 {
+	text := "rules:\n- &r {match: {a: &v [" + strings.Repeat("x, ", 1000) + "x]}, " + target + "}\n" +
+		strings.Repeat("- *r\n", 100)
+	if _, err := rls.ParseRules([]byte(text)); err == nil || !strings.Contains(err.Error(), "split it") ||
+		len(err.Error()) > 10_000 {
 		t.Errorf("%.200v", err)
 	}
 }

@@ -24,7 +24,8 @@ func TestQuotasInEnvoysUnits(t *testing.T) {
 	} {
 		check(t, w.lim.SetLimits(t.Context(), "alice", "api", limiter.Quota("rpm", 10, test.every)))
 		s := w.ask(hits(descriptor("user", "alice"), 0)).GetStatuses()[0]
-		if l := s.GetCurrentLimit(); l.GetUnit().String() != test.unit || l.GetRequestsPerUnit() != 10 || s.GetDurationUntilReset().AsDuration() != test.left {
+		if l := s.GetCurrentLimit(); l.GetUnit().String() != test.unit || l.GetRequestsPerUnit() != 10 ||
+			s.GetDurationUntilReset().AsDuration() != test.left {
 			t.Errorf("%v: %v", test.every, s)
 		}
 	}
@@ -33,7 +34,8 @@ func TestQuotasInEnvoysUnits(t *testing.T) {
 	check(t, w.lim.SetLimits(t.Context(), "alice", "api", limiter.Quota("rpm", 10, limiter.EveryDay)))
 	w.wants("OK: OK", w.ask(hits(descriptor("user", "alice"), 10)))
 	r = w.ask(descriptor("user", "alice"))
-	if s := r.GetStatuses()[0]; headers(r)["retry-after"] != "43200" || s.GetDurationUntilReset().AsDuration() != 12*time.Hour {
+	if s := r.GetStatuses()[0]; headers(r)["retry-after"] != "43200" ||
+		s.GetDurationUntilReset().AsDuration() != 12*time.Hour {
 		t.Errorf("%v, %v", s, headers(r))
 	}
 }
@@ -42,7 +44,9 @@ func TestQuotasInEnvoysUnits(t *testing.T) {
 // appears.
 func TestShadowLimitsAreNotShownToEnvoy(t *testing.T) {
 	w := start(t, rules)
-	check(t, w.lim.SetLimits(t.Context(), "alice", "llm", limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 5).Shadow()))
+	check(t,
+		w.lim.SetLimits(t.Context(), "alice", "llm", limiter.PerMinute("rpm", 100),
+			limiter.PerMinute("tpm", 5).Shadow()))
 	r := w.ask(hits(descriptor("asks", "alice"), 50))
 	w.wants("OK: OK", r)
 	if l := r.GetStatuses()[0].GetCurrentLimit(); l.GetName() != "rpm" || strings.Contains(r.String(), "tpm") {
@@ -59,7 +63,8 @@ func TestADisabledEntityIsOverLimit(t *testing.T) {
 	w.wants("OVER_LIMIT: OK OVER_LIMIT UNKNOWN", r)
 	w.left("bob", "api", "rpm", 10)
 	h := headers(r)
-	if body := string(r.GetRawBody()); h["retry-after"] != "" || h["ratelimit"] != "" || !strings.Contains(body, `"detail":"access is disabled"`) || !strings.Contains(body, `"status":429`) {
+	if body := string(r.GetRawBody()); h["retry-after"] != "" || h["ratelimit"] != "" ||
+		!strings.Contains(body, `"detail":"access is disabled"`) || !strings.Contains(body, `"status":429`) {
 		t.Errorf("%v\n%s", h, body)
 	}
 	for _, secret := range []string{"alice", "unpaid"} {

@@ -48,9 +48,13 @@ func (t *transaction) describe(out *ratelimit.RateLimitResponse, refusal *call) 
 		limits.Fields(c.decision).Set(h, c.decision)
 	}
 	for name, v := range h {
-		out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, &core.HeaderValue{Key: strings.ToLower(name), Value: v[0]})
+		out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, &core.HeaderValue{
+			Key: strings.ToLower(name), Value: v[0],
+		})
 	}
-	slices.SortFunc(out.GetResponseHeadersToAdd(), func(a, b *core.HeaderValue) int { return strings.Compare(a.GetKey(), b.GetKey()) })
+	slices.SortFunc(out.GetResponseHeadersToAdd(), func(a, b *core.HeaderValue) int {
+		return strings.Compare(a.GetKey(), b.GetKey())
+	})
 }
 
 // describe adds the body of a refusal, and the header Retry-After if a retry can
@@ -61,7 +65,10 @@ func (c *call) describe(out *ratelimit.RateLimitResponse, h http.Header) {
 	switch after := refusal.RetryAfterHeader(); {
 	case c.disabled:
 		// Envoy sends 429, so the document has the same status.
-		problem = &httplimit.Problem{Type: httplimit.TypeBlank, Title: "Access disabled", Status: problem.Status, Detail: "access is disabled"}
+		problem = &httplimit.Problem{
+			Type: httplimit.TypeBlank, Title: "Access disabled", Status: problem.Status,
+			Detail: "access is disabled",
+		}
 	case len(c.decision.Statuses) == 0:
 		problem = &httplimit.Problem{
 			Type: httplimit.TypeQuotaExceeded, Title: problem.Title, Status: problem.Status,
@@ -100,10 +107,12 @@ func (c *call) subject() (best *limiter.Status) {
 	all := c.decision.Statuses
 	for i := range all {
 		s := &all[i]
-		if _, named := c.request.Consume.Lookup(s.Limit.Name); s.Limit.IsShadow || s.Entity != all[0].Entity || !named && c.request.Consume.Len() > 0 {
+		if _, named := c.request.Consume.Lookup(s.Limit.Name); s.Limit.IsShadow || s.Entity != all[0].Entity ||
+			!named && c.request.Consume.Len() > 0 {
 			continue
 		}
-		if best == nil || s.RetryAfter > best.RetryAfter || s.RetryAfter == best.RetryAfter && fullness(s) < fullness(best) {
+		if best == nil || s.RetryAfter > best.RetryAfter || s.RetryAfter == best.RetryAfter &&
+			fullness(s) < fullness(best) {
 			best = s
 		}
 	}
@@ -143,7 +152,8 @@ func (c *call) status() *ratelimit.RateLimitResponse_DescriptorStatus {
 // isUnlimited reports whether a rule admitted the descriptor without a limit. A
 // descriptor without a rule has no limit to speak of.
 func (c *call) isUnlimited() bool {
-	return c.verdict == admitted && c.rule != nil && (c.kind == unlimited || len(c.decision.Statuses) == 0 && !c.isLate())
+	return c.verdict == admitted && c.rule != nil && (c.kind == unlimited || len(c.decision.Statuses) == 0 &&
+		!c.isLate())
 }
 
 // units holds Envoy's names of the windows of quotas.
@@ -159,7 +169,9 @@ var units = map[limiter.Calendar]ratelimit.RateLimitResponse_RateLimit_Unit{
 // quota by its capacity and window.
 func currentLimit(l limiter.Limit) *ratelimit.RateLimitResponse_RateLimit {
 	if l.IsQuota() {
-		return &ratelimit.RateLimitResponse_RateLimit{Name: l.Name, RequestsPerUnit: clamp(l.Capacity), Unit: units[l.Window]}
+		return &ratelimit.RateLimitResponse_RateLimit{
+			Name: l.Name, RequestsPerUnit: clamp(l.Capacity), Unit: units[l.Window],
+		}
 	}
 	out := &ratelimit.RateLimitResponse_RateLimit{Name: l.Name, RequestsPerUnit: clamp(l.Refill)}
 	for _, u := range []struct {

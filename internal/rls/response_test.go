@@ -26,7 +26,8 @@ func TestStatusOfAnAdmittedDescriptor(t *testing.T) {
 	w := start(t, rules)
 	r := w.ask(hits(descriptor("asks", "alice"), 400))
 	s := r.GetStatuses()[0]
-	if l := s.GetCurrentLimit(); l.GetName() != "tpm" || l.GetRequestsPerUnit() != 1000 || l.GetUnit() != ratelimit.RateLimitResponse_RateLimit_MINUTE || l.GetUnitMultiplier() != nil {
+	if l := s.GetCurrentLimit(); l.GetName() != "tpm" || l.GetRequestsPerUnit() != 1000 ||
+		l.GetUnit() != ratelimit.RateLimitResponse_RateLimit_MINUTE || l.GetUnitMultiplier() != nil {
 		t.Errorf("limit %v", l)
 	}
 	if s.GetLimitRemaining() != 600 || s.GetDurationUntilReset().AsDuration() != 24*time.Second+time.Millisecond {
@@ -59,14 +60,17 @@ func TestStatusOfARefusedDescriptor(t *testing.T) {
 	w.ask(hits(descriptor("user", "alice"), 9))
 	r := w.ask(hits(descriptor("user", "alice"), 3))
 	s := r.GetStatuses()[0]
-	if s.GetLimitRemaining() != 1 || s.GetDurationUntilReset().AsDuration() != 12*time.Second+time.Millisecond || s.GetCurrentLimit().GetRequestsPerUnit() != 10 {
+	if s.GetLimitRemaining() != 1 || s.GetDurationUntilReset().AsDuration() != 12*time.Second+time.Millisecond ||
+		s.GetCurrentLimit().GetRequestsPerUnit() != 10 {
 		t.Errorf("status %v", s)
 	}
 	h := headers(r)
-	if h["retry-after"] != "12" || h["content-type"] != "application/problem+json" || h["ratelimit"] != `"rpm";r=1;t=12` {
+	if h["retry-after"] != "12" || h["content-type"] != "application/problem+json" ||
+		h["ratelimit"] != `"rpm";r=1;t=12` {
 		t.Errorf("headers %v", h)
 	}
-	if body := string(r.GetRawBody()); !strings.Contains(body, `"violated-policies":["rpm"]`) || strings.Contains(body, "alice") {
+	if body := string(r.GetRawBody()); !strings.Contains(body, `"violated-policies":["rpm"]`) ||
+		strings.Contains(body, "alice") {
 		t.Errorf("body %s", body)
 	}
 	r = w.ask(hits(descriptor("user", "alice"), 11))
@@ -107,7 +111,8 @@ func TestPeriodsAreWrittenInUnits(t *testing.T) {
 		period time.Duration
 		want   string
 	}{
-		{time.Second, "SECOND 0"}, {90 * time.Second, "SECOND 90"}, {time.Minute, "MINUTE 0"}, {12 * time.Hour, "HOUR 12"}, {48 * time.Hour, "DAY 2"},
+		{time.Second, "SECOND 0"}, {90 * time.Second, "SECOND 90"}, {time.Minute, "MINUTE 0"},
+		{12 * time.Hour, "HOUR 12"}, {48 * time.Hour, "DAY 2"},
 	} {
 		check(t, w.lim.SetLimits(t.Context(), "alice", "api", limiter.Custom("rpm", 10, 1<<40, test.period)))
 		l := w.ask(hits(descriptor("user", "alice"), 0)).GetStatuses()[0].GetCurrentLimit()
@@ -135,7 +140,8 @@ func TestStatusAfterARollback(t *testing.T) {
 	r := w.ask(hits(descriptor("user", "alice"), 3), descriptor("banned", "yes"), descriptor("user", "bob"))
 	w.wants("OVER_LIMIT: OK OVER_LIMIT UNKNOWN", r)
 	s := r.GetStatuses()[0]
-	if s.GetLimitRemaining() != 8 || s.GetCurrentLimit().GetRequestsPerUnit() != 10 || s.GetDurationUntilReset().AsDuration().Round(time.Second) != 12*time.Second {
+	if s.GetLimitRemaining() != 8 || s.GetCurrentLimit().GetRequestsPerUnit() != 10 ||
+		s.GetDurationUntilReset().AsDuration().Round(time.Second) != 12*time.Second {
 		t.Errorf("status %v", s)
 	}
 	w.left("alice", "api", "rpm", 8)
@@ -170,7 +176,8 @@ func TestSettleIsClamped(t *testing.T) {
 func TestAFixedRefusalHasABody(t *testing.T) {
 	w := start(t, rules)
 	r := w.ask(descriptor("banned", "yes"))
-	if h := headers(r); h["retry-after"] != "" || h["ratelimit"] != "" || !strings.Contains(string(r.GetRawBody()), `"status":429`) {
+	if h := headers(r); h["retry-after"] != "" || h["ratelimit"] != "" ||
+		!strings.Contains(string(r.GetRawBody()), `"status":429`) {
 		t.Errorf("%v\n%s", h, r.GetRawBody())
 	}
 }

@@ -53,7 +53,8 @@ type values []string
 
 func (v values) match(value string) bool {
 	for _, pattern := range v {
-		if prefix, wildcard := strings.CutSuffix(pattern, "*"); wildcard && strings.HasPrefix(value, prefix) || pattern == value {
+		if prefix, wildcard := strings.CutSuffix(pattern, "*"); wildcard && strings.HasPrefix(value, prefix) ||
+			pattern == value {
 			return true
 		}
 	}

@@ -56,7 +56,9 @@ func (s *Service) Register(server grpc.ServiceRegistrar) {
 
 // ShouldRateLimit judges the descriptors of a call in order. If one is refused,
 // it rolls back what the earlier ones took.
-func (s *Service) ShouldRateLimit(ctx context.Context, req *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
+func (s *Service) ShouldRateLimit(
+	ctx context.Context, req *ratelimit.RateLimitRequest,
+) (*ratelimit.RateLimitResponse, error) {
 	if err := validate(req); err != nil {
 		return nil, err
 	}

@@ -90,13 +90,15 @@ func TestNegativeHitsNeedARule(t *testing.T) {
 func TestEarlierDescriptorsAreRolledBack(t *testing.T) {
 	w := start(t, rules)
 	w.ask(hits(descriptor("user", "bob"), 10))
-	response := w.ask(descriptor("user", "alice"), descriptor("asks", "alice"), descriptor("user", "bob"), descriptor("user", "carol"))
+	response := w.ask(descriptor("user", "alice"), descriptor("asks", "alice"), descriptor("user", "bob"),
+		descriptor("user", "carol"))
 	w.wants("OVER_LIMIT: OK OK OVER_LIMIT UNKNOWN", response)
 	for _, who := range []string{"alice", "carol"} {
 		w.left(who, "api", "rpm", 10)
 	}
 	w.left("alice", "llm", "rpm", 100)
-	w.wants("OK: OK OK OK", w.ask(descriptor("user", "alice"), descriptor("asks", "alice"), descriptor("user", "carol")))
+	w.wants("OK: OK OK OK",
+		w.ask(descriptor("user", "alice"), descriptor("asks", "alice"), descriptor("user", "carol")))
 	w.left("alice", "api", "rpm", 9)
 }
 
@@ -107,7 +109,8 @@ func TestSettlingBesideARefusal(t *testing.T) {
 	w.ask(hits(descriptor("user", "bob"), 10))
 	w.wants("OVER_LIMIT: OK OVER_LIMIT", w.ask(hits(descriptor("tokens_of", "alice"), 700), descriptor("user", "bob")))
 	w.left("alice", "llm", "tpm", 300)
-	w.wants("OVER_LIMIT: UNKNOWN OVER_LIMIT", w.ask(hits(descriptor("tokens_of", "alice"), -200), descriptor("user", "bob")))
+	w.wants("OVER_LIMIT: UNKNOWN OVER_LIMIT",
+		w.ask(hits(descriptor("tokens_of", "alice"), -200), descriptor("user", "bob")))
 	w.left("alice", "llm", "tpm", 300)
 	w.wants("OK: OK OK", w.ask(hits(descriptor("tokens_of", "alice"), -200), descriptor("user", "alice")))
 	w.left("alice", "llm", "tpm", 500)
@@ -116,7 +119,8 @@ func TestSettlingBesideARefusal(t *testing.T) {
 func TestDescriptorsWithoutARuleAreAdmitted(t *testing.T) {
 	w := start(t, rules)
 	for _, d := range []*descriptors.RateLimitDescriptor{
-		descriptor("nothing", "known"), descriptor("user", "a", "path", "b"), descriptor("user", "a", "user", "b"), descriptor(),
+		descriptor("nothing", "known"), descriptor("user", "a", "path", "b"), descriptor("user", "a", "user", "b"),
+		descriptor(),
 		descriptor("banned", "no"), descriptor("key", "x"),
 	} {
 		w.wants("OK: OK", w.ask(d))
@@ -151,7 +155,8 @@ func TestWhatCannotBeJudgedIsRefusedAndReported(t *testing.T) {
 		w := start(t, rules)
 		w.wants("OVER_LIMIT: OVER_LIMIT", w.ask(descriptor(test.key, test.value)))
 		err := w.reported()
-		if err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "line ") || strings.Contains(err.Error(), "s3cret") {
+		if err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "line ") ||
+			strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s %.20q: reported %v, want %q", test.key, test.value, err, test.says)
 		}
 	}
@@ -179,7 +184,8 @@ func TestBadCallsAreRejected(t *testing.T) {
 	w := start(t, rules)
 	many := make([]*descriptors.RateLimitDescriptor, 101)
 	for _, req := range []*ratelimit.RateLimitRequest{
-		{Descriptors: []*descriptors.RateLimitDescriptor{descriptor("user", "a")}}, {Domain: "edge"}, {Domain: "edge", Descriptors: many},
+		{Descriptors: []*descriptors.RateLimitDescriptor{descriptor("user", "a")}}, {Domain: "edge"},
+		{Domain: "edge", Descriptors: many},
 	} {
 		if _, err := w.ShouldRateLimit(t.Context(), req); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%v", err)
@@ -205,7 +211,9 @@ func TestErrorsOfTheSource(t *testing.T) {
 		codes.Internal:           errors.New("s3cret"),
 	} {
 		s := rls.New(func(context.Context) (*limiter.RateLimiter, error) { return nil, cause }, parsed, nil)
-		_, err := s.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*descriptors.RateLimitDescriptor{descriptor()}})
+		_, err := s.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{
+			Domain: "d", Descriptors: []*descriptors.RateLimitDescriptor{descriptor()},
+		})
 		if status.Code(err) != want || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%v", err)
 		}
@@ -235,11 +243,20 @@ func TestFaults(t *testing.T) {
 	}{
 		{"none", nil, codes.OK, [3]int64{9, 9, -1000}, 0},
 		{"down before the first", nth("Consume", 1, repotest.Before), codes.Unavailable, [3]int64{10, 10, -1000}, 1},
-		{"down after the first was stored", nth("Consume", 1, repotest.After), codes.Unavailable, [3]int64{9, 10, -1000}, 1},
+		{
+			"down after the first was stored", nth("Consume", 1, repotest.After), codes.Unavailable,
+			[3]int64{9, 10, -1000}, 1,
+		},
 		{"down before the second", nth("Consume", 2, repotest.Before), codes.Unavailable, [3]int64{10, 10, -1000}, 1},
-		{"down after the second was stored", nth("Consume", 2, repotest.After), codes.Unavailable, [3]int64{10, 9, -1000}, 1},
+		{
+			"down after the second was stored", nth("Consume", 2, repotest.After), codes.Unavailable,
+			[3]int64{10, 9, -1000}, 1,
+		},
 		{"down before the debt", nth("Credit", 1, repotest.Before), codes.Unavailable, [3]int64{10, 10, 1000}, 1},
-		{"down after the debt was stored", nth("Credit", 1, repotest.After), codes.Unavailable, [3]int64{10, 10, -1000}, 1},
+		{
+			"down after the debt was stored", nth("Credit", 1, repotest.After), codes.Unavailable,
+			[3]int64{10, 10, -1000}, 1,
+		},
 		{"down for good", func(m string) repotest.Fault {
 			if m == "Credit" {
 				return repotest.Before
@@ -251,9 +268,11 @@ func TestFaults(t *testing.T) {
 			w := start(t, rules)
 			check(t, w.lim.SetOnUnavailable(t.Context(), limiter.Allow)) // Envoy decides nevertheless
 			w.fail(test.faults)
-			_, err := w.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "edge", Descriptors: []*descriptors.RateLimitDescriptor{
-				descriptor("user", "alice"), descriptor("user", "bob"), hits(descriptor("tokens_of", "carol"), 2000),
-			}})
+			_, err := w.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "edge",
+				Descriptors: []*descriptors.RateLimitDescriptor{
+					descriptor("user", "alice"), descriptor("user", "bob"),
+					hits(descriptor("tokens_of", "carol"), 2000),
+				}})
 			if status.Code(err) != test.code {
 				t.Errorf("%v, want %v", err, test.code)
 			}
@@ -276,9 +295,10 @@ func TestACallerThatLeftBefore(t *testing.T) {
 	w := start(t, rules)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := w.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{Domain: "edge", Descriptors: []*descriptors.RateLimitDescriptor{
-		descriptor("user", "alice"), hits(descriptor("tokens_of", "carol"), 2000),
-	}})
+	_, err := w.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{Domain: "edge",
+		Descriptors: []*descriptors.RateLimitDescriptor{
+			descriptor("user", "alice"), hits(descriptor("tokens_of", "carol"), 2000),
+		}})
 	if status.Code(err) != codes.Canceled {
 		t.Errorf("%v", err)
 	}
@@ -298,9 +318,10 @@ func TestACallerThatLeft(t *testing.T) {
 		}
 		return repotest.None
 	})
-	_, err := w.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{Domain: "edge", Descriptors: []*descriptors.RateLimitDescriptor{
-		descriptor("user", "alice"), descriptor("user", "bob"), hits(descriptor("tokens_of", "carol"), 2000),
-	}})
+	_, err := w.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{Domain: "edge",
+		Descriptors: []*descriptors.RateLimitDescriptor{
+			descriptor("user", "alice"), descriptor("user", "bob"), hits(descriptor("tokens_of", "carol"), 2000),
+		}})
 	if status.Code(err) != codes.Canceled {
 		t.Errorf("%v", err)
 	}
@@ -315,14 +336,17 @@ func TestACallerThatLeftDuringACharge(t *testing.T) {
 	w := start(t, rules)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	lim, err := limiter.New(repotest.NewLeaving(w.repo, cancel), &limiter.Options{Now: func() time.Time { return noon }})
+	lim, err := limiter.New(repotest.NewLeaving(w.repo, cancel), &limiter.Options{Now: func() time.Time {
+		return noon
+	}})
 	check(t, err)
 	parsed, err := rls.ParseRules([]byte(rules))
 	check(t, err)
 	s := rls.New(func(context.Context) (*limiter.RateLimiter, error) { return lim, nil }, parsed, nil)
-	_, err = s.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{Domain: "edge", Descriptors: []*descriptors.RateLimitDescriptor{
-		descriptor("user", "alice"), descriptor("user", "bob"), hits(descriptor("tokens_of", "carol"), 2000),
-	}})
+	_, err = s.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{Domain: "edge",
+		Descriptors: []*descriptors.RateLimitDescriptor{
+			descriptor("user", "alice"), descriptor("user", "bob"), hits(descriptor("tokens_of", "carol"), 2000),
+		}})
 	if status.Code(err) != codes.Canceled {
 		t.Errorf("%v", err)
 	}

@@ -49,7 +49,8 @@ func startSuite(t *testing.T) *suite {
 	check(t, err)
 	for resource, limit := range map[string]limiter.Limit{
 		"second": limiter.PerSecond("requests", 50), "minute": limiter.PerMinute("requests", 20),
-		"hour": limiter.Quota("requests", 10, limiter.EveryHour), "day": limiter.Quota("requests", 20, limiter.EveryDay),
+		"hour": limiter.Quota("requests", 10, limiter.EveryHour),
+		"day":  limiter.Quota("requests", 20, limiter.EveryDay),
 	} {
 		check(t, lim.SetResourceDefaults(t.Context(), resource, limit))
 	}
@@ -67,9 +68,13 @@ func (s *suite) setRules(text string) {
 
 // call asks and returns the answer without the times until the resets, which the
 // suite does not compare, and without the names of limits, which it has none of.
-func (s *suite) call(domain string, ds ...*descriptors.RateLimitDescriptor) (*ratelimit.RateLimitResponse, []time.Duration) {
+func (s *suite) call(
+	domain string, ds ...*descriptors.RateLimitDescriptor,
+) (*ratelimit.RateLimitResponse, []time.Duration) {
 	s.t.Helper()
-	out, err := s.ShouldRateLimit(s.t.Context(), &ratelimit.RateLimitRequest{Domain: domain, Descriptors: ds, HitsAddend: 1})
+	out, err := s.ShouldRateLimit(s.t.Context(), &ratelimit.RateLimitRequest{
+		Domain: domain, Descriptors: ds, HitsAddend: 1,
+	})
 	check(s.t, err)
 	var resets []time.Duration
 	for _, d := range out.GetStatuses() {
@@ -83,7 +88,9 @@ func (s *suite) call(domain string, ds ...*descriptors.RateLimitDescriptor) (*ra
 }
 
 // suiteStatus returns the answer for a descriptor as the suite expects it.
-func suiteStatus(over bool, most uint32, unit ratelimit.RateLimitResponse_RateLimit_Unit, remaining uint32) *ratelimit.RateLimitResponse_DescriptorStatus {
+func suiteStatus(
+	over bool, most uint32, unit ratelimit.RateLimitResponse_RateLimit_Unit, remaining uint32,
+) *ratelimit.RateLimitResponse_DescriptorStatus {
 	out := &ratelimit.RateLimitResponse_DescriptorStatus{
 		Code: ratelimit.RateLimitResponse_OK, LimitRemaining: remaining,
 		CurrentLimit: &ratelimit.RateLimitResponse_RateLimit{RequestsPerUnit: most, Unit: unit},
@@ -95,7 +102,9 @@ func suiteStatus(over bool, most uint32, unit ratelimit.RateLimitResponse_RateLi
 }
 
 // wants compares a whole answer.
-func (s *suite) wants(over bool, got *ratelimit.RateLimitResponse, statuses ...*ratelimit.RateLimitResponse_DescriptorStatus) {
+func (s *suite) wants(
+	over bool, got *ratelimit.RateLimitResponse, statuses ...*ratelimit.RateLimitResponse_DescriptorStatus,
+) {
 	s.t.Helper()
 	want := &ratelimit.RateLimitResponse{OverallCode: ratelimit.RateLimitResponse_OK, Statuses: statuses}
 	if over {
@@ -124,7 +133,8 @@ func TestEnvoySuite(t *testing.T) {
 	}
 	for i := range uint32(15) { // two descriptors, as with stop_cache_key_increment_when_overlimit
 		got, _ := s.call("another", descriptor("key2", "second"), descriptor("key3", "second"))
-		s.wants(i >= 10, got, suiteStatus(false, 20, minute, 20-min(i+1, 10)), suiteStatus(i >= 10, 10, hour, 10-min(i+1, 10)))
+		s.wants(i >= 10, got, suiteStatus(false, 20, minute, 20-min(i+1, 10)),
+			suiteStatus(i >= 10, 10, hour, 10-min(i+1, 10)))
 	}
 	for i := range uint32(25) { // over a limit a day
 		got, _ := s.call("another", descriptor("key4", "first"))
@@ -145,7 +155,9 @@ func TestEnvoySuite(t *testing.T) {
 		s.wants(false, got, suiteStatus(false, 10, hour, 9))
 	}
 	free, _ := s.call("share", descriptor("free", "x"))
-	s.wants(false, free, &ratelimit.RateLimitResponse_DescriptorStatus{Code: ratelimit.RateLimitResponse_OK, LimitRemaining: 1<<32 - 1})
+	s.wants(false, free, &ratelimit.RateLimitResponse_DescriptorStatus{
+		Code: ratelimit.RateLimitResponse_OK, LimitRemaining: 1<<32 - 1,
+	})
 
 	added := func(want *ratelimit.RateLimitResponse_DescriptorStatus) { // a domain that rules add and remove
 		t.Helper()

@@ -38,7 +38,8 @@ func parseTemplate(text string) (template, error) {
 		}
 		key, filter, filtered := strings.Cut(rest[open+1:shut], "|")
 		if key == "" || strings.Contains(key, "{") || filtered && filter != "hash" {
-			return nil, fmt.Errorf("%q is not a value of a descriptor; write {KEY}, or {KEY|hash} for its hash", rest[open:shut+1])
+			return nil, fmt.Errorf("%q is not a value of a descriptor; write {KEY}, or {KEY|hash} for its hash",
+				rest[open:shut+1])
 		}
 		t = append(t, part{key: key, hash: filtered})
 		rest = rest[shut+1:]

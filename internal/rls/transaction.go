@@ -151,7 +151,8 @@ func givenBack(d limiter.Decision) limiter.Decision {
 		if s.Available >= s.Limit.Capacity {
 			s.FullAfter = 0
 		} else if !s.Limit.IsQuota() {
-			s.FullAfter = max(0, s.FullAfter-time.Duration(float64(s.Available-before)*float64(s.Limit.Period)/float64(s.Limit.Refill)))
+			s.FullAfter = max(0,
+				s.FullAfter-time.Duration(float64(s.Available-before)*float64(s.Limit.Period)/float64(s.Limit.Refill)))
 		}
 	}
 	return limiter.Decision{Statuses: all}

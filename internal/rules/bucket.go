@@ -280,7 +280,9 @@ func (b *Bucket) Flush(book Book) error {
 
 // Sorted returns a copy of limits in the order of their names.
 func Sorted(limits []limiter.Limit) []limiter.Limit {
-	return slices.SortedFunc(slices.Values(limits), func(a, b limiter.Limit) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(slices.Values(limits), func(a, b limiter.Limit) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 }
 
 // find returns the index of a limit, or -1. The search begins at begin: amounts

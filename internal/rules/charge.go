@@ -110,7 +110,8 @@ func Judge(charge *limiter.Charge, payers ...limiter.Bucket) (bool, error) {
 			}
 			if j := find(payer.Account.Limits, name, i); j >= 0 {
 				known = true
-				fits = fits && (payer.Tokens[j] >= bucket.Thousandths(n) || payer.Account.Limits[j].IsShadow && !charge.Strict)
+				fits = fits && (payer.Tokens[j] >= bucket.Thousandths(n) || payer.Account.Limits[j].IsShadow &&
+					!charge.Strict)
 			}
 		}
 		if !known {
@@ -135,7 +136,8 @@ func unknownLimit(name string, payers ...limiter.Bucket) error {
 	self := payers[0].Account
 	return &limiter.InvalidError{
 		Field: "consume", Value: name,
-		Reason: fmt.Sprintf("is no limit of entity %s and resource %s, nor of a parent it cascades to; the limits are %s",
+		Reason: fmt.Sprintf("is no limit of entity %s and resource %s, nor of a parent it cascades to; the "+
+			"limits are %s",
 			self.Entity, self.Resource, strings.Join(slices.Compact(have), ", ")),
 		Err: limiter.ErrUnknown,
 	}
@@ -145,7 +147,11 @@ func unknownLimit(name string, payers ...limiter.Bucket) error {
 func NoLimits(entity, resource string) error {
 	return &limiter.InvalidError{
 		Field: "limits", Value: fmt.Sprintf("entity=%s, resource=%s", entity, resource), Err: limiter.ErrNoLimits,
-		Reason: fmt.Sprintf("none are stored for entity %s and resource %s, nor for the entity, the resource or the system; set some, pass them with the request, or give the limiter defaults", entity, resource),
+		Reason: fmt.Sprintf(
+			"none are stored for entity %s and resource %s, nor for the entity, the resource or the system; "+
+				"set some, pass them with the request, or give the limiter defaults",
+			entity, resource,
+		),
 	}
 }
 

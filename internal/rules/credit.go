@@ -12,7 +12,9 @@ import (
 // neither has nor remembers owes what is taken, and was full; others are skipped. The
 // amounts of limits that spared names change the usage alone. A credit without effect
 // does not count as a change.
-func (b *Bucket) Credit(now int64, amounts *limiter.Amounts, spared []string, charged []limiter.Limit, book Book) error {
+func (b *Bucket) Credit(
+	now int64, amounts *limiter.Amounts, spared []string, charged []limiter.Limit, book Book,
+) error {
 	if !b.affectedBy(amounts, spared, charged) {
 		return nil
 	}
@@ -66,7 +68,8 @@ func (b *Bucket) Recall(now int64, amounts *limiter.Amounts, spared []string, ch
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
 		j := find(charged, name, i)
-		if n >= 0 || j < 0 || slices.Contains(spared, name) || find(b.Account.Limits, name, i) >= 0 || b.findLeft(name) >= 0 {
+		if n >= 0 || j < 0 || slices.Contains(spared, name) || find(b.Account.Limits, name, i) >= 0 ||
+			b.findLeft(name) >= 0 {
 			continue
 		}
 		if len(b.Account.Limits)+len(left) < MaxLimits {

@@ -48,8 +48,9 @@ func notFillable(f *limiter.Fill, name string, limits []limiter.Limit) error {
 	}
 	return &limiter.InvalidError{
 		Field: "limit", Value: name,
-		Reason: fmt.Sprintf("is no limit of entity %s and resource %s; the limits are %s", f.Entity, f.Resource, strings.Join(have, ", ")),
-		Err:    limiter.ErrUnknown,
+		Reason: fmt.Sprintf("is no limit of entity %s and resource %s; the limits are %s", f.Entity, f.Resource,
+			strings.Join(have, ", ")),
+		Err: limiter.ErrUnknown,
 	}
 }
 

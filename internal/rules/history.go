@@ -47,7 +47,8 @@ func AddCount(counts map[string]int64, limit string, n int64) map[string]int64 {
 // NewestFirst compares snapshots by start, the latest first, then by resource,
 // entity and window.
 func NewestFirst(a, b limiter.UsageSnapshot) int {
-	return cmp.Or(b.Start.Compare(a.Start), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Window, b.Window))
+	return cmp.Or(b.Start.Compare(a.Start), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Entity, b.Entity),
+		cmp.Compare(a.Window, b.Window))
 }
 
 // Deleted returns the event for the deletion of a config. For the system's config

@@ -43,12 +43,18 @@ func StartPage(q limiter.BucketQuery) (after Place, size int, err error) {
 		return after, 0, &limiter.InvalidError{Field: "max", Reason: "must not be negative"}
 	}
 	if len(q.Prefix) > maxPrefix {
-		return after, 0, &limiter.InvalidError{Field: "prefix", Reason: "must have at most " + strconv.Itoa(maxPrefix) + " bytes, as IDs do"}
+		return after, 0, &limiter.InvalidError{
+			Field: "prefix", Reason: "must have at most " + strconv.Itoa(maxPrefix) + " bytes, as IDs do",
+		}
 	}
 	if q.After != "" {
 		var ok bool
-		if after, ok = parseCursor(q.After); !ok || len(after.Entity)+len(after.Resource) > maxPlace || !strings.HasPrefix(after.Entity, q.Prefix) {
-			return after, 0, &limiter.InvalidError{Field: "after", Value: q.After, Reason: "is no cursor of this list; pass the next of a page with the same prefix"}
+		if after, ok = parseCursor(q.After); !ok || len(after.Entity)+len(after.Resource) > maxPlace ||
+			!strings.HasPrefix(after.Entity, q.Prefix) {
+			return after, 0, &limiter.InvalidError{
+				Field: "after", Value: q.After,
+				Reason: "is no cursor of this list; pass the next of a page with the same prefix",
+			}
 		}
 	}
 	size = min(q.Max, maxPage)

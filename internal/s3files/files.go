@@ -95,7 +95,8 @@ func (f *Files) Write(ctx context.Context, name, version string, content []byte)
 // isChanged reports whether a write was refused because the object has another
 // version, was deleted, or is being written.
 func isChanged(err error) bool {
-	if e, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && e.HTTPStatusCode() == http.StatusPreconditionFailed {
+	if e, ok := errors.AsType[*smithyhttp.ResponseError](err); ok &&
+		e.HTTPStatusCode() == http.StatusPreconditionFailed {
 		return true
 	}
 	e, ok := errors.AsType[smithy.APIError](err)

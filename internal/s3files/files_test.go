@@ -15,8 +15,9 @@ func newServer(t *testing.T) *s3local.Server {
 	server := s3local.Start()
 	t.Cleanup(server.Stop)
 	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL": server.URL(), "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
-		"AWS_MAX_ATTEMPTS": "1",
+		"AWS_ENDPOINT_URL": server.URL(), "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test",
+		"AWS_SECRET_ACCESS_KEY": "test",
+		"AWS_MAX_ATTEMPTS":      "1",
 	} {
 		t.Setenv(name, value)
 	}

@@ -19,7 +19,10 @@ func (s *Server) authenticate(h http.Header) (Identity, error) {
 	if by, ok := s.opts.Tokens.CheckBearer(h.Values("Authorization")); ok {
 		return by, nil
 	}
-	return Identity{}, &httplimit.Problem{Status: http.StatusUnauthorized, Challenge: "Bearer", Detail: "a valid token is required: Authorization: Bearer TOKEN"}
+	return Identity{}, &httplimit.Problem{
+		Status: http.StatusUnauthorized, Challenge: "Bearer",
+		Detail: "a valid token is required: Authorization: Bearer TOKEN",
+	}
 }
 
 // CheckBearer returns the identity of the token in the values of the field
@@ -41,7 +44,9 @@ func (t *Tokens) CheckBearer(values []string) (Identity, bool) {
 func requireJSON(h http.Header) error {
 	values := h["Content-Type"]
 	if len(values) != 1 || !isJSON(values[0]) {
-		return &httplimit.Problem{Status: http.StatusUnsupportedMediaType, Detail: "Content-Type: must be application/json"}
+		return &httplimit.Problem{
+			Status: http.StatusUnsupportedMediaType, Detail: "Content-Type: must be application/json",
+		}
 	}
 	if h.Get("Content-Encoding") != "" {
 		return &httplimit.Problem{Status: http.StatusUnsupportedMediaType, Detail: "Content-Encoding: must be absent"}

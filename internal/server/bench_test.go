@@ -17,7 +17,10 @@ func BenchmarkAcquire(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := lim.SetSystemDefaults(b.Context(), limiter.Custom("rpm", 1e12, 1e6, time.Minute), limiter.Custom("tpm", 1e12, 1e6, time.Minute)); err != nil {
+	if err := lim.SetSystemDefaults(
+		b.Context(), limiter.Custom("rpm", 1e12, 1e6, time.Minute),
+		limiter.Custom("tpm", 1e12, 1e6, time.Minute),
+	); err != nil {
 		b.Fatal(err)
 	}
 	s, err := New(repo, nil)
@@ -26,7 +29,8 @@ func BenchmarkAcquire(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "http://localhost/v1/acquire", strings.NewReader(`{"entity_id":"key-1","resource":"gpt-4","consume":{"rpm":1,"tpm":500},"commit":true}`))
+		r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "http://localhost/v1/acquire",
+			strings.NewReader(`{"entity_id":"key-1","resource":"gpt-4","consume":{"rpm":1,"tpm":500},"commit":true}`))
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		if s.ServeHTTP(w, r); w.Code != http.StatusOK {

@@ -21,13 +21,14 @@ import (
 // call is one request to a route.
 type call struct {
 	*view
-	server   *Server
-	ctx      context.Context //nolint:containedctx // it lives as long as the request
-	by       Identity
-	r        *http.Request
-	body     []byte               // of a POST
-	header   http.Header          // of the answer
-	answered func(delivered bool) // keeps what the call took, or takes it back if its answer was not delivered; nil for nothing
+	server *Server
+	ctx    context.Context //nolint:containedctx // it lives as long as the request
+	by     Identity
+	r      *http.Request
+	body   []byte      // of a POST
+	header http.Header // of the answer
+	// keeps what the call took, or takes it back if its answer was not delivered; nil for nothing
+	answered func(delivered bool)
 }
 
 // serve answers the requests of a route.
@@ -84,7 +85,10 @@ func (s *Server) prepare(w http.ResponseWriter, r *http.Request, rt *route) (*ca
 	}
 	listen.Vouch(r)
 	if !by.Role.Allows(rt.role) {
-		return nil, &httplimit.Problem{Status: http.StatusForbidden, Detail: "this call needs a token with the role " + rt.role.including()}
+		return nil, &httplimit.Problem{
+			Status: http.StatusForbidden,
+			Detail: "this call needs a token with the role " + rt.role.including(),
+		}
 	}
 	c := &call{server: s, by: by, r: r, header: w.Header()}
 	if r.Method == http.MethodPost {
@@ -167,7 +171,10 @@ func parseKey(values []string) (string, error) {
 			return values[0], nil
 		}
 	}
-	return "", &httplimit.Problem{Status: http.StatusBadRequest, Detail: "Idempotency-Key: must be one value of 1 to 255 printable ASCII characters"}
+	return "", &httplimit.Problem{
+		Status: http.StatusBadRequest,
+		Detail: "Idempotency-Key: must be one value of 1 to 255 printable ASCII characters",
+	}
 }
 
 // run calls the route and encodes its answer, if there is a place for the call.

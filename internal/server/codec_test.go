@@ -35,7 +35,8 @@ func TestCodecRepairsNestedTexts(t *testing.T) {
 func TestCodecBoundsFields(t *testing.T) {
 	for fields, fits := range map[int]bool{maxWireFields: true, maxWireFields + 1: false, 8 << 20: false} {
 		var got structpb.ListValue
-		err := newTolerantCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(bytes.Repeat([]byte("\x0a\x00"), fields))}, &got)
+		err := newTolerantCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(bytes.Repeat([]byte("\x0a\x00"), fields))},
+			&got)
 		if (err == nil) != fits || !fits && len(got.GetValues()) > 0 {
 			t.Errorf("%d fields: %v with %d values", fields, err, len(got.GetValues()))
 		}
@@ -52,7 +53,9 @@ func FuzzCodec(f *testing.F) {
 		codec := newTolerantCodec()
 		var plain, tolerant structpb.Struct
 		err := codec.CodecV2.Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, &plain)
-		if got := codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, &tolerant); err == nil && (got != nil || !proto.Equal(&plain, &tolerant)) {
+		if got := codec.Unmarshal(
+			mem.BufferSlice{mem.SliceBuffer(data)}, &tolerant,
+		); err == nil && (got != nil || !proto.Equal(&plain, &tolerant)) {
 			t.Errorf("decoded %v (%v), want %v", &tolerant, got, &plain)
 		}
 	})

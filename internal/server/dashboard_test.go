@@ -35,14 +35,18 @@ func TestDashboardIsMountedBesideTheAPI(t *testing.T) {
 		if got.Code != c.status || c.body != "" && got.Body.String() != c.body {
 			t.Errorf("%s: status %d, %s; want %d %s", c.path, got.Code, got.Body, c.status, c.body)
 		}
-		if got := without.send(request{method: http.MethodGet, path: c.path}); got.Code != 404 && c.path != "/v1/entities" {
+		if got := without.send(
+			request{method: http.MethodGet, path: c.path},
+		); got.Code != 404 && c.path != "/v1/entities" {
 			t.Errorf("%s without a dashboard: status %d", c.path, got.Code)
 		}
 	}
 	if got := with.send(request{method: http.MethodGet, path: "/dashboard//app.js"}); got.Code != 404 {
 		t.Errorf("a path that is not plain: status %d, %s", got.Code, got.Body)
 	}
-	if got := with.send(request{method: http.MethodGet, path: "/dashboard", header: map[string]string{"Host": "evil.example"}}); got.Code != 308 || got.Header().Get("Location") != "dashboard/" {
+	if got := with.send(request{
+		method: http.MethodGet, path: "/dashboard", header: map[string]string{"Host": "evil.example"},
+	}); got.Code != 308 || got.Header().Get("Location") != "dashboard/" {
 		t.Errorf("without its slash: status %d, Location %q", got.Code, got.Header().Get("Location"))
 	}
 }

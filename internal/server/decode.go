@@ -34,7 +34,8 @@ func decode[T any](body []byte, allowed *shape) (T, error) {
 func badBody(err error) error {
 	detail, status := err.Error(), http.StatusBadRequest
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		detail = fmt.Sprintf("field %s: must be %s, not a JSON %s", wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:], kindName(wrong.Type), wrong.Value)
+		detail = fmt.Sprintf("field %s: must be %s, not a JSON %s",
+			wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:], kindName(wrong.Type), wrong.Value)
 	}
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
 		detail = errNotObject.Error()
@@ -75,7 +76,8 @@ func clip(s string) string {
 func checkTaken(object map[string]int64) error {
 	for name, n := range object {
 		if n < 0 {
-			return badBody(fmt.Errorf("field consume: %q must be 0 or more; adjust or rollback gives tokens back", clip(name)))
+			return badBody(fmt.Errorf("field consume: %q must be 0 or more; adjust or rollback gives tokens back",
+				clip(name)))
 		}
 	}
 	return nil

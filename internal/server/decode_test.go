@@ -47,8 +47,9 @@ func TestStrictBodies(t *testing.T) {
 		"mode":             `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"on_unavailable":"maybe"}`,
 		"incomplete limit": `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"limits":[{"name":"rpm"}]}`,
 		"empty limits":     `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"limits":[]}`,
-		"deep":             `{"entity_id":"key","resource":"gpt-4","consume":` + strings.Repeat("[", 30000) + strings.Repeat("]", 30000) + `}`,
-		"many":             acquireJSON("key", `{`+strings.TrimSuffix(strings.Repeat(`"a":1,`, 200), ",")+`}`),
+		"deep": `{"entity_id":"key","resource":"gpt-4","consume":` + strings.Repeat("[", 30000) +
+			strings.Repeat("]", 30000) + `}`,
+		"many": acquireJSON("key", `{`+strings.TrimSuffix(strings.Repeat(`"a":1,`, 200), ",")+`}`),
 	} {
 		w := r.send(request{path: "/v1/acquire", body: body})
 		want := 400
@@ -58,7 +59,8 @@ func TestStrictBodies(t *testing.T) {
 		case "beyond":
 			want = w.Code // above the capacity, or not a valid amount
 		}
-		if w.Code != want || w.Code < 400 || w.Code >= 500 || !strings.Contains(w.Body.String(), `"detail"`) || strings.Contains(w.Body.String(), "server.") || strings.Contains(w.Body.String(), "Release") {
+		if w.Code != want || w.Code < 400 || w.Code >= 500 || !strings.Contains(w.Body.String(), `"detail"`) ||
+			strings.Contains(w.Body.String(), "server.") || strings.Contains(w.Body.String(), "Release") {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
 	}
@@ -80,7 +82,9 @@ func TestStrictSettlements(t *testing.T) {
 		"commit?x=1": {`{}`},
 	} {
 		for _, body := range bodies {
-			if w := r.send(request{path: "/v1/leases/" + id + "/" + path, body: body}); w.Code != 400 || strings.Contains(w.Body.String(), "Release") {
+			if w := r.send(request{
+				path: "/v1/leases/" + id + "/" + path, body: body,
+			}); w.Code != 400 || strings.Contains(w.Body.String(), "Release") {
 				t.Errorf("%s %s: %d %s", path, body, w.Code, w.Body)
 			}
 		}
@@ -117,11 +121,14 @@ func TestHeadersOfRequests(t *testing.T) {
 		q    request
 		want int
 	}{
-		"form":          {request{header: map[string]string{"Content-Type": "text/plain"}, body: good}, 415},
-		"no type":       {request{header: map[string]string{"Content-Type": ""}, body: good}, 415},
-		"broken type":   {request{header: map[string]string{"Content-Type": "application/json; ="}, body: good}, 415},
-		"compressed":    {request{header: map[string]string{"Content-Encoding": "gzip"}, body: good}, 415},
-		"charset":       {request{header: map[string]string{"Content-Type": "application/json; charset=utf-8"}, body: good}, 200},
+		"form":        {request{header: map[string]string{"Content-Type": "text/plain"}, body: good}, 415},
+		"no type":     {request{header: map[string]string{"Content-Type": ""}, body: good}, 415},
+		"broken type": {request{header: map[string]string{"Content-Type": "application/json; ="}, body: good}, 415},
+		"compressed":  {request{header: map[string]string{"Content-Encoding": "gzip"}, body: good}, 415},
+		"charset": {
+			request{header: map[string]string{"Content-Type": "application/json; charset=utf-8"}, body: good},
+			200,
+		},
 		"origin":        {request{header: map[string]string{"Origin": "https://evil.example"}, body: good}, 403},
 		"huge":          {request{body: good + strings.Repeat(" ", 200)}, 413},
 		"wrong method":  {request{method: "GET"}, 405},

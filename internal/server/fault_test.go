@@ -31,7 +31,8 @@ func serveOnLoopback(t *testing.T, r *rig) string {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- listen.Run(ctx, &listen.RunOptions{DrainTimeout: 20 * time.Second, Settle: r.Settle}, listen.HTTP(l, r, nil))
+		done <- listen.Run(ctx, &listen.RunOptions{DrainTimeout: 20 * time.Second, Settle: r.Settle},
+			listen.HTTP(l, r, nil))
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -85,19 +86,38 @@ func TestStoreFaults(t *testing.T) {
 		left      string // afterwards, of 1,000 tpm
 		stillOpen int
 	}{
-		{"down on acquire", "Consume", repotest.Before, "acquire", acquireJSON("key", `{"tpm":200}`), 503, "rpm=10 tpm=900", 1},
-		{"down on acquire, allowed", "Consume", repotest.Before, "acquire", `{"entity_id":"key","resource":"gpt-4","consume":{"tpm":200},"on_unavailable":"allow"}`, 200, "rpm=10 tpm=900", 1},
-		{"lost answer of acquire", "Consume", repotest.After, "acquire", acquireJSON("key", `{"tpm":200}`), 503, "rpm=10 tpm=700", 1},
+		{
+			"down on acquire", "Consume", repotest.Before, "acquire", acquireJSON("key", `{"tpm":200}`), 503,
+			"rpm=10 tpm=900", 1,
+		},
+		{
+			"down on acquire, allowed", "Consume", repotest.Before, "acquire",
+			`{"entity_id":"key","resource":"gpt-4","consume":{"tpm":200},"on_unavailable":"allow"}`, 200,
+			"rpm=10 tpm=900", 1,
+		},
+		{
+			"lost answer of acquire", "Consume", repotest.After, "acquire", acquireJSON("key", `{"tpm":200}`),
+			503, "rpm=10 tpm=700", 1,
+		},
 		{"down on consume", "Consume", repotest.Before, "consume", `{"consume":{"tpm":200}}`, 503, "rpm=10 tpm=900", 1},
-		{"lost answer of consume", "Consume", repotest.After, "consume", `{"consume":{"tpm":200}}`, 503, "rpm=10 tpm=700", 1},
+		{
+			"lost answer of consume", "Consume", repotest.After, "consume", `{"consume":{"tpm":200}}`, 503,
+			"rpm=10 tpm=700", 1,
+		},
 		{"down on adjust", "Credit", repotest.Before, "adjust", `{"used":{"tpm":50}}`, 200, "rpm=10 tpm=900", 1},
 		{"down on commit", "Credit", repotest.Before, "commit", `{"used":{"tpm":50}}`, 503, "rpm=10 tpm=900", 0},
 		{"lost answer of commit", "Credit", repotest.After, "commit", `{"used":{"tpm":50}}`, 503, "rpm=10 tpm=950", 0},
 		{"commit without changes", "Credit", repotest.Before, "commit", `{}`, 200, "rpm=10 tpm=900", 0},
 		{"down on rollback", "Credit", repotest.Before, "rollback", `{}`, 503, "rpm=10 tpm=900", 0},
 		{"lost answer of rollback", "Credit", repotest.After, "rollback", `{}`, 503, "rpm=10 tpm=1000", 0},
-		{"down on explain", "Peek", repotest.Before, "explain", acquireJSON("key", `{"tpm":1}`), 503, "rpm=10 tpm=900", 1},
-		{"down on levels", "Config", repotest.Before, "explain", acquireJSON("key", `{"tpm":1}`), 503, "rpm=10 tpm=900", 1},
+		{
+			"down on explain", "Peek", repotest.Before, "explain", acquireJSON("key", `{"tpm":1}`), 503,
+			"rpm=10 tpm=900", 1,
+		},
+		{
+			"down on levels", "Config", repotest.Before, "explain", acquireJSON("key", `{"tpm":1}`), 503,
+			"rpm=10 tpm=900", 1,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var failing atomic.Bool
@@ -123,7 +143,8 @@ func TestStoreFaults(t *testing.T) {
 				t.Errorf("%d %s, want %d", status, body, test.status)
 			}
 			if got := r.left("key"); got != test.left || r.Leases() != test.stillOpen {
-				t.Errorf("%s is left and %d leases are open, want %s and %d", got, r.Leases(), test.left, test.stillOpen)
+				t.Errorf("%s is left and %d leases are open, want %s and %d", got, r.Leases(), test.left,
+					test.stillOpen)
 			}
 			if (status == 503 || strings.Contains(test.name, "allowed")) != (reported == 1) {
 				t.Errorf("%d errors are reported", reported)
@@ -199,7 +220,9 @@ func TestClientGone(t *testing.T) {
 			}
 			client := conn.(*net.TCPConn)
 			body := strings.TrimSuffix(acquireJSON("key", `{"tpm":100}`), "}") + test.field + "}"
-			_, _ = io.WriteString(client, "POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\n"+test.header+"Content-Type: application/json\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
+			_, _ = io.WriteString(client,
+				"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\n"+test.header+
+					"Content-Type: application/json\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
 			<-store.charged
 			if test.half {
 				_ = client.CloseWrite()
@@ -211,7 +234,8 @@ func TestClientGone(t *testing.T) {
 			close(store.release)
 			if test.half {
 				answer, err := io.ReadAll(client)
-				if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200 ") || !strings.Contains(string(answer), `"consumed":{"tpm":100}`) {
+				if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200 ") ||
+					!strings.Contains(string(answer), `"consumed":{"tpm":100}`) {
 					t.Errorf("%v: %q", err, answer)
 				}
 				_ = client.Close()
@@ -316,7 +340,9 @@ func (panicking) Consume(context.Context, time.Time, limiter.Charge) (limiter.Ou
 // A panic is 500 for the client, a report for the operator, and holds nothing.
 func TestPanic(t *testing.T) {
 	var reported error
-	r := newRig(t, panicking{memory.New(nil)}, Options{MaxLeases: 1, MaxRequests: 1, OnError: func(err error) { reported = err }})
+	r := newRig(t, panicking{memory.New(nil)}, Options{MaxLeases: 1, MaxRequests: 1, OnError: func(err error) {
+		reported = err
+	}})
 	for range 3 {
 		w := r.send(request{path: "/v1/acquire", key: "k", body: acquireJSON("key", `{"tpm":1}`)})
 		if w.Code != 500 || strings.Contains(w.Body.String(), "secret") || strings.Contains(w.Body.String(), ".go") {
@@ -339,12 +365,16 @@ func TestRequestsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		_, _ = io.WriteString(conn, "POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+		_, _ = io.WriteString(conn,
+			"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+
+				"application/json\r\nContent-Length: 100\r\n\r\n{")
 	}
 	first := make(chan int, 1)
 	go func() { first <- r.send(request{path: "/v1/acquire", body: acquireJSON("key", `{"tpm":1}`)}).Code }()
 	<-store.begun
-	if status, body := postJSON(t, url+"/v1/acquire", acquireJSON("key", `{"tpm":1}`)); status != 503 || !strings.Contains(body, "too many requests") {
+	if status, body := postJSON(
+		t, url+"/v1/acquire", acquireJSON("key", `{"tpm":1}`),
+	); status != 503 || !strings.Contains(body, "too many requests") {
 		t.Errorf("%d %s", status, body)
 	}
 	close(store.hold)

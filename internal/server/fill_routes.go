@@ -30,8 +30,10 @@ type toppedUp struct {
 // fillRoutes returns the calls that fill buckets.
 func fillRoutes() []route {
 	return []route{
-		post("resetBucket", "/v1/entities/{id}/reset", "Fill the bucket of an entity and a resource", RoleAdmin, true, reset),
-		post("topUpBucket", "/v1/entities/{id}/top-up", "Add tokens to the bucket of an entity and a resource, up to its capacity", RoleAdmin, true, topUp),
+		post("resetBucket", "/v1/entities/{id}/reset", "Fill the bucket of an entity and a resource", RoleAdmin,
+			true, reset),
+		post("topUpBucket", "/v1/entities/{id}/top-up",
+			"Add tokens to the bucket of an entity and a resource, up to its capacity", RoleAdmin, true, topUp),
 	}
 }
 

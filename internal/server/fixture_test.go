@@ -35,7 +35,9 @@ func newRig(t *testing.T, repo limiter.Repository, opts Options) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := lim.SetResourceDefaults(context.Background(), "gpt-4", limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 1000)); err != nil {
+	if err := lim.SetResourceDefaults(
+		context.Background(), "gpt-4", limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 1000),
+	); err != nil {
 		t.Fatal(err)
 	}
 	s, err := New(repo, &opts)

@@ -81,9 +81,12 @@ func (s *Server) GRPC(listener net.Listener, register func(grpc.ServiceRegistrar
 		grpc.InTapHandle(tapStream), grpc.StreamInterceptor(g.admit),
 		grpc.InitialWindowSize(grpcWindow),
 		grpc.RPCDecompressor(smallGzip{}), //nolint:staticcheck // the registry has no bound
-		grpc.ConnectionTimeout(grpcHandshake), grpc.MaxHeaderListSize(grpcHeaderSize), grpc.MaxConcurrentStreams(grpcStreams),
+		grpc.ConnectionTimeout(grpcHandshake), grpc.MaxHeaderListSize(grpcHeaderSize),
+		grpc.MaxConcurrentStreams(grpcStreams),
 		grpc.MaxRecvMsgSize(grpcMessage), grpc.ForceServerCodecV2(newTolerantCodec()),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: grpcIdle, Time: time.Minute, Timeout: grpcHandshake}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle: grpcIdle, Time: time.Minute, Timeout: grpcHandshake,
+		}),
 	)
 	services := registrar{server, g}
 	register(services)

@@ -27,12 +27,16 @@ type spender struct {
 	server *Server
 }
 
-func (s spender) Check(ctx context.Context, req *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+func (s spender) Check(
+	ctx context.Context, req *grpc_health_v1.HealthCheckRequest,
+) (*grpc_health_v1.HealthCheckResponse, error) {
 	lim, err := s.server.CallerLimiter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	lease, err := lim.Acquire(ctx, limiter.Request{Entity: req.GetService(), Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)})
+	lease, err := lim.Acquire(ctx, limiter.Request{
+		Entity: req.GetService(), Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +53,9 @@ func dialGRPC(t *testing.T, r *rig) (check func(token, entity string) codes.Code
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	service := r.GRPC(l, func(to grpc.ServiceRegistrar) { grpc_health_v1.RegisterHealthServer(to, spender{server: r.Server}) }, &GRPCOptions{MaxConns: 50})
+	service := r.GRPC(l, func(to grpc.ServiceRegistrar) {
+		grpc_health_v1.RegisterHealthServer(to, spender{server: r.Server})
+	}, &GRPCOptions{MaxConns: 50})
 	go func() { done <- listen.Run(ctx, nil, service) }()
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -75,13 +81,17 @@ func dialGRPC(t *testing.T, r *rig) (check func(token, entity string) codes.Code
 }
 
 func TestGRPCChecksTokens(t *testing.T) {
-	tokens, secret := openTokens(t, TokenEntry{Role: RoleAcquire, Namespace: "default"}, TokenEntry{Role: RoleRead, Namespace: "default"}, TokenEntry{Role: RoleAdmin, Namespace: "missing"})
+	tokens, secret := openTokens(t, TokenEntry{Role: RoleAcquire, Namespace: "default"},
+		TokenEntry{Role: RoleRead, Namespace: "default"}, TokenEntry{Role: RoleAdmin, Namespace: "missing"})
 	r := newMemoryRig(t, Options{Tokens: tokens})
 	check, _ := dialGRPC(t, r)
 	for _, test := range []struct {
 		token string
 		want  codes.Code
-	}{{"", codes.Unauthenticated}, {"wrong", codes.Unauthenticated}, {secret[1], codes.PermissionDenied}, {secret[2], codes.PermissionDenied}, {secret[0], codes.OK}} {
+	}{
+		{"", codes.Unauthenticated}, {"wrong", codes.Unauthenticated}, {secret[1], codes.PermissionDenied},
+		{secret[2], codes.PermissionDenied}, {secret[0], codes.OK},
+	} {
 		if got := check(test.token, "key"); got != test.want {
 			t.Errorf("token %.8q: %v, want %v", test.token, got, test.want)
 		}
@@ -115,7 +125,10 @@ func TestGRPCWithManyIdleConnections(t *testing.T) {
 // A connection without a call does not hold a shutdown up: neither one that never
 // spoke, nor one whose client does not react.
 func TestGRPCShutdownWithSilentConnections(t *testing.T) {
-	for name, preface := range map[string]string{"silent": "", "after the preface": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"} {
+	for name, preface := range map[string]string{
+		"silent":            "",
+		"after the preface": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newMemoryRig(t, Options{})
@@ -123,7 +136,9 @@ func TestGRPCShutdownWithSilentConnections(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			service := r.GRPC(l, func(to grpc.ServiceRegistrar) { grpc_health_v1.RegisterHealthServer(to, spender{server: r.Server}) }, nil)
+			service := r.GRPC(l, func(to grpc.ServiceRegistrar) {
+				grpc_health_v1.RegisterHealthServer(to, spender{server: r.Server})
+			}, nil)
 			done := make(chan error, 1)
 			go func() { done <- service.Serve() }()
 			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
@@ -157,7 +172,9 @@ func TestGRPCShutdownReportsCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := r.GRPC(l, func(to grpc.ServiceRegistrar) { grpc_health_v1.RegisterHealthServer(to, spender{server: r.Server}) }, nil)
+	service := r.GRPC(l, func(to grpc.ServiceRegistrar) {
+		grpc_health_v1.RegisterHealthServer(to, spender{server: r.Server})
+	}, nil)
 	done := make(chan error, 1)
 	go func() { done <- service.Serve() }()
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -166,7 +183,8 @@ func TestGRPCShutdownReportsCalls(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	go func() {
-		_, _ = grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "key"}, grpc.WaitForReady(true))
+		_, _ = grpc_health_v1.NewHealthClient(conn).Check(t.Context(),
+			&grpc_health_v1.HealthCheckRequest{Service: "key"}, grpc.WaitForReady(true))
 	}()
 	<-store.begun
 	ended, cancel := context.WithCancel(context.Background())
@@ -200,10 +218,13 @@ func TestGRPCDecodesAnyText(t *testing.T) {
 		t.Fatal(err)
 	}
 	heard := make(chan string, 1)
-	service := r.GRPC(l, func(to grpc.ServiceRegistrar) { grpc_health_v1.RegisterHealthServer(to, listener{heard: heard}) }, nil)
+	service := r.GRPC(l, func(to grpc.ServiceRegistrar) {
+		grpc_health_v1.RegisterHealthServer(to, listener{heard: heard})
+	}, nil)
 	done := make(chan error, 1)
 	go func() { done <- service.Serve() }()
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +238,8 @@ func TestGRPCDecodesAnyText(t *testing.T) {
 		{"\x0a" + string(binary.AppendUvarint(nil, uint64(len(long)))) + long, long, codes.OK},
 		{"\x0a\x05k", "", codes.Internal},
 	} {
-		err := conn.Invoke(t.Context(), "/grpc.health.v1.Health/Check", test.message, new(string), grpc.WaitForReady(true))
+		err := conn.Invoke(t.Context(), "/grpc.health.v1.Health/Check", test.message, new(string),
+			grpc.WaitForReady(true))
 		if status.Code(err) != test.code {
 			t.Errorf("%.20q: %v, want %v", test.message, err, test.code)
 			continue
@@ -244,7 +266,9 @@ type listener struct {
 	heard chan string
 }
 
-func (s listener) Check(_ context.Context, req *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+func (s listener) Check(
+	_ context.Context, req *grpc_health_v1.HealthCheckRequest,
+) (*grpc_health_v1.HealthCheckResponse, error) {
 	s.heard <- req.GetService()
 	return &grpc_health_v1.HealthCheckResponse{}, nil
 }

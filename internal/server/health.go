@@ -59,7 +59,9 @@ func (h *health) state(ctx context.Context) grpc_health_v1.HealthCheckResponse_S
 }
 
 // Check answers once.
-func (h *health) Check(ctx context.Context, req *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+func (h *health) Check(
+	ctx context.Context, req *grpc_health_v1.HealthCheckRequest,
+) (*grpc_health_v1.HealthCheckResponse, error) {
 	if !h.knows(req.GetService()) {
 		return nil, status.Error(codes.NotFound, "there is no such service")
 	}
@@ -67,7 +69,10 @@ func (h *health) Check(ctx context.Context, req *grpc_health_v1.HealthCheckReque
 }
 
 // Watch answers at once and after each change, until the server shuts down.
-func (h *health) Watch(req *grpc_health_v1.HealthCheckRequest, stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]) error {
+func (h *health) Watch(
+	req *grpc_health_v1.HealthCheckRequest,
+	stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse],
+) error {
 	place, err := h.watchers.enter(h.caller(stream.Context()))
 	if err != nil {
 		return err
@@ -94,7 +99,9 @@ func (h *health) Watch(req *grpc_health_v1.HealthCheckRequest, stream grpc.Serve
 			return errReplaced
 		case <-h.stopping:
 			if last == grpc_health_v1.HealthCheckResponse_SERVING {
-				_ = stream.Send(&grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_NOT_SERVING})
+				_ = stream.Send(&grpc_health_v1.HealthCheckResponse{
+					Status: grpc_health_v1.HealthCheckResponse_NOT_SERVING,
+				})
 			}
 			return status.Error(codes.Unavailable, "the server is shutting down")
 		case <-look.C:
@@ -115,7 +122,9 @@ func (h *health) caller(ctx context.Context) (addr string, known bool) {
 }
 
 // List answers for all services.
-func (h *health) List(ctx context.Context, _ *grpc_health_v1.HealthListRequest) (*grpc_health_v1.HealthListResponse, error) {
+func (h *health) List(
+	ctx context.Context, _ *grpc_health_v1.HealthListRequest,
+) (*grpc_health_v1.HealthListResponse, error) {
 	out := map[string]*grpc_health_v1.HealthCheckResponse{"": {Status: h.state(ctx)}}
 	for name := range h.services.GetServiceInfo() {
 		out[name] = &grpc_health_v1.HealthCheckResponse{Status: h.state(ctx)}

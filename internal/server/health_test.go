@@ -27,7 +27,8 @@ func serveGRPC(t *testing.T, r *rig, opts *GRPCOptions) (conn *grpc.ClientConn, 
 	service := r.GRPC(l, func(grpc.ServiceRegistrar) {}, opts)
 	done := make(chan error, 1)
 	go func() { done <- service.Serve() }()
-	conn, err = grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+	conn, err = grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,9 @@ func TestGRPCReflection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = stream.Send(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}})
+		_ = stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
+			MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
+		})
 		answer, err := stream.Recv()
 		if status.Code(err) != test.want || err == nil && len(answer.GetListServicesResponse().GetService()) == 0 {
 			t.Errorf("%v: %v, %v; want %v", test, answer, err, test.want)
@@ -144,7 +147,8 @@ func TestGRPCProbesDisplaceEachOther(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	ended := make(chan error, grpcProbes+1)
 	for range grpcProbes + 1 {
-		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/"+healthService+"/Check")
+		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+			"/"+healthService+"/Check")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +167,8 @@ func TestGRPCProbesDisplaceEachOther(t *testing.T) {
 func TestGRPCReceiveIsBounded(t *testing.T) {
 	r := newMemoryRig(t, Options{})
 	conn, _ := serveGRPC(t, r, &GRPCOptions{receive: time.Millisecond})
-	stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/"+healthService+"/Check")
+	stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+		"/"+healthService+"/Check")
 	if err != nil {
 		t.Fatal(err)
 	}

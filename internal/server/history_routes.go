@@ -24,7 +24,10 @@ func usageParameters(more ...parameter) []parameter {
 		{name: "entity_id", schema: "EntityName", doc: "only usage of this entity"},
 		{name: "resource", schema: "ResourceName", doc: "only usage of this resource"},
 		{name: "window", words: windows, doc: "length of the windows"},
-		{name: "start", schema: "Moment", doc: "windows that start at this time or later: a day, a time, or an age such as 24h or 7d"},
+		{
+			name: "start", schema: "Moment",
+			doc: "windows that start at this time or later: a day, a time, or an age such as 24h or 7d",
+		},
 		{name: "end", schema: "Moment", doc: "windows that start at this time or earlier; none if it is before start"},
 	}, more...)
 }
@@ -32,10 +35,21 @@ func usageParameters(more ...parameter) []parameter {
 // historyRoutes returns the reads of usage and of the audit trail.
 func historyRoutes() []route {
 	return []route{
-		get("listUsage", "/v1/usage", "List usage, newest first", RoleRead, usageParameters(parameter{name: "after", schema: "UsagePosition", doc: "continue after this position, as in the link to the next page"}, limitParameter), listUsage),
+		get("listUsage", "/v1/usage", "List usage, newest first", RoleRead,
+			usageParameters(
+				parameter{
+					name: "after", schema: "UsagePosition",
+					doc: "continue after this position, as in the link to the next page",
+				},
+				limitParameter,
+			),
+			listUsage),
 		get("summarizeUsage", "/v1/usage/summary", "Summarize usage", RoleRead, usageParameters(), usageSummary),
 		get("listAuditEvents", "/v1/audit", "List audit events, newest first", RoleRead, []parameter{
-			{name: "entity_id", schema: "AuditSubject", doc: "only changes of this entity, of $SYSTEM, or of $RESOURCE: and a resource"},
+			{
+				name: "entity_id", schema: "AuditSubject",
+				doc: "only changes of this entity, of $SYSTEM, or of $RESOURCE: and a resource",
+			},
 			{name: "start_event_id", schema: "EventID", doc: "only events older than this event"},
 			limitParameter,
 		}, listAudit),
@@ -44,7 +58,9 @@ func historyRoutes() []route {
 
 // usageQuery returns the query of the parameters.
 func (c *call) usageQuery() (limiter.UsageQuery, error) {
-	q := limiter.UsageQuery{Entity: c.param("entity_id"), Resource: c.param("resource"), Window: limiter.Window(c.param("window"))}
+	q := limiter.UsageQuery{
+		Entity: c.param("entity_id"), Resource: c.param("resource"), Window: limiter.Window(c.param("window")),
+	}
 	for name, target := range map[string]*time.Time{"start": &q.From, "end": &q.To} {
 		text := c.param(name)
 		if text == "" {

@@ -37,7 +37,9 @@ func TestKeyReplaysItsAnswer(t *testing.T) {
 
 // The same key of another token, or for another lease, is another key.
 func TestKeysBelongToTokens(t *testing.T) {
-	tokens, secret := openTokens(t, TokenEntry{Role: RoleAcquire, Namespace: "default"}, TokenEntry{Role: RoleAcquire, Namespace: "default"})
+	tokens, secret := openTokens(t, TokenEntry{Role: RoleAcquire, Namespace: "default"}, TokenEntry{
+		Role: RoleAcquire, Namespace: "default",
+	})
 	r := newMemoryRig(t, Options{Tokens: tokens})
 	for _, token := range secret {
 		r.want(200, request{path: "/v1/acquire", key: "k", token: token, body: acquireJSON("key", `{"tpm":100}`)})
@@ -120,7 +122,10 @@ func TestKeysAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, memory.New(nil), Options{MaxKeys: 3, KeyTTL: time.Minute})
 		spend := func(key string) {
-			r.want(200, request{path: "/v1/acquire", key: key, body: `{"entity_id":"key","resource":"gpt-4","consume":{"tpm":1},"commit":true}`})
+			r.want(200, request{
+				path: "/v1/acquire", key: key,
+				body: `{"entity_id":"key","resource":"gpt-4","consume":{"tpm":1},"commit":true}`,
+			})
 		}
 		for i := range 5 {
 			spend(fmt.Sprint(i))

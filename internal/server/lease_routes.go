@@ -27,7 +27,10 @@ type acquireBody struct {
 
 func (b acquireBody) request(by Identity) (limiter.Request, error) {
 	if b.Limits != nil && !by.Role.Allows(RoleAdmin) {
-		return limiter.Request{}, &httplimit.Problem{Status: http.StatusForbidden, Detail: "field limits: needs a token with the role admin, since it replaces the stored limits"}
+		return limiter.Request{}, &httplimit.Problem{
+			Status: http.StatusForbidden,
+			Detail: "field limits: needs a token with the role admin, since it replaces the stored limits",
+		}
 	}
 	if err := checkTaken(b.Consume); err != nil {
 		return limiter.Request{}, err
@@ -35,11 +38,15 @@ func (b acquireBody) request(by Identity) (limiter.Request, error) {
 	for i, l := range b.Limits {
 		if slices.ContainsFunc(b.Limits[:i], func(other limiter.Limit) bool { return other.Name == l.Name }) {
 			return limiter.Request{}, &httplimit.Problem{
-				Status: http.StatusConflict, Detail: fmt.Sprintf("field limits: names %q twice; give each limit once", l.Name),
+				Status: http.StatusConflict,
+				Detail: fmt.Sprintf("field limits: names %q twice; give each limit once", l.Name),
 			}
 		}
 	}
-	return limiter.Request{Entity: b.Entity, Resource: b.Resource, Consume: amountsOf(b.Consume), Limits: b.Limits, OnUnavailable: b.OnUnavailable}, nil
+	return limiter.Request{
+		Entity: b.Entity, Resource: b.Resource, Consume: amountsOf(b.Consume), Limits: b.Limits,
+		OnUnavailable: b.OnUnavailable,
+	}, nil
 }
 
 // explainBody asks for the decision that an acquire would make.
@@ -88,8 +95,10 @@ func leaseRoutes() []route {
 		post("acquire", "/v1/acquire", "Take tokens of every limit named, or of none", RoleAcquire, true, acquire),
 		post("consumeLease", "/v1/leases/{id}/consume", "Take more tokens under a lease", RoleAcquire, true, consume),
 		post("adjustLease", "/v1/leases/{id}/adjust", "Correct the amounts of a lease", RoleAcquire, true, adjust),
-		post("commitLease", "/v1/leases/{id}/commit", "Store the corrections and end a lease", RoleAcquire, true, commit),
-		post("rollbackLease", "/v1/leases/{id}/rollback", "Give everything back and end a lease", RoleAcquire, true, rollback),
+		post("commitLease", "/v1/leases/{id}/commit", "Store the corrections and end a lease", RoleAcquire, true,
+			commit),
+		post("rollbackLease", "/v1/leases/{id}/rollback", "Give everything back and end a lease", RoleAcquire, true,
+			rollback),
 		post("explain", "/v1/explain", "Explain whether a request would be admitted", RoleRead, false, explain),
 	}
 }
@@ -120,7 +129,9 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 	decision, outage := lease.Decision(), lease.Outage()
 	s.writes.note(c.ctx, outage)
 	answer.Fields(decision).Set(c.header, decision)
-	admitted := &admission{Consumed: maps.Collect(lease.Consumed().All()), Outage: outage != nil, Limits: ownLimits(req, decision)}
+	admitted := &admission{
+		Consumed: maps.Collect(lease.Consumed().All()), Outage: outage != nil, Limits: ownLimits(req, decision),
+	}
 	if outage != nil {
 		s.opts.OnError(outage)
 	}
@@ -246,13 +257,15 @@ func (b adjustBody) check() error {
 		}
 		if _, twice := b.Adjust[limit]; twice {
 			return &httplimit.Problem{
-				Status: http.StatusConflict, Detail: fmt.Sprintf("body: used and adjust name %q; name it in one of them", limit),
+				Status: http.StatusConflict,
+				Detail: fmt.Sprintf("body: used and adjust name %q; name it in one of them", limit),
 			}
 		}
 	}
 	for limit, n := range b.Adjust {
 		if n < -maxAdjusted || n > maxAdjusted {
-			return badBody(fmt.Errorf("field adjust: %q must be between %d and %d", clip(limit), -maxAdjusted, maxAdjusted))
+			return badBody(fmt.Errorf("field adjust: %q must be between %d and %d", clip(limit), -maxAdjusted,
+				maxAdjusted))
 		}
 	}
 	return nil
@@ -285,7 +298,9 @@ func rollback(c *call, _ emptyBody) (*settlement, error) {
 
 // end ends a lease with settle after prepare succeeded. The lease ends even if
 // the store fails, since a second try could give back twice.
-func (c *call) end(prepare func(*openLease) error, settle func(*limiter.Lease, context.Context) error) (*settlement, error) {
+func (c *call) end(
+	prepare func(*openLease) error, settle func(*limiter.Lease, context.Context) error,
+) (*settlement, error) {
 	done, err := c.withLease(func(open *openLease) error {
 		if err := prepare(open); err != nil {
 			return err
@@ -308,7 +323,9 @@ func (c *call) end(prepare func(*openLease) error, settle func(*limiter.Lease, c
 }
 
 func explain(c *call, body explainBody) (answer.Explanation, error) {
-	req, err := acquireBody{Entity: body.Entity, Resource: body.Resource, Consume: body.Consume, Limits: body.Limits}.request(c.by)
+	req, err := acquireBody{
+		Entity: body.Entity, Resource: body.Resource, Consume: body.Consume, Limits: body.Limits,
+	}.request(c.by)
 	if err != nil {
 		return answer.Explanation{}, err
 	}

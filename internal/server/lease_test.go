@@ -19,7 +19,10 @@ func TestLeaseFromAcquireToCommit(t *testing.T) {
 	id := r.acquire("", "key", `{"rpm":1,"tpm":500}`)
 	at := "/v1/leases/" + id
 	got := r.want(200, request{path: at + "/consume", body: `{"consume":{"tpm":100}}`})
-	if diff := cmp.Diff(map[string]any{"lease_id": id, "consumed": map[string]any{"rpm": 1.0, "tpm": 600.0}, "ended": false}, got); diff != "" {
+	if diff := cmp.Diff(
+		map[string]any{"lease_id": id, "consumed": map[string]any{"rpm": 1.0, "tpm": 600.0}, "ended": false},
+		got,
+	); diff != "" {
 		t.Errorf("consume (-want +got):\n%s", diff)
 	}
 	r.want(429, request{path: at + "/consume", body: `{"consume":{"tpm":500}}`})
@@ -30,14 +33,20 @@ func TestLeaseFromAcquireToCommit(t *testing.T) {
 		t.Errorf("before the commit, %s is left", got)
 	}
 	got = r.want(200, request{path: at + "/commit", body: `{"used":{"tpm":450}}`})
-	if diff := cmp.Diff(map[string]any{"lease_id": id, "consumed": map[string]any{"rpm": 1.0, "tpm": 450.0}, "ended": true}, got); diff != "" {
+	if diff := cmp.Diff(
+		map[string]any{"lease_id": id, "consumed": map[string]any{"rpm": 1.0, "tpm": 450.0}, "ended": true},
+		got,
+	); diff != "" {
 		t.Errorf("commit (-want +got):\n%s", diff)
 	}
 	if got := r.left("key"); got != "rpm=9 tpm=550" {
 		t.Errorf("after the commit, %s is left", got)
 	}
 	for _, verb := range []string{"consume", "adjust", "commit", "rollback"} {
-		body := map[string]string{"consume": `{"consume":{"tpm":1}}`, "adjust": `{"used":{"tpm":1}}`, "commit": `{}`, "rollback": `{}`}[verb]
+		body := map[string]string{
+			"consume": `{"consume":{"tpm":1}}`, "adjust": `{"used":{"tpm":1}}`, "commit": `{}`,
+			"rollback": `{}`,
+		}[verb]
 		r.want(410, request{path: at + "/" + verb, body: body})
 	}
 	if n := r.Leases(); n != 0 {
@@ -58,7 +67,10 @@ func TestRollbackGivesEverythingBack(t *testing.T) {
 func TestAcquireAndCommitAtOnce(t *testing.T) {
 	r := newMemoryRig(t, Options{MaxLeases: 1})
 	for range 3 {
-		answer := r.want(200, request{path: "/v1/acquire", body: `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"commit":true}`})
+		answer := r.want(200, request{
+			path: "/v1/acquire",
+			body: `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"commit":true}`,
+		})
 		if answer["lease_id"] != nil || answer["expires_at"] != nil {
 			t.Errorf("answer %v", answer)
 		}
@@ -78,7 +90,8 @@ func TestRefusal(t *testing.T) {
 	}
 	r.acquire("", "key", `{"rpm":10}`)
 	w = r.send(request{path: "/v1/acquire", body: acquireJSON("key", `{"rpm":1}`)})
-	if w.Code != 429 || w.Header().Get("Retry-After") != "6" || w.Header().Get("Content-Type") != "application/problem+json" || w.Header().Get("RateLimit") == "" {
+	if w.Code != 429 || w.Header().Get("Retry-After") != "6" ||
+		w.Header().Get("Content-Type") != "application/problem+json" || w.Header().Get("RateLimit") == "" {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 	if n := r.Leases(); n != 1 {
@@ -88,13 +101,15 @@ func TestRefusal(t *testing.T) {
 
 // A lease is known only to the token that acquired it.
 func TestLeasesOfOthers(t *testing.T) {
-	tokens, secret := openTokens(t, TokenEntry{Role: RoleAcquire, Namespace: "default"}, TokenEntry{Role: RoleAdmin, Namespace: "default"})
+	tokens, secret := openTokens(t, TokenEntry{Role: RoleAcquire, Namespace: "default"},
+		TokenEntry{Role: RoleAdmin, Namespace: "default"})
 	r := newMemoryRig(t, Options{Tokens: tokens})
 	id := r.acquire(secret[0], "key", `{"rpm":1}`)
 	unknown := r.send(request{path: "/v1/leases/00000000000000000000000000000000/commit", token: secret[1], body: `{}`})
 	other := r.send(request{path: "/v1/leases/" + id + "/commit", token: secret[1], body: `{}`})
 	if other.Code != 410 || other.Body.String() != unknown.Body.String() {
-		t.Errorf("the lease of another: %d %s, an unknown one: %d %s", other.Code, other.Body, unknown.Code, unknown.Body)
+		t.Errorf("the lease of another: %d %s, an unknown one: %d %s", other.Code, other.Body, unknown.Code,
+			unknown.Body)
 	}
 	r.want(200, request{path: "/v1/leases/" + id + "/commit", token: secret[0], body: `{}`})
 }
@@ -114,7 +129,9 @@ func TestMaxLeases(t *testing.T) {
 
 // One of several tokens cannot take all leases.
 func TestLeasesAreShared(t *testing.T) {
-	tokens, secret := openTokens(t, TokenEntry{Role: RoleAcquire, Namespace: "default"}, TokenEntry{Role: RoleAcquire, Namespace: "default"})
+	tokens, secret := openTokens(t, TokenEntry{Role: RoleAcquire, Namespace: "default"}, TokenEntry{
+		Role: RoleAcquire, Namespace: "default",
+	})
 	r := newMemoryRig(t, Options{Tokens: tokens, MaxLeases: 4})
 	first := r.acquire(secret[0], "key", `{"rpm":1}`)
 	r.acquire(secret[0], "key", `{"rpm":1}`)

@@ -52,7 +52,8 @@ func (s *Server) openAPI() ([]byte, error) {
 		"info": object{
 			"title": "zae-limiter", "version": version,
 			"description": "Limits how much each entity may use of each resource. " +
-				"Answers about limits carry the fields RateLimit and RateLimit-Policy. Errors are problem documents (RFC 9457).",
+				"Answers about limits carry the fields RateLimit and RateLimit-Policy. Errors are problem " +
+				"documents (RFC 9457).",
 		},
 		"paths":      paths,
 		"components": components,
@@ -80,7 +81,9 @@ func documentPath() object {
 	document := object{"type": "object", "required": []any{"openapi", "info", "paths"}}
 	return object{"get": object{
 		"operationId": "getOpenAPI", "summary": "This document", "security": []any{}, "responses": object{
-			"200": object{"description": "An OpenAPI document", "content": object{typeJSON: object{"schema": document}}},
+			"200": object{
+				"description": "An OpenAPI document", "content": object{typeJSON: object{"schema": document}},
+			},
 		},
 	}}
 }
@@ -145,12 +148,15 @@ func (rt route) responses(schemas *openapi.Schemas, tokens bool) object {
 	problem := func(status int, when string, headers ...string) {
 		all[strconv.Itoa(status)] = object{
 			"description": when, "headers": headerRefs(headers),
-			"content": object{"application/problem+json": object{"schema": schemas.Of(reflect.TypeFor[httplimit.Problem]())}},
+			"content": object{"application/problem+json": object{
+				"schema": schemas.Of(reflect.TypeFor[httplimit.Problem]()),
+			}},
 		}
 	}
 
 	problem(http.StatusBadRequest, "The request is not as this document describes it")
-	problem(http.StatusNotFound, "The request names a record, a limit or a zone that does not exist, or asks about limits where none are stored")
+	problem(http.StatusNotFound,
+		"The request names a record, a limit or a zone that does not exist, or asks about limits where none are stored")
 	if rt.id == "explain" {
 		problem(http.StatusConflict, "The body names a limit twice")
 	}
@@ -166,14 +172,16 @@ func (rt route) responses(schemas *openapi.Schemas, tokens bool) object {
 		problem(http.StatusUnsupportedMediaType, "The body is not application/json")
 	}
 	if rt.keyed {
-		problem(http.StatusConflict, "A request with this Idempotency-Key is under way, or the body contradicts itself", "Retry-After")
+		problem(http.StatusConflict,
+			"A request with this Idempotency-Key is under way, or the body contradicts itself", "Retry-After")
 		problem(http.StatusUnprocessableEntity, "The Idempotency-Key belongs to another request")
 	}
 	if strings.HasPrefix(rt.path, "/v1/leases/") {
 		problem(http.StatusGone, "The token has no such open lease here")
 	}
 	if rt.id == "acquire" || rt.id == "consumeLease" {
-		problem(http.StatusTooManyRequests, "A limit refuses the request", "Retry-After", "RateLimit", "RateLimit-Policy")
+		problem(http.StatusTooManyRequests, "A limit refuses the request", "Retry-After", "RateLimit",
+			"RateLimit-Policy")
 	}
 	if rt.id == "acquire" {
 		done["headers"] = headerRefs([]string{"RateLimit", "RateLimit-Policy"})
@@ -185,7 +193,8 @@ func (rt route) responses(schemas *openapi.Schemas, tokens bool) object {
 	}
 	fault := "The server is at fault; its log says why"
 	if rt.id == "acquire" || rt.id == "consumeLease" {
-		fault = "The server is at fault, such as where no limits are stored for the entity and resource; its log says why"
+		fault = "The server is at fault, such as where no limits are stored for the entity and resource; its " +
+			"log says why"
 	}
 	problem(http.StatusInternalServerError, fault)
 

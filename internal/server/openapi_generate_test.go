@@ -276,7 +276,9 @@ func (g *generator) request(method, path string) generated {
 func TestOpenAPIRequestsAreTaken(t *testing.T) {
 	r := newMemoryRig(t, Options{MaxLeases: 1_000_000})
 	seed(t, r)
-	if err := r.lim.SetSystem(context.Background(), limiter.Block, limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", 1000)); err != nil {
+	if err := r.lim.SetSystem(
+		context.Background(), limiter.Block, limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", 1000),
+	); err != nil {
 		t.Fatal(err)
 	}
 	g := &generator{newContract(t, r), rand.New(rand.NewPCG(29, 5))}
@@ -340,7 +342,10 @@ func TestOpenAPIViolationsAreRefused(t *testing.T) {
 
 // damage returns a copy of a value with one change at a random place.
 func (g *generator) damage(v any) any {
-	wrong := []any{nil, "", "\x00", "a b", "é", -1, 0, 1.5, json.Number("1e30"), true, []any{}, map[string]any{}, strings.Repeat("a", 300)}
+	wrong := []any{
+		nil, "", "\x00", "a b", "é", -1, 0, 1.5, json.Number("1e30"), true, []any{}, map[string]any{},
+		strings.Repeat("a", 300),
+	}
 	switch v := v.(type) {
 	case map[string]any:
 		if len(v) == 0 || g.rand.IntN(4) == 0 {

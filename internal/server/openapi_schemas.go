@@ -48,7 +48,9 @@ func namedSchemas() object {
 			"type": "string", "pattern": "^(" + answer.AllResources + "|" + resource + ")$", "maxLength": 64,
 			"not": notReserved, "description": "Name of a resource, or " + answer.AllResources + " for all resources",
 		},
-		"LeaseID":        object{"type": "string", "minLength": 1, "description": "ID of a lease, as acquire returned it"},
+		"LeaseID": object{
+			"type": "string", "minLength": 1, "description": "ID of a lease, as acquire returned it",
+		},
 		"IdempotencyKey": text("[!-~]([ -~]*[!-~])?", 255, "Printable ASCII, without spaces at the ends"),
 		"TopUpID":        text(entity, 128, "ID of a top-up"),
 		"Reason":         object{"type": "string", "maxLength": 1000, "description": "For people"},
@@ -59,7 +61,9 @@ func namedSchemas() object {
 				object{"const": "$SYSTEM"},
 				object{
 					"type": "string", "pattern": `^\$RESOURCE:` + resource + "$", "maxLength": len("$RESOURCE:") + 64,
-					"not": object{"enum": []any{"$RESOURCE:PK", "$RESOURCE:SK", "$RESOURCE:GSI4PK", "$RESOURCE:GSI4SK"}},
+					"not": object{"enum": []any{
+						"$RESOURCE:PK", "$RESOURCE:SK", "$RESOURCE:GSI4PK", "$RESOURCE:GSI4SK",
+					}},
 				},
 			},
 			"description": "Subject of audit events",
@@ -161,7 +165,10 @@ func bodyRules() map[string]object {
 	all := object{"properties": object{"all": object{"const": true}}, "required": []any{"all"}}
 	level := object{"oneOf": []any{
 		object{"allOf": []any{all}, "not": object{"anyOf": []any{required("entity_id"), required("resource")}}},
-		object{"properties": object{"all": object{"const": false}}, "anyOf": []any{required("entity_id"), required("resource")}},
+		object{
+			"properties": object{"all": object{"const": false}},
+			"anyOf":      []any{required("entity_id"), required("resource")},
+		},
 	}}
 	someAmount := func(field string) object {
 		return object{"properties": object{field: object{"minProperties": 1}}, "required": []any{field}}

@@ -57,7 +57,9 @@ func (c *contract) operations() []string {
 // as "responses/200/content/application~1json/schema".
 func (c *contract) check(method, path, pointer string, text []byte) {
 	c.t.Helper()
-	at := "http://localhost/openapi.json#/paths/" + url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(path)) + "/" + method + "/" + pointer
+	at := "http://localhost/openapi.json#/paths/" + url.PathEscape(
+		strings.NewReplacer("~", "~0", "/", "~1").Replace(path),
+	) + "/" + method + "/" + pointer
 	schema, err := c.compiler.Compile(at)
 	if err != nil {
 		c.t.Fatalf("%s: %v", at, err)
@@ -101,27 +103,40 @@ func TestOpenAPIDescribesTheHandlers(t *testing.T) {
 	}
 	call("/v1/acquire", "/v1/acquire", acquireJSON("key", `{"rpm":99}`), 429)
 	call("/v1/acquire", "/v1/acquire", `{"entity_id":"key"}`, 400)
-	call("/v1/acquire", "/v1/acquire", `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"on_unavailable":"block","commit":true,"limits":[{"name":"rpm","capacity":9,"refill_amount":9,"refill_period_seconds":60}]}`, 200)
-	for verb, body := range map[string]string{"consume": `{"consume":{"tpm":1}}`, "adjust": `{"adjust":{"tpm":1}}`, "commit": `{"used":{"tpm":3}}`, "rollback": `{}`} {
+	call("/v1/acquire", "/v1/acquire",
+		`{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"on_unavailable":"block","commit":true,"limits":[{"name":"rpm","capacity":9,"refill_amount":9,"refill_period_seconds":60}]}`,
+		200)
+	for verb, body := range map[string]string{
+		"consume": `{"consume":{"tpm":1}}`, "adjust": `{"adjust":{"tpm":1}}`, "commit": `{"used":{"tpm":3}}`,
+		"rollback": `{}`,
+	} {
 		call("/v1/leases/{id}/"+verb, "/v1/leases/"+r.acquire("", "child", `{"tpm":1}`)+"/"+verb, body, 200)
 		call("/v1/leases/{id}/"+verb, "/v1/leases/none/"+verb, body, 410)
 	}
 	call("/v1/explain", "/v1/explain", acquireJSON("child", `{"rpm":99}`), 200)
-	call("/v1/acquire", "/v1/acquire", `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"limits":[{"name":"rpm","capacity":9,"refill_amount":0,"refill_period_seconds":0,"window":"day","zone":"Europe/Berlin","shadow":true}]}`, 200)
+	call("/v1/acquire", "/v1/acquire",
+		`{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"limits":[{"name":"rpm","capacity":9,"refill_amount":0,"refill_period_seconds":0,"window":"day","zone":"Europe/Berlin","shadow":true}]}`,
+		200)
 	call("/v1/entities/{id}/reset", "/v1/entities/child/reset", `{"resource":"gpt-4","limits":["tpm"]}`, 200)
 	call("/v1/entities/{id}/reset", "/v1/entities/child/reset", `{"resource":"gpt-4","limits":["x"]}`, 404)
-	call("/v1/entities/{id}/top-up", "/v1/entities/child/top-up", `{"resource":"gpt-4","amounts":{"tpm":1},"id":"invoice-1"}`, 200)
+	call("/v1/entities/{id}/top-up", "/v1/entities/child/top-up",
+		`{"resource":"gpt-4","amounts":{"tpm":1},"id":"invoice-1"}`, 200)
 	call("/v1/enable", "/v1/enable", `{"entity_id":"parent"}`, 404)
 	call("/v1/disable", "/v1/disable", `{"entity_id":"parent","reason":"unpaid"}`, 200)
 	call("/v1/disable", "/v1/disable", `{"all":true}`, 200)
 	call("/v1/explain", "/v1/explain", acquireJSON("child", `{"rpm":1}`), 200)
 	call("/v1/acquire", "/v1/acquire", acquireJSON("child", `{"rpm":1}`), 403)
 	for template, path := range map[string]string{
-		"/v1/entities": "", "/v1/entities/{id}": "/v1/entities/child", "/v1/entities/{id}/children": "/v1/entities/parent/children?limit=1",
-		"/v1/entities/{id}/limits": "/v1/entities/child/limits?resource=gpt-5", "/v1/entities/{id}/buckets": "/v1/entities/child/buckets",
-		"/v1/entities/{id}/status": "/v1/entities/child/status", "/v1/limited-entities": "/v1/limited-entities?resource=gpt-5", "/v1/limited-resources": "",
-		"/v1/resources": "", "/v1/resources/{id}/limits": "/v1/resources/gpt-4/limits", "/v1/resources/{id}/capacity": "/v1/resources/gpt-4/capacity?limit_name=tpm",
-		"/v1/system/limits": "", "/v1/switches": "", "/v1/namespaces": "", "/v1/usage": "/v1/usage?window=hourly", "/v1/usage/summary": "", "/v1/audit": "/v1/audit?entity_id=child",
+		"/v1/entities": "", "/v1/entities/{id}": "/v1/entities/child",
+		"/v1/entities/{id}/children": "/v1/entities/parent/children?limit=1",
+		"/v1/entities/{id}/limits":   "/v1/entities/child/limits?resource=gpt-5",
+		"/v1/entities/{id}/buckets":  "/v1/entities/child/buckets",
+		"/v1/entities/{id}/status":   "/v1/entities/child/status",
+		"/v1/limited-entities":       "/v1/limited-entities?resource=gpt-5", "/v1/limited-resources": "",
+		"/v1/resources": "", "/v1/resources/{id}/limits": "/v1/resources/gpt-4/limits",
+		"/v1/resources/{id}/capacity": "/v1/resources/gpt-4/capacity?limit_name=tpm",
+		"/v1/system/limits":           "", "/v1/switches": "", "/v1/namespaces": "",
+		"/v1/usage": "/v1/usage?window=hourly", "/v1/usage/summary": "", "/v1/audit": "/v1/audit?entity_id=child",
 	} {
 		if path == "" {
 			path = template
@@ -139,7 +154,11 @@ func TestOpenAPIDescribesTheHandlers(t *testing.T) {
 func seed(t *testing.T, r *rig) {
 	t.Helper()
 	ctx := context.Background()
-	for _, e := range []limiter.Entity{{ID: "parent"}, {ID: "child", Parent: "parent", Cascade: true, Metadata: map[string]string{"team": "a"}}, {ID: "second", Parent: "parent"}} {
+	for _, e := range []limiter.Entity{
+		{ID: "parent"},
+		{ID: "child", Parent: "parent", Cascade: true, Metadata: map[string]string{"team": "a"}},
+		{ID: "second", Parent: "parent"},
+	} {
 		if _, err := r.lim.CreateEntity(ctx, e); err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +184,8 @@ func TestOpenAPIListsTheRoutes(t *testing.T) {
 	}
 	for _, op := range want {
 		method, path, _ := strings.Cut(op, " ")
-		_, pattern := r.mux.Handler(httptest.NewRequestWithContext(context.Background(), strings.ToUpper(method), strings.ReplaceAll(path, "{id}", "x"), nil))
+		_, pattern := r.mux.Handler(httptest.NewRequestWithContext(context.Background(), strings.ToUpper(method),
+			strings.ReplaceAll(path, "{id}", "x"), nil))
 		if pattern != strings.ToUpper(method)+" "+path {
 			t.Errorf("%s is served by %q", op, pattern)
 		}
@@ -177,7 +197,8 @@ func TestOpenAPIListsTheParameters(t *testing.T) {
 	r := newMemoryRig(t, Options{})
 	seed(t, r)
 	values := map[string]string{
-		"after": "a", "limit": "1", "resource": "gpt-4", "limit_name": "rpm", "parents_only": "true", "entity_id": "child", "window": "daily",
+		"after": "a", "limit": "1", "resource": "gpt-4", "limit_name": "rpm", "parents_only": "true",
+		"entity_id": "child", "window": "daily",
 		"start": "24h", "end": "2026-01-01", "start_event_id": "01ARZ3NDEKTSV4RRFFQ69G5FAV",
 	}
 	for _, rt := range r.routes {

@@ -14,19 +14,34 @@ import (
 // errGone answers a call for a lease that the caller does not have here: it has
 // ended, its time is over, another token acquired it, or another instance holds
 // it. The answer does not say which.
-var errGone = &httplimit.Problem{Status: http.StatusGone, Detail: "there is no such open lease of this token here; it has ended, or its time is over"}
+var errGone = &httplimit.Problem{
+	Status: http.StatusGone,
+	Detail: "there is no such open lease of this token here; it has ended, or its time is over",
+}
 
 // errUnsettled answers a commit or rollback that the store did not take.
-var errUnsettled = &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "the store is unavailable; the lease has ended, and its last corrections may be lost"}
+var errUnsettled = &httplimit.Problem{
+	Status: http.StatusServiceUnavailable,
+	Detail: "the store is unavailable; the lease has ended, and its last corrections may be lost",
+}
 
 // errBusy answers an acquire that finds no place for its lease.
-var errBusy = &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "too many leases are open; retry in a second", RetryAfter: time.Second}
+var errBusy = &httplimit.Problem{
+	Status: http.StatusServiceUnavailable, Detail: "too many leases are open; retry in a second",
+	RetryAfter: time.Second,
+}
 
 // errTooMany answers a call that finds no place.
-var errTooMany = &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "too many requests are under way; retry in a second", RetryAfter: time.Second}
+var errTooMany = &httplimit.Problem{
+	Status: http.StatusServiceUnavailable, Detail: "too many requests are under way; retry in a second",
+	RetryAfter: time.Second,
+}
 
 // errDraining answers an acquire while the server shuts down.
-var errDraining = &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "the server is shutting down; retry at another instance", RetryAfter: time.Second}
+var errDraining = &httplimit.Problem{
+	Status: http.StatusServiceUnavailable, Detail: "the server is shutting down; retry at another instance",
+	RetryAfter: time.Second,
+}
 
 // fail returns the answer to a call that failed. A client sees the text of an
 // error only if it is about the client's own input.
@@ -64,12 +79,16 @@ func (c *captured) Write(b []byte) (int, error) {
 }
 
 // errNamespace answers the holder of a token whose namespace is gone.
-var errNamespace = &httplimit.Problem{Status: http.StatusForbidden, Detail: "the namespace of this token does not exist"}
+var errNamespace = &httplimit.Problem{
+	Status: http.StatusForbidden, Detail: "the namespace of this token does not exist",
+}
 
 // outage marks an error of a store as an outage, unless it is a documented error.
 func outage(op string, err error) error {
-	if err == nil || errors.Is(err, limiter.ErrNotFound) || errors.Is(err, limiter.ErrClosed) || errors.As(err, new(*limiter.UnavailableError)) ||
-		errors.As(err, new(*limiter.InvalidError)) || errors.As(err, new(*limiter.CorruptError)) || errors.As(err, new(*limiter.DisabledError)) {
+	if err == nil || errors.Is(err, limiter.ErrNotFound) || errors.Is(err, limiter.ErrClosed) ||
+		errors.As(err, new(*limiter.UnavailableError)) ||
+		errors.As(err, new(*limiter.InvalidError)) || errors.As(err, new(*limiter.CorruptError)) ||
+		errors.As(err, new(*limiter.DisabledError)) {
 		return err
 	}
 	return &limiter.UnavailableError{Op: op, Err: err}
@@ -89,11 +108,16 @@ func (s *Server) problem(err error) *httplimit.Problem {
 	case errors.As(err, new(*hint.NoLimitsError)):
 		return httplimit.NewProblem(err) // its text is for the operator
 	case errors.Is(err, limiter.ErrNoLimits): // the call asks for them, or changes them
-		return &httplimit.Problem{Status: http.StatusNotFound, Detail: "no level stores limits for this entity and resource; set some, such as defaults of the resource"}
+		return &httplimit.Problem{
+			Status: http.StatusNotFound,
+			Detail: "no level stores limits for this entity and resource; set some, such as defaults of the resource",
+		}
 	case errors.Is(err, limiter.ErrLeaseDone):
 		return errGone
 	case errors.Is(err, limiter.ErrNotFound):
-		return &httplimit.Problem{Status: http.StatusNotFound, Detail: "there is no such record in the namespace of this token"}
+		return &httplimit.Problem{
+			Status: http.StatusNotFound, Detail: "there is no such record in the namespace of this token",
+		}
 	case errors.Is(err, errKeyBusy):
 		return &httplimit.Problem{Status: http.StatusConflict, Detail: errKeyBusy.Error(), RetryAfter: time.Second}
 	case errors.Is(err, errKeyTaken):

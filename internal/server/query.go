@@ -100,7 +100,9 @@ func (c *call) entity() (string, error) {
 
 // collect returns the rows of a page, shaped as JSON. If there are more, it links
 // to the next page, which follows the last row by the parameter after.
-func collect[T, A any](c *call, rows iter.Seq2[T, error], shape func(T) A, after string, position func(T) string) ([]A, error) {
+func collect[T, A any](
+	c *call, rows iter.Seq2[T, error], shape func(T) A, after string, position func(T) string,
+) ([]A, error) {
 	n, err := c.rows()
 	if err != nil {
 		return nil, err

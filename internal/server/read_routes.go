@@ -9,30 +9,47 @@ import (
 
 var (
 	afterEntity       = parameter{name: "after", schema: "After", doc: "only entities after this ID"}
-	resourceParameter = parameter{name: "resource", schema: "ResourceOrAll", doc: "resource of the limits; default: limits for all resources"}
-	onlyResource      = parameter{name: "resource", schema: "ResourceOrAll", doc: "only this resource"}
+	resourceParameter = parameter{
+		name: "resource", schema: "ResourceOrAll",
+		doc: "resource of the limits; default: limits for all resources",
+	}
+	onlyResource = parameter{name: "resource", schema: "ResourceOrAll", doc: "only this resource"}
 )
 
 // readRoutes returns the reads of entities, limits and buckets, in the shapes of
 // the command line.
 func readRoutes() []route {
 	return []route{
-		get("listEntities", "/v1/entities", "List entities", RoleRead, []parameter{afterEntity, limitParameter}, listEntities),
+		get("listEntities", "/v1/entities", "List entities", RoleRead, []parameter{afterEntity, limitParameter},
+			listEntities),
 		get("getEntity", "/v1/entities/{id}", "Show an entity", RoleRead, nil, showEntity),
-		get("listChildren", "/v1/entities/{id}/children", "List the children of an entity", RoleRead, []parameter{afterEntity, limitParameter}, listChildren),
-		get("getEntityLimits", "/v1/entities/{id}/limits", "Show the limits stored for exactly this entity", RoleRead, []parameter{resourceParameter}, entityLimits),
-		get("listBuckets", "/v1/entities/{id}/buckets", "List the tokens in the buckets of an entity", RoleRead, []parameter{onlyResource, limitParameter}, entityBuckets),
-		get("getStatus", "/v1/entities/{id}/status", "Show what an entity has used and has left", RoleRead, []parameter{onlyResource}, entityStatus),
-		get("listLimitedEntities", "/v1/limited-entities", "List the entities with limits of their own", RoleRead, []parameter{resourceParameter, afterEntity, limitParameter}, limitedEntities),
-		get("listLimitedResources", "/v1/limited-resources", "List the resources for which entities have limits", RoleRead, nil, limitedResources),
+		get("listChildren", "/v1/entities/{id}/children", "List the children of an entity", RoleRead,
+			[]parameter{afterEntity, limitParameter}, listChildren),
+		get("getEntityLimits", "/v1/entities/{id}/limits", "Show the limits stored for exactly this entity",
+			RoleRead, []parameter{resourceParameter}, entityLimits),
+		get("listBuckets", "/v1/entities/{id}/buckets", "List the tokens in the buckets of an entity", RoleRead,
+			[]parameter{onlyResource, limitParameter}, entityBuckets),
+		get("getStatus", "/v1/entities/{id}/status", "Show what an entity has used and has left", RoleRead,
+			[]parameter{onlyResource}, entityStatus),
+		get("listLimitedEntities", "/v1/limited-entities", "List the entities with limits of their own", RoleRead,
+			[]parameter{resourceParameter, afterEntity, limitParameter}, limitedEntities),
+		get("listLimitedResources", "/v1/limited-resources", "List the resources for which entities have limits",
+			RoleRead, nil, limitedResources),
 		get("listResources", "/v1/resources", "List the resources with defaults", RoleRead, nil, listResources),
-		get("getResourceLimits", "/v1/resources/{id}/limits", "Show the defaults of a resource", RoleRead, nil, resourceLimits),
-		get("getResourceCapacity", "/v1/resources/{id}/capacity", "Show one limit of a resource across all entities", RoleRead, []parameter{
-			{name: "limit_name", schema: "LimitName", doc: "name of the limit", required: true},
-			{name: "parents_only", words: []string{"true", "false"}, doc: "whether to omit children and entities without a record"},
-		}, resourceCapacity),
+		get("getResourceLimits", "/v1/resources/{id}/limits", "Show the defaults of a resource", RoleRead, nil,
+			resourceLimits),
+		get("getResourceCapacity", "/v1/resources/{id}/capacity",
+			"Show one limit of a resource across all entities", RoleRead, []parameter{
+				{name: "limit_name", schema: "LimitName", doc: "name of the limit", required: true},
+				{
+					name: "parents_only", words: []string{"true", "false"},
+					doc: "whether to omit children and entities without a record",
+				},
+			}, resourceCapacity),
 		get("getSystemLimits", "/v1/system/limits", "Show the defaults of the system", RoleRead, nil, systemLimits),
-		get("listNamespaces", "/v1/namespaces", "List the namespaces of the store", RoleAdmin, []parameter{{name: "after", schema: "After", doc: "only namespaces after this name"}, limitParameter}, listNamespaces),
+		get("listNamespaces", "/v1/namespaces", "List the namespaces of the store", RoleAdmin,
+			[]parameter{{name: "after", schema: "After", doc: "only namespaces after this name"}, limitParameter},
+			listNamespaces),
 	}
 }
 
@@ -102,7 +119,8 @@ func entityBuckets(c *call) ([]answer.Tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	return collect(c, answer.ReadBuckets(c.ctx, c.server.opts.Now(), c.lim, c.repo, id, resource), answer.NewTokens, "", nil)
+	return collect(c, answer.ReadBuckets(c.ctx, c.server.opts.Now(), c.lim, c.repo, id, resource), answer.NewTokens,
+		"", nil)
 }
 
 func entityStatus(c *call) (answer.Owner, error) {
@@ -179,7 +197,10 @@ func resourceLimits(c *call) ([]answer.Limit, error) {
 }
 
 func resourceCapacity(c *call) ([]answer.Status, error) {
-	sum, err := c.lim.Capacity(c.ctx, limiter.CapacityQuery{Resource: c.r.PathValue("id"), Limit: c.param("limit_name"), ParentsOnly: c.param("parents_only") == "true"})
+	sum, err := c.lim.Capacity(c.ctx, limiter.CapacityQuery{
+		Resource: c.r.PathValue("id"), Limit: c.param("limit_name"),
+		ParentsOnly: c.param("parents_only") == "true",
+	})
 	return answer.NewStatuses(sum.Entities, nil), err
 }
 

@@ -54,8 +54,10 @@ func TestReferenceHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	b.WriteString("# HTTP API\n\nThe calls of [`zae-limiter serve`](../serve.md), from the OpenAPI document that it serves at `/openapi.json`. `make docs` generates this page.\n\n" +
-		"Requests and answers are JSON. An error is a problem document (`application/problem+json`). An optional field may be missing.\n\n" +
+	b.WriteString("# HTTP API\n\nThe calls of [`zae-limiter serve`](../serve.md), from the OpenAPI document " +
+		"that it serves at `/openapi.json`. `make docs` generates this page.\n\n" +
+		"Requests and answers are JSON. An error is a problem document (`application/problem+json`). An " +
+		"optional field may be missing.\n\n" +
 		"| call | |\n|---|---|\n")
 	var calls strings.Builder
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
@@ -72,12 +74,14 @@ func TestReferenceHTTP(t *testing.T) {
 				calls.WriteString("\n| parameter | in | type | |\n|---|---|---|---|\n")
 			}
 			for _, p := range op.Parameters {
-				fmt.Fprintf(&calls, "| `%s`%s | %s | %s | %s |\n", p.Name, optional(p.Required), p.In, p.Schema.text(), docs.Cell(p.Description))
+				fmt.Fprintf(&calls, "| `%s`%s | %s | %s | %s |\n", p.Name, optional(p.Required), p.In,
+					p.Schema.text(), docs.Cell(p.Description))
 			}
 			if body, ok := op.RequestBody.Content["application/json"]; ok {
 				fmt.Fprintf(&calls, "\nRequest: %s.\n", body.Schema.text())
 			}
-			if answer, ok := op.Responses["200"].Content["application/json"]; ok && (answer.Schema.Ref != "" || answer.Schema.Items != nil) {
+			if answer, ok := op.Responses["200"].Content["application/json"]; ok && (answer.Schema.Ref != "" ||
+				answer.Schema.Items != nil) {
 				fmt.Fprintf(&calls, "\nAnswer: %s.\n", answer.Schema.text())
 			}
 		}
@@ -92,7 +96,8 @@ func TestReferenceHTTP(t *testing.T) {
 		fmt.Fprintf(&b, "\n## %s\n\n| field | type | |\n|---|---|---|\n", name)
 		for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
 			p := s.Properties[field]
-			fmt.Fprintf(&b, "| `%s`%s | %s | %s |\n", field, optional(slices.Contains(s.Required, field)), p.text(), docs.Cell(p.Description))
+			fmt.Fprintf(&b, "| `%s`%s | %s | %s |\n", field, optional(slices.Contains(s.Required, field)), p.text(),
+				docs.Cell(p.Description))
 		}
 	}
 	golden.Check(t, "../../docs/reference/http-api.md", b.String())
@@ -132,7 +137,8 @@ func (s schema) text() string {
 	if s.Items != nil {
 		return "list of " + s.Items.text()
 	}
-	if values := new(schema); len(s.AdditionalProperties) > 1 && json.Unmarshal(s.AdditionalProperties, values) == nil && (values.Type != nil || values.Ref != "") {
+	if values := new(schema); len(s.AdditionalProperties) > 1 &&
+		json.Unmarshal(s.AdditionalProperties, values) == nil && (values.Type != nil || values.Ref != "") {
 		return "map to " + values.text()
 	}
 	switch t := s.Type.(type) {

@@ -51,7 +51,8 @@ func post[B, A any](id, path, summary string, role Role, keyed bool, do func(*ca
 // get returns a route that only reads.
 func get[A any](id, path, summary string, role Role, query []parameter, do func(*call) (A, error)) route {
 	return route{
-		id: id, method: http.MethodGet, path: path, summary: summary, role: role, query: query, answer: reflect.TypeFor[A](),
+		id: id, method: http.MethodGet, path: path, summary: summary, role: role, query: query,
+		answer: reflect.TypeFor[A](),
 		do: func(c *call) (any, error) {
 			if err := c.checkQuery(query); err != nil {
 				return nil, err
@@ -76,7 +77,9 @@ func (s *Server) addRoutes() error {
 	s.handle(http.MethodGet, "/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		_ = newReply(w.Header(), http.StatusOK, typeJSON, document).write(w)
 	})
-	s.handle(http.MethodGet, "/healthz", func(w http.ResponseWriter, _ *http.Request) { answerProbe(w, http.StatusOK, "alive") })
+	s.handle(http.MethodGet, "/healthz", func(w http.ResponseWriter, _ *http.Request) {
+		answerProbe(w, http.StatusOK, "alive")
+	})
 	s.handle(http.MethodGet, "/readyz", s.serveReady)
 	return nil
 }

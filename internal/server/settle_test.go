@@ -28,8 +28,11 @@ func TestSettleIsBounded(t *testing.T) {
 		ttl, wait time.Duration
 		want      string
 	}{
-		"open":    {time.Hour, 0, "200 leases could not be settled: context deadline exceeded"},
-		"expired": {time.Minute, time.Minute + time.Second, "200 leases could not be settled: context deadline exceeded"},
+		"open": {time.Hour, 0, "200 leases could not be settled: context deadline exceeded"},
+		"expired": {
+			time.Minute, time.Minute + time.Second,
+			"200 leases could not be settled: context deadline exceeded",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -70,7 +73,10 @@ func TestWriteOutageIsNotReady(t *testing.T) {
 		}), Options{})
 		spend := func(want int) {
 			t.Helper()
-			r.want(want, request{path: "/v1/acquire", body: `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"commit":true}`})
+			r.want(want, request{
+				path: "/v1/acquire",
+				body: `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"commit":true}`,
+			})
 		}
 		ready := func(want int) {
 			t.Helper()
@@ -97,7 +103,9 @@ func TestWriteOutageIsNotReady(t *testing.T) {
 func TestSpendingNeedsNoPlace(t *testing.T) {
 	r := newMemoryRig(t, Options{MaxLeases: 1})
 	r.acquire("", "key", `{"rpm":1}`)
-	r.want(200, request{path: "/v1/acquire", body: `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"commit":true}`})
+	r.want(200, request{
+		path: "/v1/acquire", body: `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"commit":true}`,
+	})
 	r.want(503, request{path: "/v1/acquire", body: acquireJSON("key", `{"rpm":1}`)})
 	if err := r.Settle(context.Background()); err != nil {
 		t.Error(err)

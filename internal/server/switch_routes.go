@@ -39,7 +39,10 @@ type levelState struct {
 }
 
 func newLevelState(of limiter.Scope, off *limiter.Switch) levelState {
-	state := levelState{Level: of.Level(), Entity: answer.OrNull(of.Entity), Resource: answer.OrNull(of.Resource), Disabled: off != nil}
+	state := levelState{
+		Level: of.Level(), Entity: answer.OrNull(of.Entity), Resource: answer.OrNull(of.Resource),
+		Disabled: off != nil,
+	}
 	if off != nil {
 		state.Reason, state.Since = answer.OrNull(off.Reason), answer.TimeOrNull(off.Since)
 	}
@@ -51,7 +54,12 @@ func switchRoutes() []route {
 	return []route{
 		post("disable", "/v1/disable", "Switch a level off: its calls get 403", RoleAdmin, true, disable),
 		post("enable", "/v1/enable", "Switch a level on again", RoleAdmin, true, enable),
-		get("listSwitches", "/v1/switches", "List the levels that are off", RoleRead, []parameter{{name: "after", schema: "After", doc: "continue after this position, as in the link to the next page"}, limitParameter}, listSwitches),
+		get("listSwitches", "/v1/switches", "List the levels that are off", RoleRead,
+			[]parameter{
+				{name: "after", schema: "After", doc: "continue after this position, as in the link to the next page"},
+				limitParameter,
+			},
+			listSwitches),
 	}
 }
 
@@ -74,7 +82,10 @@ func (b levelBody) scope() (limiter.Scope, error) {
 	if b.All == (of == limiter.Scope{}) {
 		return of, nil
 	}
-	return of, &httplimit.Problem{Status: http.StatusBadRequest, Detail: "body: give entity_id, resource or both, or all: true for everything in the namespace"}
+	return of, &httplimit.Problem{
+		Status: http.StatusBadRequest,
+		Detail: "body: give entity_id, resource or both, or all: true for everything in the namespace",
+	}
 }
 
 func disable(c *call, body disableBody) (levelState, error) {
@@ -109,11 +120,14 @@ func listSwitches(c *call) ([]answer.Switch, error) {
 	from.Entity, from.Resource, _ = strings.Cut(after, ",") // no name has a comma
 	rows := func(yield func(limiter.Switch, error) bool) {
 		for s, err := range c.lim.Switches(c.ctx) {
-			old := err == nil && after != "" && cmp.Or(cmp.Compare(s.Scope.Entity, from.Entity), cmp.Compare(s.Scope.Resource, from.Resource)) <= 0
+			old := err == nil && after != "" && cmp.Or(cmp.Compare(s.Scope.Entity, from.Entity),
+				cmp.Compare(s.Scope.Resource, from.Resource)) <= 0
 			if !old && !yield(s, err) {
 				return
 			}
 		}
 	}
-	return collect(c, rows, answer.NewSwitch, "after", func(s limiter.Switch) string { return s.Scope.Entity + "," + s.Scope.Resource })
+	return collect(c, rows, answer.NewSwitch, "after", func(s limiter.Switch) string {
+		return s.Scope.Entity + "," + s.Scope.Resource
+	})
 }

@@ -142,7 +142,9 @@ func parseTokens(data []byte) ([]Identity, error) {
 		if err != nil {
 			return nil, fmt.Errorf("token %d: %w", i+1, err)
 		}
-		if slices.ContainsFunc(all[:i], func(other Identity) bool { return other.Name == id.Name || other.hash == id.hash }) {
+		if slices.ContainsFunc(all[:i], func(other Identity) bool {
+			return other.Name == id.Name || other.hash == id.hash
+		}) {
 			return nil, fmt.Errorf("token %d: its name or its hash is listed twice; each must be unique", i+1)
 		}
 		all[i] = id

@@ -45,7 +45,8 @@ func TestTokensAreRequired(t *testing.T) {
 }
 
 func TestRoles(t *testing.T) {
-	tokens, secret := openTokens(t, TokenEntry{Role: RoleAcquire, Namespace: "default"}, TokenEntry{Role: RoleRead, Namespace: "default"}, TokenEntry{Role: RoleAdmin, Namespace: "default"})
+	tokens, secret := openTokens(t, TokenEntry{Role: RoleAcquire, Namespace: "default"},
+		TokenEntry{Role: RoleRead, Namespace: "default"}, TokenEntry{Role: RoleAdmin, Namespace: "default"})
 	r := newMemoryRig(t, Options{Tokens: tokens})
 	body := acquireJSON("key", `{"rpm":1}`)
 	override := `{"entity_id":"key","resource":"gpt-4","consume":{"big":1},"limits":[{"name":"big","capacity":9,"refill_amount":9,"refill_period_seconds":60}]}`
@@ -72,7 +73,8 @@ func TestRoles(t *testing.T) {
 
 // A token reaches its namespace and no other.
 func TestNamespaces(t *testing.T) {
-	tokens, secret := openTokens(t, TokenEntry{Role: RoleAdmin, Namespace: "default"}, TokenEntry{Role: RoleAdmin, Namespace: "tenant-a"}, TokenEntry{Role: RoleAdmin, Namespace: "missing"})
+	tokens, secret := openTokens(t, TokenEntry{Role: RoleAdmin, Namespace: "default"},
+		TokenEntry{Role: RoleAdmin, Namespace: "tenant-a"}, TokenEntry{Role: RoleAdmin, Namespace: "missing"})
 	repo := memory.New(nil)
 	r := newRig(t, repo, Options{Tokens: tokens})
 	if _, err := r.lim.RegisterNamespaces(context.Background(), "tenant-a"); err != nil {
@@ -125,7 +127,9 @@ func TestTokenMoves(t *testing.T) {
 		id := r.acquire(secret[0], "key", `{"tpm":100}`)
 		once := request{path: "/v1/acquire", token: secret[0], key: "k", body: acquireJSON("key", `{"rpm":1}`)}
 		r.want(200, once)
-		if err := os.WriteFile(path, []byte(strings.Replace(string(content), "default", "tenant-a", 1)), 0o600); err != nil {
+		if err := os.WriteFile(
+			path, []byte(strings.Replace(string(content), "default", "tenant-a", 1)), 0o600,
+		); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
@@ -167,7 +171,10 @@ func TestTokensFollowTheirFile(t *testing.T) {
 		for _, step := range []struct {
 			text string
 			want Role
-		}{{"tokens: [{name: x}]", RoleAcquire}, {"tokens: []", ""}, {string(good), RoleAcquire}, {"", ""}, {string(good), RoleAcquire}} {
+		}{
+			{"tokens: [{name: x}]", RoleAcquire}, {"tokens: []", ""}, {string(good), RoleAcquire}, {"", ""},
+			{string(good), RoleAcquire},
+		} {
 			if err := os.WriteFile(old, []byte(step.text), 0o600); err != nil {
 				t.Fatal(err)
 			}

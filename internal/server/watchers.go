@@ -79,8 +79,10 @@ func (w *watchers) remove(place *watcher) {
 }
 
 var (
-	errWatchers = status.Error(codes.ResourceExhausted, "too many streams watch the health; call Check instead, or send a token")
-	errReplaced = status.Error(codes.Unavailable, "another stream took the place of this one; call Check instead, or send a token")
+	errWatchers = status.Error(codes.ResourceExhausted,
+		"too many streams watch the health; call Check instead, or send a token")
+	errReplaced = status.Error(codes.Unavailable,
+		"another stream took the place of this one; call Check instead, or send a token")
 )
 
 // hostOf returns the host of an address. For IPv6 that is its network, since one

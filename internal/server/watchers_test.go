@@ -29,7 +29,9 @@ func TestGRPCHealthWatchersAreBounded(t *testing.T) {
 		return status.Code(err)
 	}
 	for i := range 100 {
-		if got, want := watch(""), map[bool]codes.Code{true: codes.OK, false: codes.ResourceExhausted}[i < hostWatchers]; got != want {
+		if got, want := watch(""), map[bool]codes.Code{
+			true: codes.OK, false: codes.ResourceExhausted,
+		}[i < hostWatchers]; got != want {
 			t.Fatalf("stream %d: %v, want %v", i, got, want)
 		}
 	}
@@ -37,7 +39,9 @@ func TestGRPCHealthWatchersAreBounded(t *testing.T) {
 		t.Errorf("with an unknown token: %v", got)
 	}
 	for i := range maxWatchers + 1 {
-		if got, want := watch(secret[0]), map[bool]codes.Code{true: codes.OK, false: codes.ResourceExhausted}[i < maxWatchers]; got != want {
+		if got, want := watch(secret[0]), map[bool]codes.Code{
+			true: codes.OK, false: codes.ResourceExhausted,
+		}[i < maxWatchers]; got != want {
 			t.Fatalf("stream %d with a token: %v, want %v", i, got, want)
 		}
 	}
@@ -99,8 +103,9 @@ func TestWatchersReplaceTheLargest(t *testing.T) {
 
 func TestHostOf(t *testing.T) {
 	for addr, want := range map[string]string{
-		"192.0.2.1:50": "192.0.2.1", "[::ffff:192.0.2.1]:50": "192.0.2.1", "[2001:db8:1:2:3:4:5:6]:50": "2001:db8:1:2::/64",
-		"[fe80::1%eth0]:50": "fe80::/64", "@": "other", "bufconn": "other",
+		"192.0.2.1:50": "192.0.2.1", "[::ffff:192.0.2.1]:50": "192.0.2.1",
+		"[2001:db8:1:2:3:4:5:6]:50": "2001:db8:1:2::/64",
+		"[fe80::1%eth0]:50":         "fe80::/64", "@": "other", "bufconn": "other",
 	} {
 		if got := hostOf(addr); got != want {
 			t.Errorf("%s: %s, want %s", addr, got, want)

@@ -34,7 +34,10 @@ func TestEveryCall(t *testing.T) {
 		{"first page", "GET", "/api/entities?limit=1", "", 200, `"next":"key-alice"`},
 		{"second page", "GET", "/api/entities?limit=1&after=key-alice", "", 200, `"next":"key-bob"`},
 		{"empty page", "GET", "/api/entities?after=zzz", "", 200, `{"entities":[],"next":null}`},
-		{"wrong limit", "GET", "/api/entities?limit=0", "", 400, "parameter limit must be a whole number from 1 to 1000"},
+		{
+			"wrong limit", "GET", "/api/entities?limit=0", "", 400,
+			"parameter limit must be a whole number from 1 to 1000",
+		},
 		{"unknown parameter", "GET", "/api/entities?page=2", "", 400, `parameter \"page\" is unknown`},
 		{"parameter twice", "GET", "/api/entities?limit=1&limit=2", "", 400, "parameter limit is given twice"},
 		{"entity", "GET", "/api/entities/proj-demo", "", 200, `"metadata":{"tier":"enterprise"}`},
@@ -43,8 +46,14 @@ func TestEveryCall(t *testing.T) {
 		{"children", "GET", "/api/entities/proj-demo/children?limit=2", "", 200, `"next":"key-bob"`},
 		{"children of none", "GET", "/api/entities/missing/children", "", 404, ""},
 		{"create", "POST", "/api/entities", `{"entity_id":"key-dora","parent_id":"proj-demo"}`, 201, `"cascade":true`},
-		{"create with a slash", "POST", "/api/entities/", `{"entity_id":"solo","name":"<script>"}`, 201, `"cascade":false`},
-		{"create without cascade", "POST", "/api/entities", `{"entity_id":"k","parent_id":"p","cascade":false}`, 201, `"cascade":false`},
+		{
+			"create with a slash", "POST", "/api/entities/", `{"entity_id":"solo","name":"<script>"}`, 201,
+			`"cascade":false`,
+		},
+		{
+			"create without cascade", "POST", "/api/entities",
+			`{"entity_id":"k","parent_id":"p","cascade":false}`, 201, `"cascade":false`,
+		},
 		{"create again", "POST", "/api/entities", `{"entity_id":"key-bob"}`, 409, "exists"},
 		{"create nothing", "POST", "/api/entities", `{}`, 400, "invalid"},
 		{"cascade to none", "POST", "/api/entities", `{"entity_id":"x","cascade":true}`, 400, "invalid"},
@@ -56,26 +65,59 @@ func TestEveryCall(t *testing.T) {
 		{"delete", "DELETE", "/api/entities/key-bob", "", 204, ""},
 		{"delete none", "DELETE", "/api/entities/missing", "", 404, ""},
 
-		{"limits", "GET", "/api/limits/key-bob", "", 200, `{"name":"rpm","capacity":10,"refill_amount":10,"refill_period_seconds":60,"refill_rate":0.16666666666666666}`},
+		{
+			"limits", "GET", "/api/limits/key-bob", "", 200,
+			`{"name":"rpm","capacity":10,"refill_amount":10,"refill_period_seconds":60,"refill_rate":0.16666666666666666}`,
+		},
 		{"limits of another model", "GET", "/api/limits/key-bob?resource=gpt-3.5-turbo", "", 200, `"limits":[]`},
 		{"limits of none", "GET", "/api/limits/missing", "", 404, ""},
-		{"set a rate", "PUT", "/api/limits/key-bob", `{"limits":[{"name":"rpm","capacity":5,"refill_rate":0.16666666666666666}]}`, 200, `"refill_amount":1,"refill_period_seconds":6`},
-		{"set an amount", "PUT", "/api/limits/key-bob", `{"limits":[{"name":"rpm","capacity":5,"refill_amount":7,"refill_period_seconds":3600}]}`, 200, `"refill_amount":7,"refill_period_seconds":3600`},
-		{"set both", "PUT", "/api/limits/key-bob", `{"limits":[{"name":"rpm","capacity":5,"refill_rate":1,"refill_amount":7}]}`, 400, "not both"},
-		{"set no rate", "PUT", "/api/limits/key-bob", `{"limits":[{"name":"rpm","capacity":5}]}`, 400, "refill_rate must be the rate of a whole number"},
-		{"set an endless period", "PUT", "/api/limits/key-bob", `{"limits":[{"name":"rpm","capacity":5,"refill_amount":1,"refill_period_seconds":9223372036854775807}]}`, 200, `"refill_period_seconds":9223372036`},
+		{
+			"set a rate", "PUT", "/api/limits/key-bob",
+			`{"limits":[{"name":"rpm","capacity":5,"refill_rate":0.16666666666666666}]}`, 200,
+			`"refill_amount":1,"refill_period_seconds":6`,
+		},
+		{
+			"set an amount", "PUT", "/api/limits/key-bob",
+			`{"limits":[{"name":"rpm","capacity":5,"refill_amount":7,"refill_period_seconds":3600}]}`, 200,
+			`"refill_amount":7,"refill_period_seconds":3600`,
+		},
+		{
+			"set both", "PUT", "/api/limits/key-bob",
+			`{"limits":[{"name":"rpm","capacity":5,"refill_rate":1,"refill_amount":7}]}`, 400, "not both",
+		},
+		{
+			"set no rate", "PUT", "/api/limits/key-bob", `{"limits":[{"name":"rpm","capacity":5}]}`, 400,
+			"refill_rate must be the rate of a whole number",
+		},
+		{
+			"set an endless period", "PUT", "/api/limits/key-bob",
+			`{"limits":[{"name":"rpm","capacity":5,"refill_amount":1,"refill_period_seconds":9223372036854775807}]}`,
+			200, `"refill_period_seconds":9223372036`,
+		},
 		{"set no limits", "PUT", "/api/limits/key-bob", `{"limits":[]}`, 400, "must not be empty"},
-		{"set for none", "PUT", "/api/limits/missing", `{"limits":[{"name":"rpm","capacity":5,"refill_rate":1}]}`, 404, ""},
+		{
+			"set for none", "PUT", "/api/limits/missing",
+			`{"limits":[{"name":"rpm","capacity":5,"refill_rate":1}]}`, 404, "",
+		},
 		{"delete limits", "DELETE", "/api/limits/key-bob", "", 204, ""},
 		{"delete no limits", "DELETE", "/api/limits/key-charlie", "", 404, ""},
 
 		{"state", "GET", "/api/dashboard/entities", "", 200, `"available":30,"utilization_pct":0`},
 		{"page of the state", "GET", "/api/dashboard/entities?limit=2", "", 200, `"next":"key-bob"`},
-		{"availability", "GET", "/api/dashboard/availability/key-charlie", "", 200, `"available":{"rpm":20,"tpm":2000}`},
+		{
+			"availability", "GET", "/api/dashboard/availability/key-charlie", "", 200,
+			`"available":{"rpm":20,"tpm":2000}`,
+		},
 		{"availability of none", "GET", "/api/dashboard/availability/missing", "", 404, ""},
 		{"no wait", "GET", "/api/dashboard/wait-time/key-bob", "", 200, `{"wait_seconds":0,"never_fits":false}`},
-		{"never", "GET", "/api/dashboard/wait-time/key-bob?tpm=1001", "", 200, `{"wait_seconds":null,"never_fits":true}`},
-		{"wrong amount", "GET", "/api/dashboard/wait-time/key-bob?tpm=-1", "", 400, "parameter tpm must be a whole number from 0"},
+		{
+			"never", "GET", "/api/dashboard/wait-time/key-bob?tpm=1001", "", 200,
+			`{"wait_seconds":null,"never_fits":true}`,
+		},
+		{
+			"wrong amount", "GET", "/api/dashboard/wait-time/key-bob?tpm=-1", "", 400,
+			"parameter tpm must be a whole number from 0",
+		},
 		{"wait of none", "GET", "/api/dashboard/wait-time/missing", "", 404, ""},
 		{"wrong stream", "GET", "/api/dashboard/stream?x=1", "", 400, "is unknown"},
 
@@ -129,10 +171,13 @@ func TestStoredLimitsApply(t *testing.T) {
 // the API.
 func TestQuotasAndSwitches(t *testing.T) {
 	d := newDemo(t, nil)
-	if err := d.lim.SetLimits(t.Context(), "key-bob", modelLarge, limiter.Quota("rpm", 2, limiter.EveryMonth)); err != nil {
+	if err := d.lim.SetLimits(
+		t.Context(), "key-bob", modelLarge, limiter.Quota("rpm", 2, limiter.EveryMonth),
+	); err != nil {
 		t.Fatal(err)
 	}
-	if got := parse[limitsJSON](t, d.do("GET", "/api/limits/key-bob", "")).Limits; len(got) != 1 || got[0].Window != "month" || got[0].Rate != 0 {
+	if got := parse[limitsJSON](t, d.do("GET", "/api/limits/key-bob", "")).Limits; len(got) != 1 ||
+		got[0].Window != "month" || got[0].Rate != 0 {
 		t.Errorf("limits %+v", got)
 	}
 	if err := d.lim.Disable(t.Context(), limiter.Scope{Entity: "key-bob"}, "unpaid"); err != nil {
@@ -141,7 +186,9 @@ func TestQuotasAndSwitches(t *testing.T) {
 	if w := d.chat("key-bob", hello); w.Code != http.StatusForbidden {
 		t.Errorf("a disabled key: %d %s", w.Code, w.Body)
 	}
-	if w := d.do("GET", "/api/dashboard/availability/key-bob", ""); w.Code != http.StatusOK && w.Code != http.StatusForbidden {
+	if w := d.do(
+		"GET", "/api/dashboard/availability/key-bob", "",
+	); w.Code != http.StatusOK && w.Code != http.StatusForbidden {
 		t.Errorf("availability of a disabled key: %d %s", w.Code, w.Body)
 	}
 }
@@ -149,7 +196,8 @@ func TestQuotasAndSwitches(t *testing.T) {
 // Every rate of whole tokens and seconds can be written as it was read.
 func TestRatesAreExact(t *testing.T) {
 	for _, l := range []limiter.Limit{
-		limiter.PerMinute("a", 50), limiter.PerMinute("a", 1), limiter.PerHour("a", 7), limiter.PerDay("a", 10_007), limiter.PerSecond("a", 123_456_789),
+		limiter.PerMinute("a", 50), limiter.PerMinute("a", 1), limiter.PerHour("a", 7), limiter.PerDay("a", 10_007),
+		limiter.PerSecond("a", 123_456_789),
 	} {
 		amount, seconds, ok := exactRate(rateOf(l))
 		if !ok || amount*int64(l.Period.Seconds()) != l.Refill*seconds {
@@ -177,7 +225,10 @@ func TestSeed(t *testing.T) {
 		limits := parse[limitsJSON](t, d.do("GET", "/api/limits/"+e.ID, ""))
 		got = append(got, fmt.Sprintf("%s %s of %s: %d", e.ID, e.Name, orNone(e), len(limits.Limits)))
 	}
-	want := []string{"key-alice Alice of proj-demo: 0", "key-bob Bob of proj-demo: 1", "key-charlie Charlie of proj-demo: 0", "proj-demo Demo Project of none: 3"}
+	want := []string{
+		"key-alice Alice of proj-demo: 0", "key-bob Bob of proj-demo: 1", "key-charlie Charlie of proj-demo: 0",
+		"proj-demo Demo Project of none: 3",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -191,7 +242,9 @@ func orNone(e answer.Entity) string {
 }
 
 func TestInfoShowsEveryKeyWithItsLimits(t *testing.T) {
-	want := []Key{{"key-alice", "Alice (30 rpm, 3,000 tpm)"}, {"key-bob", "Bob (10 rpm, 1,000 tpm)"}, {"key-charlie", "Charlie (20 rpm, 2,000 tpm)"}}
+	want := []Key{{"key-alice", "Alice (30 rpm, 3,000 tpm)"}, {"key-bob", "Bob (10 rpm, 1,000 tpm)"}, {
+		"key-charlie", "Charlie (20 rpm, 2,000 tpm)",
+	}}
 	if diff := cmp.Diff(want, NewInfo().Keys); diff != "" {
 		t.Error(diff)
 	}

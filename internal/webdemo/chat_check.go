@@ -42,7 +42,9 @@ func checkChat(body []byte) error {
 			continue
 		}
 		if err != nil || *n < number.least || *n > number.most || number.whole && *n != math.Trunc(*n) {
-			return &limiter.InvalidError{Field: number.name, Value: fmt.Sprintf("%.40s", number.value), Reason: number.reason}
+			return &limiter.InvalidError{
+				Field: number.name, Value: fmt.Sprintf("%.40s", number.value), Reason: number.reason,
+			}
 		}
 	}
 	return nil
@@ -56,13 +58,19 @@ func checkMessages(list json.RawMessage) error {
 		Content any    `json:"content"`
 	}
 	if err := json.Unmarshal(list, &messages); err != nil || len(messages) == 0 {
-		return &limiter.InvalidError{Field: "messages", Reason: `must be a list with at least one message, such as [{"role":"user","content":"Hello"}]`}
+		return &limiter.InvalidError{
+			Field:  "messages",
+			Reason: `must be a list with at least one message, such as [{"role":"user","content":"Hello"}]`,
+		}
 	}
 	for i, m := range messages {
 		_, text := m.Content.(string)
 		_, parts := m.Content.([]any)
 		if m.Role == "" || !text && !parts {
-			return &limiter.InvalidError{Field: fmt.Sprintf("messages[%d]", i), Reason: `must have a role and a content, such as {"role":"user","content":"Hello"}`}
+			return &limiter.InvalidError{
+				Field:  fmt.Sprintf("messages[%d]", i),
+				Reason: `must have a role and a content, such as {"role":"user","content":"Hello"}`,
+			}
 		}
 	}
 	return nil

@@ -53,7 +53,9 @@ func (s *chatStream) run(ctx context.Context) {
 			word = " " + word
 		}
 		due := begun.Add(s.answer.write * time.Duration(i+1) / time.Duration(count)) // late words catch up
-		if pause.For(ctx, time.Until(due)) != nil || ctx.Err() != nil || s.sendChoice(chunkChoice{Delta: delta{Content: word}}, nil) != nil {
+		if pause.For(ctx, time.Until(due)) != nil || ctx.Err() != nil || s.sendChoice(
+			chunkChoice{Delta: delta{Content: word}}, nil,
+		) != nil {
 			return
 		}
 		s.sent++

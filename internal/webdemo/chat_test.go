@@ -24,13 +24,16 @@ func TestChatAnswersAsOpenAIDoes(t *testing.T) {
 		begun := time.Now()
 		w := d.do("POST", chatPath, hello, "Authorization", "bearer key-alice")
 		c := parse[completion](t, w)
-		if w.Code != http.StatusOK || c.Object != "chat.completion" || c.Model != modelLarge || c.Created == 0 || len(c.Choices) != 1 {
+		if w.Code != http.StatusOK || c.Object != "chat.completion" || c.Model != modelLarge || c.Created == 0 ||
+			len(c.Choices) != 1 {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 		if !regexp.MustCompile(`^chatcmpl-[0-9a-f]{12}$`).MatchString(c.ID) {
 			t.Errorf("the ID is %q", c.ID)
 		}
-		if words := len(strings.Fields(c.Choices[0].Message.Content)); words != 25 || c.Choices[0].Message.Role != "assistant" {
+		if words := len(
+			strings.Fields(c.Choices[0].Message.Content),
+		); words != 25 || c.Choices[0].Message.Role != "assistant" {
 			t.Errorf("%d words of %q", words, c.Choices[0].Message.Role)
 		}
 		if u := c.Usage; u.Prompt != 10 || u.Completion < 45 || u.Completion > 50 || u.Total != u.Prompt+u.Completion {
@@ -42,7 +45,9 @@ func TestChatAnswersAsOpenAIDoes(t *testing.T) {
 		if got := w.Header().Get("RateLimit"); !strings.HasPrefix(got, `"rpm";r=29;`) {
 			t.Errorf("RateLimit is %q", got)
 		}
-		if diff := cmp.Diff(map[string]int64{"rpm": 1, "tpm": c.Usage.Total}, d.used("key-alice", modelLarge)); diff != "" {
+		if diff := cmp.Diff(
+			map[string]int64{"rpm": 1, "tpm": c.Usage.Total}, d.used("key-alice", modelLarge),
+		); diff != "" {
 			t.Errorf("charged: %s", diff)
 		}
 	})
@@ -57,24 +62,49 @@ func TestChatRejectsBadInput(t *testing.T) {
 	}{
 		{"key-missing", hello, 401, "the API key is missing or unknown"},
 		{"<script>", hello, 401, "the API key is missing or unknown"},
-		{"key-alice", `{"model":"gpt-5","messages":[{"role":"user","content":"Hi"}]}`, 404, "the models are gpt-4 and gpt-3.5-turbo"},
+		{
+			"key-alice", `{"model":"gpt-5","messages":[{"role":"user","content":"Hi"}]}`, 404,
+			"the models are gpt-4 and gpt-3.5-turbo",
+		},
 		{"key-alice", `{"messages":[{"role":"user","content":"Hi"}]}`, 400, "model"},
 		{"key-alice", `{"model":"gpt-4"}`, 400, "messages"},
 		{"key-alice", `{"model":"gpt-4","messages":"Hello"}`, 400, "messages"},
 		{"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":"Hi"}],"n":2}`, 400, "must be 1"},
-		{"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":"Hi"}],"max_tokens":"many"}`, 400, "max_tokens"},
+		{
+			"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":"Hi"}],"max_tokens":"many"}`,
+			400, "max_tokens",
+		},
 		{"key-alice", `{"model":"gpt-4","messages":[]}`, 400, "at least one message"},
 		{"key-alice", `{"model":"gpt-4","messages":[{"content":"Hi"}]}`, 400, "messages[0]"},
-		{"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":"Hi"},{"role":"user"}]}`, 400, "messages[1]"},
+		{
+			"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":"Hi"},{"role":"user"}]}`, 400,
+			"messages[1]",
+		},
 		{"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":1}]}`, 400, "a role and a content"},
 		{"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":"Hi"}],"max_tokens":0}`, 400, "1 or more"},
-		{"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":"Hi"}],"max_tokens":-5}`, 400, "max_tokens"},
-		{"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":"Hi"}],"max_completion_tokens":-5}`, 400, "max_completion_tokens"},
+		{
+			"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":"Hi"}],"max_tokens":-5}`, 400,
+			"max_tokens",
+		},
+		{
+			"key-alice",
+			`{"model":"gpt-4","messages":[{"role":"user","content":"Hi"}],"max_completion_tokens":-5}`, 400,
+			"max_completion_tokens",
+		},
 		{"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":"Hi"}],"n":0}`, 400, "must be 1"},
 		{"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":"Hi"}],"n":-1}`, 400, "must be 1"},
-		{"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":"Hi"}],"temperature":"hot"}`, 400, "from 0 to 2"},
-		{"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":"Hi"}],"temperature":2.5}`, 400, "from 0 to 2"},
-		{"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":"Hi"}],"temperature":-0.1}`, 400, "from 0 to 2"},
+		{
+			"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":"Hi"}],"temperature":"hot"}`,
+			400, "from 0 to 2",
+		},
+		{
+			"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":"Hi"}],"temperature":2.5}`, 400,
+			"from 0 to 2",
+		},
+		{
+			"key-alice", `{"model":"gpt-4","messages":[{"role":"user","content":"Hi"}],"temperature":-0.1}`,
+			400, "from 0 to 2",
+		},
 		{"key-alice", `{`, 400, ""},
 		{"key-alice", `{"model":"gpt-4","messages":["` + strings.Repeat("x", maxBody) + `"]}`, 413, ""},
 	} {
@@ -99,7 +129,8 @@ func TestRefusalHasBodyAndFields(t *testing.T) {
 			w = d.chat("key-bob", hello)
 		}
 		body := parse[refusalJSON](t, w)
-		if w.Code != http.StatusTooManyRequests || body.Error != "rate_limit_exceeded" || !(body.Seconds > 0) || body.Millis != int64(body.Seconds*1000+0.5) {
+		if w.Code != http.StatusTooManyRequests || body.Error != "rate_limit_exceeded" || !(body.Seconds > 0) ||
+			body.Millis != int64(body.Seconds*1000+0.5) {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 		var exceeded []string
@@ -114,7 +145,8 @@ func TestRefusalHasBodyAndFields(t *testing.T) {
 		if len(body.Limits) != 5 {
 			t.Errorf("%d limits, want those of the key and of its project", len(body.Limits))
 		}
-		if got := w.Header(); got.Get("Retry-After") == "" || got.Get("RateLimit") == "" || got.Get("RateLimit-Policy") == "" {
+		if got := w.Header(); got.Get("Retry-After") == "" || got.Get("RateLimit") == "" ||
+			got.Get("RateLimit-Policy") == "" {
 			t.Errorf("fields %v", got)
 		}
 		time.Sleep(time.Duration(body.Millis) * time.Millisecond)
@@ -135,7 +167,8 @@ func TestNoCallPassesALimit(t *testing.T) {
 		for _, most := range []string{"1991", "3000", "4000", "9000"} {
 			w := ask(most)
 			body := parse[refusalJSON](t, w)
-			if w.Code != http.StatusTooManyRequests || !body.NeverFits || !strings.Contains(body.Message, "Never fits: ") || w.Header().Get("Retry-After") != "" {
+			if w.Code != http.StatusTooManyRequests || !body.NeverFits ||
+				!strings.Contains(body.Message, "Never fits: ") || w.Header().Get("Retry-After") != "" {
 				t.Errorf("%s tokens: %d %v %s", most, w.Code, w.Header(), w.Body)
 			}
 		}
@@ -202,7 +235,10 @@ func TestAdmittedIsWhatLimitsAllow(t *testing.T) {
 		if requests != 50 {
 			t.Errorf("%d admitted, want the 50 of the project", requests)
 		}
-		if diff := cmp.Diff(map[string]int64{"rpm": 50, "tpm": total, "spend": 50*10*30 + (total-50*10)*60}, d.used("proj-demo", modelLarge)); diff != "" {
+		if diff := cmp.Diff(
+			map[string]int64{"rpm": 50, "tpm": total, "spend": 50*10*30 + (total-50*10)*60},
+			d.used("proj-demo", modelLarge),
+		); diff != "" {
 			t.Errorf("the project paid: %s", diff)
 		}
 	})
@@ -229,7 +265,9 @@ func chunks(t *testing.T, body string) (all []chunk, done bool) {
 }
 
 func TestStreamReportsItsUsage(t *testing.T) {
-	for name, options := range map[string]string{"last chunk": "", "chunk of its own": `,"stream_options":{"include_usage":true}`} {
+	for name, options := range map[string]string{
+		"last chunk": "", "chunk of its own": `,"stream_options":{"include_usage":true}`,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDemo(t, nil)
 			w := d.chat("key-alice", strings.TrimSuffix(hello, "}")+`,"stream":true`+options+"}")
@@ -251,7 +289,9 @@ func TestStreamReportsItsUsage(t *testing.T) {
 			if own := len(last.Choices) == 0; own != (options != "") || last.Usage == nil {
 				t.Fatalf("%s: last chunk %+v", name, last)
 			}
-			if diff := cmp.Diff(map[string]int64{"rpm": 1, "tpm": last.Usage.Total}, d.used("key-alice", modelLarge)); diff != "" {
+			if diff := cmp.Diff(
+				map[string]int64{"rpm": 1, "tpm": last.Usage.Total}, d.used("key-alice", modelLarge),
+			); diff != "" {
 				t.Errorf("%s: %s", name, diff)
 			}
 		})
@@ -315,10 +355,12 @@ func TestSimulator(t *testing.T) {
 			if !cmp.Equal(a, b, cmp.AllowUnexported(simulated{})) {
 				t.Fatalf("%+v, then %+v", a, b)
 			}
-			if a.tokens < minTokens || a.tokens > max(minTokens, most) || a.tokens < most*9/10 || len(a.words) != max(1, int(most/2)) {
+			if a.tokens < minTokens || a.tokens > max(minTokens, most) || a.tokens < most*9/10 ||
+				len(a.words) != max(1, int(most/2)) {
 				t.Errorf("at most %d: %d tokens in %d words", most, a.tokens, len(a.words))
 			}
-			if least := 50*time.Millisecond + time.Duration(most)*100*time.Microsecond; a.latency() < least || a.latency() > least+50*time.Millisecond {
+			if least := 50*time.Millisecond + time.Duration(most)*100*time.Microsecond; a.latency() < least ||
+				a.latency() > least+50*time.Millisecond {
 				t.Errorf("at most %d: %v", most, a.latency())
 			}
 		}

@@ -43,18 +43,20 @@ func (h *Handler) entityRoutes() []route {
 			}
 			return answer.NewEntity(e), nil
 		}),
-		remove(h, "/api/entities/{id}", "Delete an entity with its limits and buckets", nil, func(r *http.Request) error {
-			if _, err := h.lim.Entity(r.Context(), r.PathValue("id")); err != nil {
-				return err
-			}
-			return h.lim.DeleteEntity(r.Context(), r.PathValue("id"))
-		}),
-		get(h, "/api/entities/{id}/children", "List the children of an entity", pageParameters(), func(r *http.Request) (entityPage, error) {
-			if _, err := h.lim.Entity(r.Context(), r.PathValue("id")); err != nil {
-				return entityPage{}, err
-			}
-			return readPage(r, h.lim.Children(r.Context(), r.PathValue("id")))
-		}),
+		remove(h, "/api/entities/{id}", "Delete an entity with its limits and buckets", nil,
+			func(r *http.Request) error {
+				if _, err := h.lim.Entity(r.Context(), r.PathValue("id")); err != nil {
+					return err
+				}
+				return h.lim.DeleteEntity(r.Context(), r.PathValue("id"))
+			}),
+		get(h, "/api/entities/{id}/children", "List the children of an entity", pageParameters(),
+			func(r *http.Request) (entityPage, error) {
+				if _, err := h.lim.Entity(r.Context(), r.PathValue("id")); err != nil {
+					return entityPage{}, err
+				}
+				return readPage(r, h.lim.Children(r.Context(), r.PathValue("id")))
+			}),
 	}
 }
 
@@ -63,7 +65,9 @@ func (h *Handler) createEntity(r *http.Request, body entityBody) (answer.Entity,
 	if body.Cascade != nil {
 		cascade = *body.Cascade
 	}
-	e, err := h.lim.CreateEntity(r.Context(), limiter.Entity{ID: body.ID, Name: body.Name, Parent: body.Parent, Cascade: cascade, Metadata: body.Metadata})
+	e, err := h.lim.CreateEntity(r.Context(), limiter.Entity{
+		ID: body.ID, Name: body.Name, Parent: body.Parent, Cascade: cascade, Metadata: body.Metadata,
+	})
 	if err != nil {
 		return answer.Entity{}, err
 	}

@@ -79,7 +79,9 @@ func parse[T any](t *testing.T, w *httptest.ResponseRecorder) (v T) {
 func (d *demo) used(entity, model string) map[string]int64 {
 	d.Helper()
 	sums := map[string]int64{}
-	for s, err := range d.lim.Usage(d.Context(), limiter.UsageQuery{Entity: entity, Resource: model, Window: limiter.Hourly}) {
+	for s, err := range d.lim.Usage(d.Context(), limiter.UsageQuery{
+		Entity: entity, Resource: model, Window: limiter.Hourly,
+	}) {
 		if err != nil {
 			d.Fatal(err)
 		}

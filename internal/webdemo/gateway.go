@@ -25,7 +25,10 @@ type gateway struct {
 }
 
 // errKey answers a request whose API key is missing or unknown.
-var errKey = &httplimit.Problem{Status: http.StatusUnauthorized, Detail: "the API key is missing or unknown; send one in X-API-Key, such as key-alice"}
+var errKey = &httplimit.Problem{
+	Status: http.StatusUnauthorized,
+	Detail: "the API key is missing or unknown; send one in X-API-Key, such as key-alice",
+}
 
 // identify returns the entity of an API key, which is its ID.
 func (g *gateway) identify(ctx context.Context, key string) (limiter.Entity, error) {
@@ -46,7 +49,11 @@ func parseChat(body []byte) (*llm.Request, error) {
 		return nil, err
 	}
 	if !slices.Contains(models(), req.Model) {
-		return nil, &httplimit.Problem{Status: http.StatusNotFound, Detail: fmt.Sprintf("there is no model %.40q; the models are %s", req.Model, strings.Join(models(), " and "))}
+		return nil, &httplimit.Problem{
+			Status: http.StatusNotFound,
+			Detail: fmt.Sprintf("there is no model %.40q; the models are %s", req.Model,
+				strings.Join(models(), " and ")),
+		}
 	}
 	if req.MaxOutput == 0 {
 		req.MaxOutput = defaultOutput

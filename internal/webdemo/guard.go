@@ -7,7 +7,8 @@ import (
 )
 
 // policy allows a page of the demo its own style sheet, and nothing else.
-const policy = "default-src 'none'; style-src 'self'; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; style-src 'self'; img-src data:; form-action 'none'; base-uri 'none'; " +
+	"frame-ancestors 'none'"
 
 // guard admits requests of programs and of the demo's own pages, and rejects
 // requests of other web pages, also by a host name that they rebind.
@@ -43,5 +44,6 @@ func sameOrigin(r *http.Request) bool {
 // the demo. The other page cannot read the answer.
 func isNavigation(r *http.Request) bool {
 	h := r.Header
-	return r.Method == http.MethodGet && h.Get("Origin") == "" && h.Get("Sec-Fetch-Mode") == "navigate" && h.Get("Sec-Fetch-Dest") == "document"
+	return r.Method == http.MethodGet && h.Get("Origin") == "" && h.Get("Sec-Fetch-Mode") == "navigate" &&
+		h.Get("Sec-Fetch-Dest") == "document"
 }

@@ -26,18 +26,43 @@ func TestPagesOfOthersAreRejected(t *testing.T) {
 		status             int
 	}{
 		{"program", "POST", "/api/traffic", nil, 200},
-		{"own page", "POST", "/api/traffic", []string{"Origin", "http://127.0.0.1:8080", "Sec-Fetch-Site", "same-origin"}, 200},
-		{"own page by name", "POST", "/api/traffic", []string{"Host", "localhost:8080", "Origin", "http://localhost:8080"}, 200},
+		{
+			"own page", "POST", "/api/traffic",
+			[]string{"Origin", "http://127.0.0.1:8080", "Sec-Fetch-Site", "same-origin"}, 200,
+		},
+		{
+			"own page by name", "POST", "/api/traffic",
+			[]string{"Host", "localhost:8080", "Origin", "http://localhost:8080"}, 200,
+		},
 		{"other page", "POST", "/api/traffic", []string{"Origin", "https://evil.example"}, 403},
 		{"other port", "POST", "/api/traffic", []string{"Origin", "http://127.0.0.1:9090"}, 403},
 		{"no origin", "POST", "/api/traffic", []string{"Origin", "null"}, 403},
-		{"own origin from elsewhere", "POST", "/api/traffic", []string{"Origin", "http://127.0.0.1:8080", "Sec-Fetch-Site", "cross-site"}, 403},
+		{
+			"own origin from elsewhere", "POST", "/api/traffic",
+			[]string{"Origin", "http://127.0.0.1:8080", "Sec-Fetch-Site", "cross-site"}, 403,
+		},
 		{"another site", "GET", "/api/entities", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"rebound name", "GET", "/api/entities", []string{"Host", "evil.example:8080"}, 421},
-		{"rebound name of a page", "POST", "/api/traffic", []string{"Host", "evil.example", "Origin", "http://evil.example", "Sec-Fetch-Site", "same-origin"}, 421},
-		{"link to a page", "GET", "/", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 200},
-		{"frame of a page", "GET", "/", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, 403},
-		{"form of a page", "POST", "/api/traffic", []string{"Origin", "https://evil.example", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 403},
+		{
+			"rebound name of a page", "POST", "/api/traffic",
+			[]string{"Host", "evil.example", "Origin", "http://evil.example", "Sec-Fetch-Site", "same-origin"},
+			421,
+		},
+		{
+			"link to a page", "GET", "/",
+			[]string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"},
+			200,
+		},
+		{
+			"frame of a page", "GET", "/",
+			[]string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"},
+			403,
+		},
+		{
+			"form of a page", "POST", "/api/traffic",
+			[]string{"Origin", "https://evil.example", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"},
+			403,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newDemo(t, nil).do(c.method, c.path, `{"paused":true}`, c.header...)
@@ -45,7 +70,8 @@ func TestPagesOfOthersAreRejected(t *testing.T) {
 				t.Errorf("%d %s, want %d", w.Code, w.Body, c.status)
 			}
 			h := w.Header()
-			if h.Get("Content-Security-Policy") != policy || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Access-Control-Allow-Origin") != "" {
+			if h.Get("Content-Security-Policy") != policy || h.Get("X-Content-Type-Options") != "nosniff" ||
+				h.Get("Access-Control-Allow-Origin") != "" {
 				t.Errorf("header %v", h)
 			}
 		})
@@ -103,7 +129,9 @@ func TestDocumentIsComplete(t *testing.T) {
 
 // The body of a refusal has the fields that the document describes.
 func TestDocumentDescribesRefusals(t *testing.T) {
-	refusal := &limiter.ExceededError{Decision: limiter.Decision{Statuses: []limiter.Status{{Limit: limiter.PerMinute("rpm", 1), Exceeded: true, RetryAfter: time.Second}}}}
+	refusal := &limiter.ExceededError{Decision: limiter.Decision{Statuses: []limiter.Status{{
+		Limit: limiter.PerMinute("rpm", 1), Exceeded: true, RetryAfter: time.Second,
+	}}}}
 	text, err := json.Marshal(refusal)
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +176,8 @@ func TestStoreFails(t *testing.T) {
 		failing.Store(false)
 		<-ended
 		events := strings.Split(strings.TrimSuffix(stream.Body.String(), "\n\n"), "\n\n")
-		if len(events) != 4 || !strings.HasPrefix(events[2], `data: {"error":`) || !strings.HasPrefix(events[3], `data: {"entities":[{`) {
+		if len(events) != 4 || !strings.HasPrefix(events[2], `data: {"error":`) ||
+			!strings.HasPrefix(events[3], `data: {"entities":[{`) {
 			t.Errorf("events %q", events)
 		}
 	})

@@ -52,7 +52,9 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Handler, error) {
 	if h.opts.Seed == 0 {
 		h.opts.Seed = rand.Uint64()
 	}
-	calls, err := llm.New(lim, &llm.Options{Limits: llm.Limits{Requests: limiter.RPM, Total: limiter.TPM}, Prices: priceOf, FullEstimate: true})
+	calls, err := llm.New(lim, &llm.Options{
+		Limits: llm.Limits{Requests: limiter.RPM, Total: limiter.TPM}, Prices: priceOf, FullEstimate: true,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +93,8 @@ func startStream(w http.ResponseWriter) (send func(event []byte) error) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Accel-Buffering", "no")
 	return func(event []byte) error {
-		if err := control.SetWriteDeadline(time.Now().Add(writeTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		if err := control.SetWriteDeadline(time.Now().Add(writeTime)); err != nil &&
+			!errors.Is(err, http.ErrNotSupported) {
 			return err
 		}
 		if _, err := w.Write(event); err != nil {

@@ -51,16 +51,19 @@ func resourceOf(r *http.Request) string {
 func (h *Handler) limitRoutes() []route {
 	query := []parameter{resourceParameter()}
 	return []route{
-		get(h, "/api/limits/{id}", "Show the limits of an entity for a model", query, func(r *http.Request) (limitsJSON, error) {
-			return h.readLimits(r.Context(), r.PathValue("id"), resourceOf(r))
-		}),
-		change(h, http.MethodPut, "/api/limits/{id}", "Replace the limits of an entity for a model", http.StatusOK, query, h.setLimits),
-		remove(h, "/api/limits/{id}", "Delete the limits of an entity for a model, so that the defaults apply", query, func(r *http.Request) error {
-			if _, err := h.lim.Entity(r.Context(), r.PathValue("id")); err != nil {
-				return err
-			}
-			return h.lim.DeleteLimits(r.Context(), r.PathValue("id"), resourceOf(r))
-		}),
+		get(h, "/api/limits/{id}", "Show the limits of an entity for a model", query,
+			func(r *http.Request) (limitsJSON, error) {
+				return h.readLimits(r.Context(), r.PathValue("id"), resourceOf(r))
+			}),
+		change(h, http.MethodPut, "/api/limits/{id}", "Replace the limits of an entity for a model", http.StatusOK,
+			query, h.setLimits),
+		remove(h, "/api/limits/{id}", "Delete the limits of an entity for a model, so that the defaults apply",
+			query, func(r *http.Request) error {
+				if _, err := h.lim.Entity(r.Context(), r.PathValue("id")); err != nil {
+					return err
+				}
+				return h.lim.DeleteLimits(r.Context(), r.PathValue("id"), resourceOf(r))
+			}),
 	}
 }
 
@@ -100,13 +103,19 @@ func (b limitBody) limit() (limiter.Limit, error) {
 	given := b.Refill != 0 || b.Seconds != 0
 	switch {
 	case b.Rate != 0 && given:
-		return limiter.Limit{}, invalidf("limit %.64s: give refill_rate, or refill_amount and refill_period_seconds, not both", b.Name)
+		return limiter.Limit{}, invalidf(
+			"limit %.64s: give refill_rate, or refill_amount and refill_period_seconds, not both", b.Name,
+		)
 	case given:
 		return limiter.Custom(b.Name, b.Capacity, b.Refill, time.Duration(min(b.Seconds, maxPeriod))*time.Second), nil
 	}
 	amount, seconds, ok := exactRate(b.Rate)
 	if !ok {
-		return limiter.Limit{}, invalidf("limit %.64s: refill_rate must be the rate of a whole number of tokens every 1 to %d seconds; give refill_amount and refill_period_seconds for another", b.Name, maxRatePeriod)
+		return limiter.Limit{}, invalidf(
+			"limit %.64s: refill_rate must be the rate of a whole number of tokens every 1 to %d seconds; "+
+				"give refill_amount and refill_period_seconds for another",
+			b.Name, maxRatePeriod,
+		)
 	}
 	return limiter.Custom(b.Name, b.Capacity, amount, time.Duration(seconds)*time.Second), nil
 }

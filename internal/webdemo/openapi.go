@@ -57,7 +57,8 @@ func (h *Handler) openAPI() openapi.Object {
 		"openapi": "3.1.0",
 		"info": openapi.Object{
 			"title": "zae-limiter demo", "version": cmp.Or(h.opts.Version, "unknown"),
-			"description": "A simulated LLM gateway with real limits. Answers of the chat carry the fields RateLimit and RateLimit-Policy. Errors are problem documents (RFC 9457).",
+			"description": "A simulated LLM gateway with real limits. Answers of the chat carry the fields " +
+				"RateLimit and RateLimit-Policy. Errors are problem documents (RFC 9457).",
 		},
 		"paths": paths,
 		"components": openapi.Object{
@@ -76,7 +77,10 @@ var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
 func (rt route) operation(schemas *openapi.Schemas) openapi.Object {
 	parameters := []any{}
 	for _, m := range pathParameter.FindAllStringSubmatch(rt.path, -1) {
-		parameters = append(parameters, openapi.Object{"name": m[1], "in": "path", "required": true, "description": "ID of the entity", "schema": openapi.Object{"type": "string"}})
+		parameters = append(parameters, openapi.Object{
+			"name": m[1], "in": "path", "required": true, "description": "ID of the entity",
+			"schema": openapi.Object{"type": "string"},
+		})
 	}
 	for _, p := range rt.query {
 		schema := openapi.Object{"type": p.kind}
@@ -86,7 +90,9 @@ func (rt route) operation(schemas *openapi.Schemas) openapi.Object {
 				schema["default"] = n
 			}
 		}
-		parameters = append(parameters, openapi.Object{"name": p.name, "in": "query", "required": false, "description": p.doc, "schema": schema})
+		parameters = append(parameters, openapi.Object{
+			"name": p.name, "in": "query", "required": false, "description": p.doc, "schema": schema,
+		})
 	}
 	done := openapi.Object{"description": http.StatusText(rt.status)}
 	if rt.answer != nil {
@@ -94,10 +100,15 @@ func (rt route) operation(schemas *openapi.Schemas) openapi.Object {
 	}
 	op := openapi.Object{"summary": rt.summary, "parameters": parameters, "responses": openapi.Object{
 		strconv.Itoa(rt.status): done,
-		"default":               openapi.Object{"description": "A problem", "content": content("application/problem+json", schemas, reflect.TypeFor[httplimit.Problem]())},
+		"default": openapi.Object{
+			"description": "A problem",
+			"content":     content("application/problem+json", schemas, reflect.TypeFor[httplimit.Problem]()),
+		},
 	}}
 	if rt.request != nil {
-		op["requestBody"] = openapi.Object{"required": true, "content": content("application/json", schemas, rt.request)}
+		op["requestBody"] = openapi.Object{
+			"required": true, "content": content("application/json", schemas, rt.request),
+		}
 	}
 	if rt.path == chatPath {
 		rt.describeChat(op, schemas)
@@ -109,10 +120,15 @@ func (rt route) operation(schemas *openapi.Schemas) openapi.Object {
 func (rt route) describeChat(op openapi.Object, schemas *openapi.Schemas) {
 	op["security"] = []any{openapi.Object{"key": []any{}}, openapi.Object{"bearer": []any{}}}
 	responses, _ := op["responses"].(openapi.Object)
-	responses["429"] = openapi.Object{"description": "A limit is exceeded", "content": content("application/json", schemas, reflect.TypeFor[refusalJSON]())}
+	responses["429"] = openapi.Object{
+		"description": "A limit is exceeded",
+		"content":     content("application/json", schemas, reflect.TypeFor[refusalJSON]()),
+	}
 	done, _ := responses["200"].(openapi.Object)
 	types, _ := done["content"].(openapi.Object)
-	types["text/event-stream"] = openapi.Object{"schema": openapi.Object{"type": "string", "description": "chunks as OpenAI sends them, the last one with the usage"}}
+	types["text/event-stream"] = openapi.Object{"schema": openapi.Object{
+		"type": "string", "description": "chunks as OpenAI sends them, the last one with the usage",
+	}}
 }
 
 func content(media string, schemas *openapi.Schemas, t reflect.Type) openapi.Object {

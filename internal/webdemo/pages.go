@@ -20,10 +20,15 @@ type healthJSON struct {
 func (h *Handler) gatewayRoutes() []route {
 	return []route{
 		{
-			method: http.MethodPost, path: chatPath, summary: "Complete a chat, with an API key in X-API-Key or as a bearer token",
-			request: reflect.TypeFor[chatBody](), answer: reflect.TypeFor[completion](), status: http.StatusOK, serve: h.serveChat,
+			method: http.MethodPost, path: chatPath,
+			summary: "Complete a chat, with an API key in X-API-Key or as a bearer token",
+			request: reflect.TypeFor[chatBody](), answer: reflect.TypeFor[completion](), status: http.StatusOK,
+			serve: h.serveChat,
 		},
-		{method: http.MethodGet, path: "/health", summary: "Show whether the demo can serve", answer: reflect.TypeFor[healthJSON](), status: http.StatusOK, serve: h.serveHealth},
+		{
+			method: http.MethodGet, path: "/health", summary: "Show whether the demo can serve",
+			answer: reflect.TypeFor[healthJSON](), status: http.StatusOK, serve: h.serveHealth,
+		},
 	}
 }
 
@@ -60,7 +65,8 @@ func (h *Handler) pages() (map[string]http.HandlerFunc, error) {
 	}
 	style, err := assets.ReadFile("assets/style.css")
 	return map[string]http.HandlerFunc{
-		"/{$}": h.index(templates), "/docs": docs, "/style.css": static("text/css; charset=utf-8", style), "/openapi.json": static("application/json", append(text, '\n')),
+		"/{$}": h.index(templates), "/docs": docs, "/style.css": static("text/css; charset=utf-8", style),
+		"/openapi.json": static("application/json", append(text, '\n')),
 	}, err
 }
 

@@ -33,7 +33,10 @@ func newProblem(err error) *httplimit.Problem {
 	case errors.Is(err, limiter.ErrExists):
 		return &httplimit.Problem{Status: http.StatusConflict, Detail: "an entity with this ID exists"}
 	case errors.Is(err, limiter.ErrNoLimits):
-		return &httplimit.Problem{Status: http.StatusConflict, Detail: "no limits of requests or tokens are in force for this key and model; set limits rpm or tpm"}
+		return &httplimit.Problem{
+			Status: http.StatusConflict,
+			Detail: "no limits of requests or tokens are in force for this key and model; set limits rpm or tpm",
+		}
 	}
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
 		return &httplimit.Problem{Status: http.StatusBadRequest, Detail: bad.Error()}

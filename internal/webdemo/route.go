@@ -35,7 +35,8 @@ type parameter struct {
 // get returns a route that reads.
 func get[A any](h *Handler, path, summary string, query []parameter, do func(*http.Request) (A, error)) route {
 	return route{
-		method: http.MethodGet, path: path, summary: summary, query: query, answer: reflect.TypeFor[A](), status: http.StatusOK,
+		method: http.MethodGet, path: path, summary: summary, query: query, answer: reflect.TypeFor[A](),
+		status: http.StatusOK,
 		serve: func(w http.ResponseWriter, r *http.Request) {
 			err := checkQuery(r, query)
 			if err == nil {
@@ -51,9 +52,13 @@ func get[A any](h *Handler, path, summary string, query []parameter, do func(*ht
 }
 
 // change returns a route whose requests carry a body of type B.
-func change[B, A any](h *Handler, method, path, summary string, status int, query []parameter, do func(*http.Request, B) (A, error)) route {
+func change[B, A any](
+	h *Handler, method, path, summary string, status int, query []parameter,
+	do func(*http.Request, B) (A, error),
+) route {
 	return route{
-		method: method, path: path, summary: summary, query: query, request: reflect.TypeFor[B](), answer: reflect.TypeFor[A](), status: status,
+		method: method, path: path, summary: summary, query: query, request: reflect.TypeFor[B](),
+		answer: reflect.TypeFor[A](), status: status,
 		serve: func(w http.ResponseWriter, r *http.Request) {
 			answer, err := decodeAnd(w, r, query, do)
 			if err != nil {
@@ -65,7 +70,9 @@ func change[B, A any](h *Handler, method, path, summary string, status int, quer
 	}
 }
 
-func decodeAnd[B, A any](w http.ResponseWriter, r *http.Request, query []parameter, do func(*http.Request, B) (A, error)) (answer A, err error) {
+func decodeAnd[B, A any](
+	w http.ResponseWriter, r *http.Request, query []parameter, do func(*http.Request, B) (A, error),
+) (answer A, err error) {
 	if err := checkQuery(r, query); err != nil {
 		return answer, err
 	}
@@ -173,7 +180,10 @@ func (h *Handler) addRoutes() error {
 	}
 	byPath["/api/entities/{$}"] = byPath["/api/entities"]
 	h.mux.Handle("/api/entities/{$}", h.guarded(dispatch(byPath["/api/entities"])))
-	h.mux.Handle("/", h.guarded(&httplimit.Problem{Status: http.StatusNotFound, Detail: "there is no such path; /docs lists the paths"}))
+	h.mux.Handle("/",
+		h.guarded(&httplimit.Problem{
+			Status: http.StatusNotFound, Detail: "there is no such path; /docs lists the paths",
+		}))
 	if h.opts.Dashboard != nil {
 		h.mux.Handle("/dashboard/", http.StripPrefix("/dashboard", h.opts.Dashboard))
 	}
@@ -193,7 +203,9 @@ func dispatch(methods map[string]http.HandlerFunc) http.Handler {
 		serve, ok := methods[method]
 		if !ok {
 			w.Header().Set("Allow", allowed)
-			(&httplimit.Problem{Status: http.StatusMethodNotAllowed, Detail: "this path allows " + allowed}).ServeHTTP(w, r)
+			(&httplimit.Problem{
+				Status: http.StatusMethodNotAllowed, Detail: "this path allows " + allowed,
+			}).ServeHTTP(w, r)
 			return
 		}
 		serve(w, r)

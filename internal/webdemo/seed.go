@@ -61,7 +61,10 @@ func tenants() []tenant {
 		return tenant{limiter.Entity{ID: id, Name: name, Parent: project, Cascade: true}, requests, tokens}
 	}
 	return []tenant{
-		{limiter.Entity{ID: project, Name: "Demo Project", Metadata: map[string]string{"tier": "enterprise"}}, 50, projectTokens},
+		{
+			limiter.Entity{ID: project, Name: "Demo Project", Metadata: map[string]string{"tier": "enterprise"}},
+			50, projectTokens,
+		},
 		key("key-alice", "Alice", 30, 3_000),
 		key("key-bob", "Bob", 10, 1_000),
 		key("key-charlie", "Charlie", 0, 0),
@@ -151,7 +154,8 @@ func NewInfo() *Info {
 			continue
 		}
 		limits := t.limits()
-		label := fmt.Sprintf("%s (%s rpm, %s tpm)", t.entity.Name, grouped(limits[0].Capacity), grouped(limits[1].Capacity))
+		label := fmt.Sprintf("%s (%s rpm, %s tpm)", t.entity.Name, grouped(limits[0].Capacity),
+			grouped(limits[1].Capacity))
 		info.Keys = append(info.Keys, Key{t.entity.ID, label})
 	}
 	return info

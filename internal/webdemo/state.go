@@ -57,22 +57,27 @@ func (h *Handler) stateRoutes() []route {
 		{name: limiter.TPM, doc: "tokens", kind: "integer", fallback: "100"},
 	}
 	return []route{
-		get(h, "/api/dashboard/entities", "Show the balances of all entities", append(pageParameters(), resource...), func(r *http.Request) (stateJSON, error) {
-			page, next, err := onPage(r, h.lim.Entities(r.Context()))
-			if err != nil {
-				return stateJSON{}, err
-			}
-			state, err := h.readState(r.Context(), page, resourceOf(r))
-			state.Next = answer.OrNull(next)
-			return state, err
-		}),
-		get(h, "/api/dashboard/availability/{id}", "Show the tokens that an entity has left", resource, h.readAvailability),
-		get(h, "/api/dashboard/wait-time/{id}", "Show how long an entity has to wait for tokens", wait, func(r *http.Request) (waitJSON, error) {
-			return h.readWait(r, wait[1], wait[2])
-		}),
+		get(h, "/api/dashboard/entities", "Show the balances of all entities",
+			append(pageParameters(), resource...), func(r *http.Request) (stateJSON, error) {
+				page, next, err := onPage(r, h.lim.Entities(r.Context()))
+				if err != nil {
+					return stateJSON{}, err
+				}
+				state, err := h.readState(r.Context(), page, resourceOf(r))
+				state.Next = answer.OrNull(next)
+				return state, err
+			}),
+		get(h, "/api/dashboard/availability/{id}", "Show the tokens that an entity has left", resource,
+			h.readAvailability),
+		get(h, "/api/dashboard/wait-time/{id}", "Show how long an entity has to wait for tokens", wait,
+			func(r *http.Request) (waitJSON, error) {
+				return h.readWait(r, wait[1], wait[2])
+			}),
 		{
-			method: http.MethodGet, path: "/api/dashboard/stream", summary: "Stream the balances of all entities, every second", query: resource,
-			answer: reflect.TypeFor[stateJSON](), status: http.StatusOK, media: "text/event-stream", serve: h.streamState,
+			method: http.MethodGet, path: "/api/dashboard/stream",
+			summary: "Stream the balances of all entities, every second", query: resource,
+			answer: reflect.TypeFor[stateJSON](), status: http.StatusOK, media: "text/event-stream",
+			serve: h.streamState,
 		},
 	}
 }
@@ -99,7 +104,8 @@ func (h *Handler) readState(ctx context.Context, entities []limiter.Entity, reso
 func newBalance(s limiter.Status) limitBalance {
 	used := 100 * float64(s.Limit.Capacity-s.Available) / float64(s.Limit.Capacity)
 	return limitBalance{
-		limitJSON{answer.NewLimit(s.Limit), rateOf(s.Limit)}, s.Available, math.Round(10*min(max(used, 0), 100)) / 10, answer.Seconds(s.FullAfter),
+		limitJSON{answer.NewLimit(s.Limit), rateOf(s.Limit)}, s.Available,
+		math.Round(10*min(max(used, 0), 100)) / 10, answer.Seconds(s.FullAfter),
 	}
 }
 
@@ -131,7 +137,9 @@ func (h *Handler) readWait(r *http.Request, requests, tokens parameter) (waitJSO
 		}
 		amounts = amounts.And(p.name, n)
 	}
-	d, err := h.lim.Explain(r.Context(), limiter.Request{Entity: r.PathValue("id"), Resource: resourceOf(r), Consume: amounts})
+	d, err := h.lim.Explain(r.Context(), limiter.Request{
+		Entity: r.PathValue("id"), Resource: resourceOf(r), Consume: amounts,
+	})
 	if err != nil {
 		return waitJSON{}, err
 	}
@@ -154,7 +162,10 @@ func (h *Handler) streamState(w http.ResponseWriter, r *http.Request) {
 	}
 	if h.streams.Add(1) > maxStreams || h.ended.Err() != nil {
 		h.streams.Add(-1)
-		h.fail(w, r, &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "too many streams are open; close one", RetryAfter: time.Second})
+		h.fail(w, r, &httplimit.Problem{
+			Status: http.StatusServiceUnavailable, Detail: "too many streams are open; close one",
+			RetryAfter: time.Second,
+		})
 		return
 	}
 	defer h.streams.Add(-1)

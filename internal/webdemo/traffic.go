@@ -45,14 +45,17 @@ func newTraffic(g *gateway, seed uint64) *traffic {
 
 func (h *Handler) trafficRoutes() []route {
 	return []route{
-		get(h, "/api/traffic", "Show the background traffic", nil, func(*http.Request) (trafficJSON, error) { return h.traffic.read(), nil }),
-		change(h, http.MethodPost, "/api/traffic", "Pause or resume the background traffic", http.StatusOK, nil, func(_ *http.Request, body trafficBody) (trafficJSON, error) {
-			if body.Paused == nil {
-				return trafficJSON{}, invalidf("body: field paused is missing; give true or false")
-			}
-			h.traffic.update(func(s *trafficJSON) { s.Paused = *body.Paused })
+		get(h, "/api/traffic", "Show the background traffic", nil, func(*http.Request) (trafficJSON, error) {
 			return h.traffic.read(), nil
 		}),
+		change(h, http.MethodPost, "/api/traffic", "Pause or resume the background traffic", http.StatusOK, nil,
+			func(_ *http.Request, body trafficBody) (trafficJSON, error) {
+				if body.Paused == nil {
+					return trafficJSON{}, invalidf("body: field paused is missing; give true or false")
+				}
+				h.traffic.update(func(s *trafficJSON) { s.Paused = *body.Paused })
+				return h.traffic.read(), nil
+			}),
 	}
 }
 
@@ -82,8 +85,13 @@ func (t *traffic) run(ctx context.Context) {
 // draw returns the key and the request of the next call. Bob asks for three times as
 // much as his limits allow, so that his calls are refused after half a minute.
 func (t *traffic) draw() (key string, req *llm.Request) {
-	keys := []string{"key-alice", "key-alice", "key-alice", "key-bob", "key-bob", "key-bob", "key-charlie", "key-charlie"}
-	req = &llm.Request{Format: llm.Chat, Model: modelLarge, Choices: 1, Prompt: minTokens + t.random.Int64N(30), MaxOutput: 50 + 10*t.random.Int64N(16)}
+	keys := []string{
+		"key-alice", "key-alice", "key-alice", "key-bob", "key-bob", "key-bob", "key-charlie", "key-charlie",
+	}
+	req = &llm.Request{
+		Format: llm.Chat, Model: modelLarge, Choices: 1, Prompt: minTokens + t.random.Int64N(30),
+		MaxOutput: 50 + 10*t.random.Int64N(16),
+	}
 	if t.random.IntN(4) == 0 {
 		req.Model = modelSmall
 	}

@@ -53,7 +53,8 @@ func dial(ctx context.Context, address, worker string) (link, error) {
 		return nil, err
 	}
 	expired := context.AfterFunc(ctx, func() { _ = tcp.Close() })
-	zmtp, err := zmq4.Open(&guard{Conn: tcp, skip: greetingSize}, null.Security(), zmq4.Dealer, zmq4.SocketIdentity(worker), false, nil)
+	zmtp, err := zmq4.Open(&guard{Conn: tcp, skip: greetingSize}, null.Security(), zmq4.Dealer,
+		zmq4.SocketIdentity(worker), false, nil)
 	if !expired() && err == nil {
 		err = ctx.Err()
 	}

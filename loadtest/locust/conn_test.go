@@ -59,7 +59,8 @@ func (r *router) next() (kind string, data any) {
 		}
 		r.worker = string(m.Frames[0])
 		var triple []any
-		if err := msgpack.Unmarshal(m.Frames[1], &triple); err != nil && !bytes.Contains(m.Frames[1], []byte(msgStats)) {
+		if err := msgpack.Unmarshal(m.Frames[1], &triple); err != nil &&
+			!bytes.Contains(m.Frames[1], []byte(msgStats)) {
 			r.Fatal(err)
 		}
 		if kind, _ := triple[0].(string); kind != msgHeartbeat && kind != msgStats {
@@ -99,7 +100,10 @@ func work(t *testing.T, address string) (ended chan error, m *fakeMaster) {
 	m = &fakeMaster{T: t}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended = make(chan error, 1)
-	opts := &Options{ID: "worker-1", Classes: []string{"A", "B"}, HeartbeatInterval: 5 * time.Millisecond, ReportInterval: 10 * time.Millisecond}
+	opts := &Options{
+		ID: "worker-1", Classes: []string{"A", "B"}, HeartbeatInterval: 5 * time.Millisecond,
+		ReportInterval: 10 * time.Millisecond,
+	}
 	go func() {
 		_, err := Work(ctx, address, m.open, opts)
 		ended <- err
@@ -129,10 +133,15 @@ func TestWorkerOnTheWire(t *testing.T) {
 		t.Fatalf("it begins with %q %v", kind, version)
 	}
 	master.say(msgAck, map[string]any{"index": 0})
-	for _, garbage := range [][]byte{{}, {0xc1}, []byte("GET / HTTP/1.1"), {0x93, 0xa5}, {0x93, 0xc0, 0xc0, 0xc0}, bytes.Repeat([]byte{0x91}, 100_000)} {
+	for _, garbage := range [][]byte{
+		{}, {0xc1}, []byte("GET / HTTP/1.1"), {0x93, 0xa5}, {0x93, 0xc0, 0xc0, 0xc0},
+		bytes.Repeat([]byte{0x91}, 100_000),
+	} {
 		master.raw(garbage)
 	}
-	master.say(msgSpawn, map[string]any{"timestamp": 1, "user_classes_count": map[string]int{"A": 300}, "parsed_options": nil})
+	master.say(msgSpawn, map[string]any{
+		"timestamp": 1, "user_classes_count": map[string]int{"A": 300}, "parsed_options": nil,
+	})
 	master.want(msgSpawning, msgSpawned)
 	if err := master.Close(); err != nil {
 		t.Fatal(err)
@@ -248,7 +257,9 @@ func TestCloseDeliversTheLastReport(t *testing.T) {
 		master.say(msgHeartbeat, nil)
 	}
 	for range 100 {
-		if err := c.send(message{kind: msgException, data: map[string]any{"msg": strings.Repeat("x", 5000)}}); err != nil {
+		if err := c.send(message{
+			kind: msgException, data: map[string]any{"msg": strings.Repeat("x", 5000)},
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

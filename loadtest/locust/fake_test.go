@@ -338,5 +338,7 @@ func (s *fakeSwarm) Stop(ctx context.Context) error {
 
 // happen records an event of 12 ms.
 func (s *fakeSwarm) happen(err error) {
-	s.Record(loadtest.Event{Type: loadtest.Acquire, Name: "api", At: time.Now(), Latency: 12 * time.Millisecond, Err: err})
+	s.Record(loadtest.Event{
+		Type: loadtest.Acquire, Name: "api", At: time.Now(), Latency: 12 * time.Millisecond, Err: err,
+	})
 }

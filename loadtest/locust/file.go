@@ -83,7 +83,9 @@ type pyStage struct {
 func newPyShape(shape loadtest.Shape, chosen string) pyShape {
 	result := pyShape{Name: shape.Name, Chosen: shape.Name == chosen}
 	for _, stage := range shape.Stages {
-		result.Stages = append(result.Stages, pyStage{pyNumber(stage.Duration.Seconds()), stage.Users, pyNumber(stage.SpawnRate)})
+		result.Stages = append(result.Stages, pyStage{
+			pyNumber(stage.Duration.Seconds()), stage.Users, pyNumber(stage.SpawnRate),
+		})
 	}
 	return result
 }
@@ -91,7 +93,8 @@ func newPyShape(shape loadtest.Shape, chosen string) pyShape {
 func pyNumber(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
 // pyKeywords lists the words that are no names in Python and not in the template.
-const pyKeywords = "and as assert async await break continue def del elif else except finally from global import in is lambda nonlocal " +
+const pyKeywords = "and as assert async await break continue def del elif else except finally from global " +
+	"import in is lambda nonlocal " +
 	"or pass raise try while with yield None True False"
 
 // checkNames checks that the names of classes can be names in Python and differ
@@ -111,10 +114,14 @@ func (f *pyFile) checkNames() error {
 	}
 	for _, name := range names {
 		if word.FindString(name) != name || name == "" {
-			return fmt.Errorf("name %q: must be the name of a class in Python: a letter, then letters, digits and underscores", name)
+			return fmt.Errorf(
+				"name %q: must be the name of a class in Python: a letter, then letters, digits and underscores",
+				name,
+			)
 		}
 		if taken[name] {
-			return fmt.Errorf("name %q: has another meaning in the file; choose another name for the class or shape", name)
+			return fmt.Errorf("name %q: has another meaning in the file; choose another name for the class or shape",
+				name)
 		}
 		taken[name] = true
 	}

@@ -15,7 +15,12 @@ func TestFile(t *testing.T) {
 		Classes: []loadtest.Class{{Name: "Walker"}, {Name: "Runner", Weight: 3}},
 		Shapes: []loadtest.Shape{
 			{Name: "Calm", Stages: []loadtest.Stage{{Duration: time.Minute, Users: 5, SpawnRate: 0.5}}},
-			{Name: "Storm", Stages: []loadtest.Stage{{Duration: 1500 * time.Millisecond, Users: 50, SpawnRate: 10}, {Duration: time.Hour, Users: 5, SpawnRate: 1}}},
+			{
+				Name: "Storm",
+				Stages: []loadtest.Stage{{Duration: 1500 * time.Millisecond, Users: 50, SpawnRate: 10}, {
+					Duration: time.Hour, Users: 5, SpawnRate: 1,
+				}},
+			},
 		},
 	}
 	text, err := File(s, &FileOptions{Shape: "Storm", Follow: true})
@@ -25,7 +30,8 @@ func TestFile(t *testing.T) {
 	golden.Check(t, "testdata/night.py", string(text))
 	s.Shapes = nil
 	text, err = File(s, &FileOptions{Classes: []string{"Runner"}, Keep: true})
-	if err != nil || strings.Contains(string(text), "class Walker") || strings.Contains(string(text), "class Stages") || !strings.Contains(string(text), "KEEP = True") {
+	if err != nil || strings.Contains(string(text), "class Walker") || strings.Contains(string(text), "class Stages") ||
+		!strings.Contains(string(text), "KEEP = True") {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
@@ -35,12 +41,25 @@ func TestFileOfWrongNames(t *testing.T) {
 		s    loadtest.Scenario
 		opts FileOptions
 	}{
-		`invalid class "Walker": scenario night has no such class`: {loadtest.Scenario{Name: "night"}, FileOptions{Classes: []string{"Walker"}}},
-		`invalid shape "Storm": scenario night has no shapes`:      {loadtest.Scenario{Name: "night"}, FileOptions{Shape: "Storm"}},
-		`name "my user": must be the name of a class`:              {loadtest.Scenario{Classes: []loadtest.Class{{Name: "my user"}}}, FileOptions{}},
-		`name "None": has another meaning`:                         {loadtest.Scenario{Classes: []loadtest.Class{{Name: "None"}}}, FileOptions{}},
-		`name "Test": has another meaning`:                         {loadtest.Scenario{Classes: []loadtest.Class{{Name: "Test"}}}, FileOptions{}},
-		`name "Both": has another meaning`:                         {loadtest.Scenario{Classes: []loadtest.Class{{Name: "Both"}}, Shapes: []loadtest.Shape{{Name: "Both"}}}, FileOptions{}},
+		`invalid class "Walker": scenario night has no such class`: {
+			loadtest.Scenario{Name: "night"}, FileOptions{Classes: []string{"Walker"}},
+		},
+		`invalid shape "Storm": scenario night has no shapes`: {
+			loadtest.Scenario{Name: "night"}, FileOptions{Shape: "Storm"},
+		},
+		`name "my user": must be the name of a class`: {
+			loadtest.Scenario{Classes: []loadtest.Class{{Name: "my user"}}}, FileOptions{},
+		},
+		`name "None": has another meaning`: {
+			loadtest.Scenario{Classes: []loadtest.Class{{Name: "None"}}}, FileOptions{},
+		},
+		`name "Test": has another meaning`: {
+			loadtest.Scenario{Classes: []loadtest.Class{{Name: "Test"}}}, FileOptions{},
+		},
+		`name "Both": has another meaning`: {
+			loadtest.Scenario{Classes: []loadtest.Class{{Name: "Both"}}, Shapes: []loadtest.Shape{{Name: "Both"}}},
+			FileOptions{},
+		},
 	} {
 		if text, err := File(test.s, &test.opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s\n%s", err, want, text)

@@ -88,7 +88,10 @@ func (s *session) announced(m message) error {
 		return nil
 	}
 	if s.Scenario != "" && test.Scenario != s.Scenario {
-		return &fatalError{fmt.Errorf("the master at %s runs scenario %q and this worker %q; start both with the same scenario", s.master, test.Scenario, s.Scenario)}
+		return &fatalError{fmt.Errorf(
+			"the master at %s runs scenario %q and this worker %q; start both with the same scenario", s.master,
+			test.Scenario, s.Scenario,
+		)}
 	}
 	s.test = test
 	return s.link.send(message{kind: msgJoined, data: test})

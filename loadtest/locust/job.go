@@ -143,7 +143,9 @@ func (s *session) stop(messages ...message) {
 	s.enqueue(job{jobStop, func(ctx context.Context) outcome {
 		if swarm != nil {
 			if err := stopWithin(ctx, swarm, grace); err != nil {
-				messages = append(messages, message{kind: msgException, data: map[string]any{"msg": err.Error(), "traceback": ""}})
+				messages = append(messages, message{
+					kind: msgException, data: map[string]any{"msg": err.Error(), "traceback": ""},
+				})
 			}
 		}
 		return outcome{state: stateReady, report: true, messages: messages}

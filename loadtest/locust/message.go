@@ -62,7 +62,8 @@ type triple struct {
 
 // EncodeMsgpack encodes a triple as an array.
 func (t triple) EncodeMsgpack(e *msgpack.Encoder) error {
-	return errors.Join(e.EncodeArrayLen(messageFields), e.EncodeString(t.kind), e.Encode(t.data), e.EncodeString(t.worker))
+	return errors.Join(e.EncodeArrayLen(messageFields), e.EncodeString(t.kind), e.Encode(t.data),
+		e.EncodeString(t.worker))
 }
 
 // decodeMessage decodes a triple. The data stay as they are, since their form

@@ -44,12 +44,16 @@ func TestDeeplyNestedMessageIsRefused(t *testing.T) {
 		}
 		return append(frame, 0xc0, 0xc0)
 	}
-	for name, open := range map[string][]byte{"array": {0x91}, "long array": {0xdc, 0, 1}, "map": {0x81, 0xa1, 'k'}, "long map": {0xdf, 0, 0, 0, 1, 0xcb, 0, 0, 0, 0, 0, 0, 0, 0}} {
+	for name, open := range map[string][]byte{
+		"array": {0x91}, "long array": {0xdc, 0, 1}, "map": {0x81, 0xa1, 'k'},
+		"long map": {0xdf, 0, 0, 0, 1, 0xcb, 0, 0, 0, 0, 0, 0, 0, 0},
+	} {
 		if _, err := decodeMessage(nested(maxNesting-1, open...)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, depth := range []int{maxNesting, 50_000} {
-			if _, err := decodeMessage(nested(depth, open...)); err == nil || !strings.Contains(err.Error(), "nested more than 32 deep") {
+			if _, err := decodeMessage(nested(depth, open...)); err == nil ||
+				!strings.Contains(err.Error(), "nested more than 32 deep") {
 				t.Errorf("%s, %d levels: %v", name, depth, err)
 			}
 		}
@@ -59,7 +63,8 @@ func TestDeeplyNestedMessageIsRefused(t *testing.T) {
 // Every value has the bytes that the decoder reads.
 func TestNestingCountsTheBytesOfValues(t *testing.T) {
 	for _, value := range []any{
-		nil, true, 1, -1, 200, -100, 60_000, -30_000, 1 << 30, -1 << 30, int64(1) << 60, -int64(1) << 60, 1.5, float32(1.5), "a", strings.Repeat("a", 100), strings.Repeat("a", 1000), strings.Repeat("a", 1<<17),
+		nil, true, 1, -1, 200, -100, 60_000, -30_000, 1 << 30, -1 << 30, int64(1) << 60, -int64(1) << 60, 1.5,
+		float32(1.5), "a", strings.Repeat("a", 100), strings.Repeat("a", 1000), strings.Repeat("a", 1<<17),
 		[]byte("a"), make([]byte, 1000), make([]byte, 1<<17), make([]int, 100), make([]int, 1<<17),
 		map[string]int{"a": 1},
 		time.Unix(1, 0), time.Unix(1, 1), time.Unix(-1, 1),
@@ -84,7 +89,8 @@ func TestNestingCountsTheBytesOfValues(t *testing.T) {
 // Whatever arrives, the worker neither panics nor accepts half a message.
 func FuzzDecodeMessage(f *testing.F) {
 	order, err := msgpack.Marshal([]any{msgSpawn, map[string]any{
-		"timestamp": 1.5, "user_classes_count": map[string]int{"A": 3}, "stop_timeout": nil, "parsed_options": map[string]any{"reset_stats": true},
+		"timestamp": 1.5, "user_classes_count": map[string]int{"A": 3}, "stop_timeout": nil,
+		"parsed_options": map[string]any{"reset_stats": true},
 	}, "worker-1"})
 	if err != nil {
 		f.Fatal(err)
@@ -103,7 +109,8 @@ func FuzzDecodeMessage(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if copied, err := decodeMessage(again); err != nil || copied.kind != m.kind || string(copied.raw) != string(m.raw) {
+		if copied, err := decodeMessage(again); err != nil || copied.kind != m.kind ||
+			string(copied.raw) != string(m.raw) {
 			t.Errorf("%q becomes %q, %v", m, copied, err)
 		}
 	})

@@ -185,7 +185,8 @@ func TestAnyWorkerRemovesTheNamespaceOfATest(t *testing.T) {
 		m.say(msgAck, nil)
 		m.say(msgTeardown, testOrder{ID: "99999999", Scenario: "simple"})
 		got := m.wantKinds(msgReady, msgTornDown)
-		if got[1].data["error"] != nil || got[1].data["id"] != "99999999" || m.swarm().ID != "99999999" || m.swarm().noted() != "[teardown]" {
+		if got[1].data["error"] != nil || got[1].data["id"] != "99999999" || m.swarm().ID != "99999999" ||
+			m.swarm().noted() != "[teardown]" {
 			t.Errorf("%v, %s", got, m.swarm().noted())
 		}
 	})

@@ -74,7 +74,10 @@ func (r *recorder) record(ev loadtest.Event) {
 	r.entry(ev.Name, ev.Type).add(&ev)
 	if ev.Err != nil {
 		at := seconds(ev.At)
-		r.addFailure(failure{Name: ev.Name, Method: ev.Type, Error: r.bounded(ev.Err.Error()), Occurrences: 1, First: at, Last: at})
+		r.addFailure(failure{
+			Name: ev.Name, Method: ev.Type, Error: r.bounded(ev.Err.Error()), Occurrences: 1, First: at,
+			Last: at,
+		})
 	}
 }
 

@@ -21,7 +21,9 @@ func at(seconds float64) time.Time {
 func TestReportAddsEventsUp(t *testing.T) {
 	r := newRecorder()
 	r.record(loadtest.Event{Type: "ACQUIRE", Name: "api", At: at(0.5), Latency: 147 * time.Millisecond})
-	r.record(loadtest.Event{Type: "ACQUIRE", Name: "api", At: at(1.5), Latency: 2 * time.Millisecond, Err: errors.New("throttled")})
+	r.record(loadtest.Event{
+		Type: "ACQUIRE", Name: "api", At: at(1.5), Latency: 2 * time.Millisecond, Err: errors.New("throttled"),
+	})
 	r.record(loadtest.Event{Type: "RATE_LIMITED", Name: "api", At: at(1.25), Latency: 3 * time.Millisecond})
 	rep := r.take()
 	got := map[string]*entry{}
@@ -30,8 +32,10 @@ func TestReportAddsEventsUp(t *testing.T) {
 	}
 	two, hundred, last := 2.0, 147.0, 1_800_000_001.5
 	want := &entry{
-		Name: "api", Method: "ACQUIRE", Last: &last, Start: got["ACQUIRE"].Start, Requests: 2, Failures: 1, Total: 149, Max: hundred, Min: &two,
-		Times: map[int64]int64{150: 1, 2: 1}, PerSecond: map[int64]int64{1_800_000_000: 1, 1_800_000_001: 1}, FailPerSecond: map[int64]int64{1_800_000_001: 1},
+		Name: "api", Method: "ACQUIRE", Last: &last, Start: got["ACQUIRE"].Start, Requests: 2, Failures: 1,
+		Total: 149, Max: hundred, Min: &two,
+		Times: map[int64]int64{150: 1, 2: 1}, PerSecond: map[int64]int64{1_800_000_000: 1, 1_800_000_001: 1},
+		FailPerSecond: map[int64]int64{1_800_000_001: 1},
 	}
 	if diff := cmp.Diff(want, got["ACQUIRE"]); diff != "" {
 		t.Error(diff)
@@ -47,7 +51,8 @@ func TestReportAddsEventsUp(t *testing.T) {
 			t.Errorf("the error is %+v", f)
 		}
 	}
-	if again := r.take(); len(again.Entries)+len(again.Errors) != 0 || again.Total.Requests != 0 || again.Total.Min != nil {
+	if again := r.take(); len(again.Entries)+len(again.Errors) != 0 || again.Total.Requests != 0 ||
+		again.Total.Min != nil {
 		t.Errorf("the next report has %+v", again)
 	}
 }
@@ -55,11 +60,15 @@ func TestReportAddsEventsUp(t *testing.T) {
 func TestRestoredReportIsAddedToTheNext(t *testing.T) {
 	r := newRecorder()
 	for i := range 3 {
-		r.record(loadtest.Event{Type: "ACQUIRE", Name: "api", At: at(float64(i)), Latency: time.Duration(i+1) * time.Millisecond, Err: errors.New("throttled")})
+		r.record(loadtest.Event{
+			Type: "ACQUIRE", Name: "api", At: at(float64(i)), Latency: time.Duration(i+1) * time.Millisecond,
+			Err: errors.New("throttled"),
+		})
 		r.restore(r.take())
 	}
 	rep := r.take()
-	if rep.Total.Requests != 3 || rep.Total.Failures != 3 || *rep.Total.Min != 1 || rep.Total.Max != 3 || *rep.Total.Last != seconds(at(2)) || len(rep.Errors) != 1 {
+	if rep.Total.Requests != 3 || rep.Total.Failures != 3 || *rep.Total.Min != 1 || rep.Total.Max != 3 ||
+		*rep.Total.Last != seconds(at(2)) || len(rep.Errors) != 1 {
 		t.Errorf("%+v", rep.Total)
 	}
 	for _, f := range rep.Errors {

@@ -55,7 +55,10 @@ func (w *worker) session(ctx context.Context) error {
 		return err
 	}
 	w.opened++
-	s := &session{worker: w, name: name, link: l, inbox: make(chan received), over: make(chan struct{}), state: stateReady, jobs: newJobs()}
+	s := &session{
+		worker: w, name: name, link: l, inbox: make(chan received), over: make(chan struct{}),
+		state: stateReady, jobs: newJobs(),
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -139,7 +139,10 @@ type worker struct {
 }
 
 func newWorker(master string, open func(Test) (Swarm, error), opts *Options) *worker {
-	w := &worker{master: withPort(master), open: open, stats: newRecorder(), usage: newUsage(), contact: time.Now(), said: map[string]bool{}}
+	w := &worker{
+		master: withPort(master), open: open, stats: newRecorder(), usage: newUsage(), contact: time.Now(),
+		said: map[string]bool{},
+	}
 	if opts != nil {
 		w.Options = *opts
 	}

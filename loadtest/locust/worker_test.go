@@ -30,7 +30,8 @@ func TestAnnouncesItselfAndReportsWhileIdle(t *testing.T) {
 		m.say(msgAck, map[string]any{"index": 0})
 		m.live(3500 * time.Millisecond)
 		got := m.take(msgHeartbeat)
-		if len(got) != 3 || got[0].after != time.Second || got[0].data["state"] != stateReady || got[0].data["current_cpu_usage"] == nil || got[0].data["current_memory_usage"] == nil {
+		if len(got) != 3 || got[0].after != time.Second || got[0].data["state"] != stateReady ||
+			got[0].data["current_cpu_usage"] == nil || got[0].data["current_memory_usage"] == nil {
 			t.Errorf("the first heartbeat is %v", got[0])
 		}
 		m.live(3 * time.Second)
@@ -107,7 +108,8 @@ func TestSpawnDuringStopWaitsForItsEnd(t *testing.T) {
 		m.spawn(2, 3, 0)
 		m.live(time.Second)
 		m.wantKinds(msgSpawning, msgStopped, msgReady, msgSpawned)
-		if len(m.swarms) != 2 || m.swarms[0].noted() != "[setup A=1 B=1 stopped]" || m.swarms[1].noted() != "[setup A=3 B=0]" {
+		if len(m.swarms) != 2 || m.swarms[0].noted() != "[setup A=1 B=1 stopped]" ||
+			m.swarms[1].noted() != "[setup A=3 B=0]" {
 			t.Errorf("%d swarms, the first did %s", len(m.swarms), m.swarms[0].noted())
 		}
 	})
@@ -164,7 +166,8 @@ func TestLastReportLeavesHalfASecondAfterQuit(t *testing.T) {
 					want = 2 // with the task that was running
 				}
 				if got[0].after-begin >= 500*time.Millisecond || m.totals.Requests != want || m.err != nil {
-					t.Errorf("the last report left after %v, with %d requests, %v", got[0].after-begin, m.totals.Requests, m.err)
+					t.Errorf("the last report left after %v, with %d requests, %v", got[0].after-begin,
+						m.totals.Requests, m.err)
 				}
 			})
 		})
@@ -223,7 +226,10 @@ func TestUnknownClassIsShownToTheMasterOnce(t *testing.T) {
 	inBubble(t, nil, func(m *fakeMaster) {
 		m.say(msgAck, nil)
 		for i := range 2 {
-			m.say(msgSpawn, map[string]any{"timestamp": i + 1, "user_classes_count": map[string]int{"A": 1, "Z": 2}, "parsed_options": map[string]any{}})
+			m.say(msgSpawn, map[string]any{
+				"timestamp": i + 1, "user_classes_count": map[string]int{"A": 1, "Z": 2},
+				"parsed_options": map[string]any{},
+			})
 		}
 		m.wantKinds(msgReady, msgSpawning, msgException, msgSpawned, msgSpawning, msgSpawned)
 		if m.swarm().noted() != "[setup A=1 B=0 A=1 B=0]" {
@@ -235,7 +241,10 @@ func TestUnknownClassIsShownToTheMasterOnce(t *testing.T) {
 func TestResetsStatisticsAfterSpawningIfTheMasterDoes(t *testing.T) {
 	inBubble(t, nil, func(m *fakeMaster) {
 		m.say(msgAck, nil)
-		m.say(msgSpawn, map[string]any{"timestamp": 1.5, "user_classes_count": map[string]int{"A": 1}, "stop_timeout": 3, "parsed_options": map[string]any{"reset_stats": true}})
+		m.say(msgSpawn, map[string]any{
+			"timestamp": 1.5, "user_classes_count": map[string]int{"A": 1}, "stop_timeout": 3,
+			"parsed_options": map[string]any{"reset_stats": true},
+		})
 		m.swarm().happen(nil)
 		m.say(msgSpawned, map[string]any{"user_count": 1})
 		m.swarm().happen(nil)

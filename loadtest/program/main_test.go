@@ -23,7 +23,9 @@ func TestMain(m *testing.M) {
 
 func checkout(name string) loadtest.Scenario {
 	pay := func(context.Context, *loadtest.User) error { return nil }
-	return loadtest.Scenario{Name: name, Classes: []loadtest.Class{{Name: "Shopper", Tasks: []loadtest.Task{{Run: pay}}}}}
+	return loadtest.Scenario{
+		Name: name, Classes: []loadtest.Class{{Name: "Shopper", Tasks: []loadtest.Task{{Run: pay}}}},
+	}
 }
 
 func runProgram(t *testing.T, name string, args ...string) (output string, code int) {

@@ -111,7 +111,9 @@ func TestCounterSumsWhatRepliesCost(t *testing.T) {
 		t.Errorf("a put cost %v: %v", c.Capacity(), err)
 	}
 	_, err = counted.BatchGetItem(t.Context(), &dynamodb.BatchGetItemInput{
-		RequestItems:           map[string]types.KeysAndAttributes{table.name: {Keys: []map[string]types.AttributeValue{rawKey("a")}}},
+		RequestItems: map[string]types.KeysAndAttributes{table.name: {
+			Keys: []map[string]types.AttributeValue{rawKey("a")},
+		}},
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
 	})
 	if err != nil || c.Capacity() != 1.5 {

@@ -135,7 +135,8 @@ func newGoroutines(before map[string]string) []string {
 // of an HTTP connection. If the connection is in use, its caller is found as
 // well.
 func isIdleConnection(stack string) bool {
-	return strings.Contains(stack, "net/http.(*persistConn).readLoop") || strings.Contains(stack, "net/http.(*persistConn).writeLoop")
+	return strings.Contains(stack, "net/http.(*persistConn).readLoop") || strings.Contains(stack,
+		"net/http.(*persistConn).writeLoop")
 }
 
 // goroutines returns the stacks of all goroutines by number.

@@ -82,10 +82,13 @@ func takeTable(tb testing.TB, lean bool) *pooledTable {
 	p := &pooledTable{name: "pool-" + strings.ToLower(rand.Text())}
 	pool.all = append(pool.all, p)
 	pool.Unlock()
-	must(tb, dynamo.CreateTable(context.Background(), p.name, &dynamo.Options{AWS: Config(Endpoint(tb)), LeanIndex: lean}))
+	must(tb,
+		dynamo.CreateTable(context.Background(), p.name, &dynamo.Options{AWS: Config(Endpoint(tb)), LeanIndex: lean}))
 	_, err := Client(tb).UpdateTimeToLive(context.Background(), &dynamodb.UpdateTimeToLiveInput{
-		TableName:               &p.name,
-		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("ttl"), Enabled: aws.Bool(false)},
+		TableName: &p.name,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{
+			AttributeName: aws.String("ttl"), Enabled: aws.Bool(false),
+		},
 	})
 	must(tb, err)
 	_, err = Client(tb).UpdateTable(context.Background(), &dynamodb.UpdateTableInput{
@@ -100,7 +103,9 @@ func takeTable(tb testing.TB, lean bool) *pooledTable {
 func Scan(tb testing.TB, table string) map[string]Item {
 	tb.Helper()
 	items := map[string]Item{}
-	pages := dynamodb.NewScanPaginator(Client(tb), &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
+	pages := dynamodb.NewScanPaginator(Client(tb), &dynamodb.ScanInput{
+		TableName: &table, ConsistentRead: aws.Bool(true),
+	})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(context.Background())
 		must(tb, err)
@@ -127,7 +132,9 @@ func (p *pooledTable) empty(tb testing.TB) {
 	var writes []types.WriteRequest
 	for k, it := range now {
 		if p.items[k] == nil {
-			writes = append(writes, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: Item{"PK": it["PK"], "SK": it["SK"]}}})
+			writes = append(writes, types.WriteRequest{DeleteRequest: &types.DeleteRequest{
+				Key: Item{"PK": it["PK"], "SK": it["SK"]},
+			}})
 		}
 	}
 	for k, it := range maps.All(p.items) {

@@ -194,7 +194,8 @@ func (x *Exchange) Execute(body []byte) Reply {
 }
 
 func (x *Exchange) forward(body []byte) (Reply, error) {
-	req, err := http.NewRequestWithContext(x.p.stopped, x.r.Method, x.p.engine+x.r.URL.RequestURI(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(x.p.stopped, x.r.Method, x.p.engine+x.r.URL.RequestURI(),
+		bytes.NewReader(body))
 	if err != nil {
 		return Reply{}, err
 	}

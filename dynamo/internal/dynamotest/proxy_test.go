@@ -33,8 +33,10 @@ func newRawTable(t *testing.T) *rawTable {
 	r := (&rawTable{t: t, name: TableName(t)}).by(Config(Endpoint(t)))
 	_, err := r.CreateTable(t.Context(), &dynamodb.CreateTableInput{
 		TableName: &r.name, BillingMode: types.BillingModePayPerRequest,
-		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("k"), KeyType: types.KeyTypeHash}},
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("k"), AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema: []types.KeySchemaElement{{AttributeName: aws.String("k"), KeyType: types.KeyTypeHash}},
+		AttributeDefinitions: []types.AttributeDefinition{{
+			AttributeName: aws.String("k"), AttributeType: types.ScalarAttributeTypeS,
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +194,9 @@ func TestRequestsThatGetNoAnswer(t *testing.T) {
 			p := NewProxy(t, Always(test.fault))
 			ctx, leave := context.WithCancel(t.Context())
 			go func() {
-				until(ctx, func() bool { return p.Count(test.fault) == 1 && p.Executed("PutItem") == len(test.executed) })
+				until(ctx, func() bool {
+					return p.Count(test.fault) == 1 && p.Executed("PutItem") == len(test.executed)
+				})
 				leave()
 			}()
 			if err := table.by(Config(p.URL)).put(ctx, "a"); !errors.Is(err, context.Canceled) {

@@ -34,8 +34,10 @@ const quietModel = "gpt-4"
 
 // quietBucket returns a bucket in the wire format.
 func quietBucket(entity, tokens string) string {
-	return `{"PK":{"S":"n1/ENTITY#` + entity + `"},"SK":{"S":"#BUCKET#` + quietModel + `"},"entity_id":{"S":"` + entity + `"},"resource":{"S":"` + quietModel + `"},
-		"rf":{"N":"1773500966000"},"b_rpm_tk":{"N":"` + tokens + `"},"b_rpm_cp":{"N":"100000"},"b_rpm_ra":{"N":"100000"},"b_rpm_rp":{"N":"60000"},"b_rpm_tc":{"N":"0"}}`
+	return `{"PK":{"S":"n1/ENTITY#` + entity + `"},"SK":{"S":"#BUCKET#` + quietModel + `"},"entity_id":{"S":"` +
+		entity + `"},"resource":{"S":"` + quietModel + `"},
+		"rf":{"N":"1773500966000"},"b_rpm_tk":{"N":"` + tokens +
+		`"},"b_rpm_cp":{"N":"100000"},"b_rpm_ra":{"N":"100000"},"b_rpm_rp":{"N":"60000"},"b_rpm_tc":{"N":"0"}}`
 }
 
 var quietItems = []string{
@@ -85,7 +87,11 @@ func (q *QuietTable) Do(req *http.Request) (*http.Response, error) {
 	if q.Body != nil {
 		body = q.Body(req.Context(), reply)
 	}
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}, "X-Amzn-Requestid": {"Q1"}}, Body: body, Request: req}, nil
+	return &http.Response{
+		StatusCode: status,
+		Header:     http.Header{"Content-Type": {"application/x-amz-json-1.0"}, "X-Amzn-Requestid": {"Q1"}},
+		Body:       body, Request: req,
+	}, nil
 }
 
 func quietReply(op, sent string) (status int, reply string) {
@@ -144,7 +150,10 @@ func ConnectQuietTable(t *testing.T, opts *dynamo.Options) (*QuietTable, *dynamo
 	if opts != nil {
 		o = *opts
 	}
-	o.AWS = &aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""), HTTPClient: q}
+	o.AWS = &aws.Config{
+		Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		HTTPClient: q,
+	}
 	repo, err := dynamo.Connect(t.Context(), "quiet", &o)
 	must(t, err)
 	t.Cleanup(func() { _ = repo.Close() })

@@ -43,7 +43,9 @@ func NewStoredTable(t *testing.T) *StoredTable {
 	if err := dynamo.CreateTable(t.Context(), s.TableName, &dynamo.Options{AWS: cfg}); err != nil {
 		t.Fatal(err)
 	}
-	repo, err := dynamo.Connect(t.Context(), s.TableName, &dynamo.Options{AWS: cfg, Timeout: LongTimeout, PurgeWait: -1, SwitchWait: -1})
+	repo, err := dynamo.Connect(t.Context(), s.TableName, &dynamo.Options{
+		AWS: cfg, Timeout: LongTimeout, PurgeWait: -1, SwitchWait: -1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +72,8 @@ func OpenStoredTable(t *testing.T, table string, opts *dynamo.Options) *StoredTa
 func (s *StoredTable) Event(action, entity, resource string) limiter.AuditEvent {
 	s.events++
 	return limiter.AuditEvent{
-		ID: fmt.Sprintf("01JP%022d", s.events), Action: action, Entity: entity, Resource: resource, At: Dawn, Details: map[string]any{},
+		ID: fmt.Sprintf("01JP%022d", s.events), Action: action, Entity: entity, Resource: resource, At: Dawn,
+		Details: map[string]any{},
 	}
 }
 

@@ -70,7 +70,10 @@ func (s *StreamServer) Replace(view string) *Stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	label := fmt.Sprintf("2030-01-01T00:00:00.%03d", len(s.streams))
-	st := &Stream{Server: s, label: label, arn: "arn:aws:dynamodb:us-east-1:000000000000:table/scripted/stream/" + label, view: view}
+	st := &Stream{
+		Server: s, label: label, arn: "arn:aws:dynamodb:us-east-1:000000000000:table/scripted/stream/" + label,
+		view: view,
+	}
 	s.streams = append(s.streams, st)
 	return st
 }
@@ -120,7 +123,11 @@ func (s *StreamServer) plan(op string, body []byte) Fault {
 		return Fault{Name: Pass.Name, Act: func(x *Exchange) { x.Answer(s.describe(x.Execute(x.Body))) }}
 	case "PutItem":
 		if echo != nil && strings.Contains(string(body), "#STREAM#") {
-			return Fault{Name: Pass.Name, Act: func(x *Exchange) { reply := x.Execute(x.Body); echo.echo(x.Body); x.Answer(reply) }}
+			return Fault{Name: Pass.Name, Act: func(x *Exchange) {
+				reply := x.Execute(x.Body)
+				echo.echo(x.Body)
+				x.Answer(reply)
+			}}
 		}
 	}
 	return f
@@ -190,7 +197,9 @@ func (s *StreamServer) reply(op string, body []byte) Reply {
 // list returns a page of the shards after one.
 func (st *Stream) list(after string) Reply {
 	shards := []map[string]any{}
-	description := map[string]any{"StreamArn": st.arn, "StreamLabel": st.label, "StreamStatus": "ENABLED", "StreamViewType": st.view}
+	description := map[string]any{
+		"StreamArn": st.arn, "StreamLabel": st.label, "StreamStatus": "ENABLED", "StreamViewType": st.view,
+	}
 	if st.off {
 		description["StreamStatus"] = "DISABLED"
 	}

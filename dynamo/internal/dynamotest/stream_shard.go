@@ -87,8 +87,12 @@ func StreamRecord(pk, sk string, image map[string]any) map[string]any {
 	keys := map[string]any{"PK": StringValue(pk), "SK": StringValue(sk)}
 	image["PK"], image["SK"] = keys["PK"], keys["SK"]
 	return map[string]any{
-		"eventID": "1", "eventName": "MODIFY", "eventSource": "aws:dynamodb", "eventVersion": "1.1", "awsRegion": "us-east-1",
-		"dynamodb": map[string]any{"ApproximateCreationDateTime": 1893456000, "Keys": keys, "NewImage": image, "SizeBytes": 1, "StreamViewType": "NEW_AND_OLD_IMAGES"},
+		"eventID": "1", "eventName": "MODIFY", "eventSource": "aws:dynamodb", "eventVersion": "1.1",
+		"awsRegion": "us-east-1",
+		"dynamodb": map[string]any{
+			"ApproximateCreationDateTime": 1893456000, "Keys": keys, "NewImage": image, "SizeBytes": 1,
+			"StreamViewType": "NEW_AND_OLD_IMAGES",
+		},
 	}
 }
 

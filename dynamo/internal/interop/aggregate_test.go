@@ -42,8 +42,13 @@ func (w *world) aggregate(py pyProgram, change func()) (counts peerCounts) {
 	w.Helper()
 	before := w.bucket("alice")
 	change()
-	record := map[string]any{"eventName": "MODIFY", "dynamodb": map[string]any{"OldImage": wireItem(before), "NewImage": wireItem(w.bucket("alice"))}}
-	w.Must(py.repo.peer.call("aggregate", map[string]any{"table": w.TableName, "records": []any{record}, "windows": []string{"hourly", "daily"}}, &counts))
+	record := map[string]any{
+		"eventName": "MODIFY",
+		"dynamodb":  map[string]any{"OldImage": wireItem(before), "NewImage": wireItem(w.bucket("alice"))},
+	}
+	w.Must(py.repo.peer.call("aggregate",
+		map[string]any{"table": w.TableName, "records": []any{record}, "windows": []string{"hourly", "daily"}},
+		&counts))
 	if len(counts.Errors) > 0 {
 		w.Errorf("Python's aggregator fails: %q", counts.Errors)
 	}

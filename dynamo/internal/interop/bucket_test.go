@@ -120,10 +120,14 @@ func TestInteropNamesOfLimits(t *testing.T) {
 		for _, c := range []struct {
 			name   string
 			python bool
-		}{{"tokens_per_minute", true}, {"b_tk", true}, {"x_tk", true}, {"a_cp_tk", true}, {"in-flight", false}, {"v1.rpm", false}} {
+		}{
+			{"tokens_per_minute", true}, {"b_tk", true}, {"x_tk", true}, {"a_cp_tk", true},
+			{"in-flight", false}, {"v1.rpm", false},
+		} {
 			entity := "of-" + c.name
 			one := limiter.Tokens(c.name, 1)
-			py.set(limiter.Scope{Entity: entity, Resource: "gpt-4"}, limiter.PerMinute(c.name, 3), limiter.PerMinute("rpm", 9))
+			py.set(limiter.Scope{Entity: entity, Resource: "gpt-4"}, limiter.PerMinute(c.name, 3),
+				limiter.PerMinute("rpm", 9))
 			w.mustAdmit(w.ours, entity, one)
 			want := int64(2)
 			if c.python {
@@ -151,7 +155,8 @@ func TestInteropLife(t *testing.T) {
 		w.mustAdmit(py, "alice", rpm(10))
 		py.set(limiter.Scope{Entity: "alice", Resource: "gpt-4"}, limiter.PerMinute("rpm", 50))
 		w.mustAdmit(py, "alice", rpm(10))
-		w.Equal("the identity after Python's writes", dynamotest.FormatAttribute(w.bucket("alice")["_id"]), dynamotest.FormatAttribute(life))
+		w.Equal("the identity after Python's writes", dynamotest.FormatAttribute(w.bucket("alice")["_id"]),
+			dynamotest.FormatAttribute(life))
 
 		w.mustAdmit(py, "bob", rpm(30))
 		w.Equal("a bucket of Python has an identity", w.bucket("bob")["_id"] != nil, false)

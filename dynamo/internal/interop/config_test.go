@@ -18,7 +18,9 @@ func TestInteropLimitsOfEveryLevelBindBoth(t *testing.T) {
 			if setter == program(py) {
 				entity = "of-python"
 			}
-			for i, s := range []limiter.Scope{{}, {Resource: "gpt-4"}, {Entity: entity}, {Entity: entity, Resource: "gpt-4"}} {
+			for i, s := range []limiter.Scope{
+				{}, {Resource: "gpt-4"}, {Entity: entity}, {Entity: entity, Resource: "gpt-4"},
+			} {
 				capacity := int64(50 - 10*i)
 				setter.set(s, limiter.PerMinute("rpm", capacity))
 				w.wait(defaultCacheTTL)

@@ -35,20 +35,55 @@ func TestDamagedBucketHeals(t *testing.T) {
 		stored string
 		want   map[string]int64 // after a charge of 10 rpm and 1 tpm
 	}{
-		"remains of Python's adjustment":        {"b_rpm_tk N -5000\nb_rpm_tc N 5000", map[string]int64{"rpm": 90_000, "tpm": 999_000}},
-		"nothing but a key":                     {"", map[string]int64{"rpm": 90_000, "tpm": 999_000}},
-		"no limits":                             {wholeBucket, map[string]int64{"rpm": 90_000, "tpm": 999_000}},
-		"tokens without parameters":             {wholeBucket + goodTPM + "b_rpm_tk N 0\nb_rpm_tc N 0", map[string]int64{"rpm": 90_000, "tpm": 499_000}},
-		"tokens with some parameters":           {wholeBucket + goodTPM + "b_rpm_tk N 5000\nb_rpm_cp N 100000", map[string]int64{"rpm": 90_000, "tpm": 499_000}},
-		"parameters without tokens":             {wholeBucket + goodTPM + "b_rpm_cp N 100000\nb_rpm_ra N 100000\nb_rpm_rp N 60000", map[string]int64{"rpm": 90_000, "tpm": 499_000}},
-		"no capacity":                           {wholeBucket + goodTPM + "b_rpm_tk N 0\nb_rpm_cp N 0\nb_rpm_ra N 100000\nb_rpm_rp N 60000\nb_rpm_tc N 0", map[string]int64{"rpm": 90_000, "tpm": 499_000}},
-		"no period":                             {wholeBucket + goodTPM + "b_rpm_tk N 0\nb_rpm_cp N 100000\nb_rpm_ra N 100000\nb_rpm_rp N 0\nb_rpm_tc N 0", map[string]int64{"rpm": 90_000, "tpm": 499_000}},
-		"no total":                              {wholeBucket + goodTPM + "b_rpm_tk N 50000\nb_rpm_cp N 100000\nb_rpm_ra N 100000\nb_rpm_rp N 60000", map[string]int64{"rpm": 40_000, "tpm": 499_000}},
-		"no copies of the entity's facts":       {"rf N 1800014400000\nb_rpm_tk N 50000\nb_rpm_cp N 100000\nb_rpm_ra N 100000\nb_rpm_rp N 60000\n" + goodTPM, map[string]int64{"rpm": 40_000, "tpm": 499_000}},
-		"attributes of another version":         {wholeBucket + goodTPM + goodRPM + "b_rpm_bx N 7\nshard N 3\nb_ S x\nb_tk S x\nl_x_cp N 0", map[string]int64{"rpm": 40_000, "tpm": 499_000}},
-		"more tokens than there is room for":    {wholeBucket + goodTPM + "b_rpm_tk N 250000\nb_rpm_cp N 100000\nb_rpm_ra N 100000\nb_rpm_rp N 60000", map[string]int64{"rpm": 90_000, "tpm": 499_000}},
-		"numbers with an exponent, as Java's":   {wholeBucket + goodTPM + "b_rpm_tk N 5E+4\nb_rpm_cp N 1E5\nb_rpm_ra N 100000.0\nb_rpm_rp N 6E4", map[string]int64{"rpm": 40_000, "tpm": 499_000}},
-		"a limit that is not in force any more": {wholeBucket + goodTPM + goodRPM + "b_old_tk N 1\nb_old_cp N 0", map[string]int64{"rpm": 40_000, "tpm": 499_000}},
+		"remains of Python's adjustment": {
+			"b_rpm_tk N -5000\nb_rpm_tc N 5000", map[string]int64{"rpm": 90_000, "tpm": 999_000},
+		},
+		"nothing but a key": {"", map[string]int64{"rpm": 90_000, "tpm": 999_000}},
+		"no limits":         {wholeBucket, map[string]int64{"rpm": 90_000, "tpm": 999_000}},
+		"tokens without parameters": {
+			wholeBucket + goodTPM + "b_rpm_tk N 0\nb_rpm_tc N 0",
+			map[string]int64{"rpm": 90_000, "tpm": 499_000},
+		},
+		"tokens with some parameters": {
+			wholeBucket + goodTPM + "b_rpm_tk N 5000\nb_rpm_cp N 100000",
+			map[string]int64{"rpm": 90_000, "tpm": 499_000},
+		},
+		"parameters without tokens": {
+			wholeBucket + goodTPM + "b_rpm_cp N 100000\nb_rpm_ra N 100000\nb_rpm_rp N 60000",
+			map[string]int64{"rpm": 90_000, "tpm": 499_000},
+		},
+		"no capacity": {
+			wholeBucket + goodTPM + "b_rpm_tk N 0\nb_rpm_cp N 0\nb_rpm_ra N 100000\nb_rpm_rp N 60000\nb_rpm_tc N 0",
+			map[string]int64{"rpm": 90_000, "tpm": 499_000},
+		},
+		"no period": {
+			wholeBucket + goodTPM + "b_rpm_tk N 0\nb_rpm_cp N 100000\nb_rpm_ra N 100000\nb_rpm_rp N 0\nb_rpm_tc N 0",
+			map[string]int64{"rpm": 90_000, "tpm": 499_000},
+		},
+		"no total": {
+			wholeBucket + goodTPM + "b_rpm_tk N 50000\nb_rpm_cp N 100000\nb_rpm_ra N 100000\nb_rpm_rp N 60000",
+			map[string]int64{"rpm": 40_000, "tpm": 499_000},
+		},
+		"no copies of the entity's facts": {
+			"rf N 1800014400000\nb_rpm_tk N 50000\nb_rpm_cp N 100000\nb_rpm_ra N 100000\nb_rpm_rp N 60000\n" + goodTPM,
+			map[string]int64{"rpm": 40_000, "tpm": 499_000},
+		},
+		"attributes of another version": {
+			wholeBucket + goodTPM + goodRPM + "b_rpm_bx N 7\nshard N 3\nb_ S x\nb_tk S x\nl_x_cp N 0",
+			map[string]int64{"rpm": 40_000, "tpm": 499_000},
+		},
+		"more tokens than there is room for": {
+			wholeBucket + goodTPM + "b_rpm_tk N 250000\nb_rpm_cp N 100000\nb_rpm_ra N 100000\nb_rpm_rp N 60000",
+			map[string]int64{"rpm": 90_000, "tpm": 499_000},
+		},
+		"numbers with an exponent, as Java's": {
+			wholeBucket + goodTPM + "b_rpm_tk N 5E+4\nb_rpm_cp N 1E5\nb_rpm_ra N 100000.0\nb_rpm_rp N 6E4",
+			map[string]int64{"rpm": 40_000, "tpm": 499_000},
+		},
+		"a limit that is not in force any more": {
+			wholeBucket + goodTPM + goodRPM + "b_old_tk N 1\nb_old_cp N 0",
+			map[string]int64{"rpm": 40_000, "tpm": 499_000},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,8 +164,11 @@ func (w *world) checkCorrupt(warm goProgram, item, remedy string) {
 			req.OnUnavailable = mode
 			_, err := p.lim.Acquire(w.Context(), req)
 			bad, ok := errors.AsType[*limiter.CorruptError](err)
-			if !ok || !strings.Contains(bad.Item, strings.ReplaceAll(item, "{ns}", w.NS)) || !strings.Contains(bad.Reason, remedy) {
-				w.Errorf("%s, mode %s: error %v, want a *CorruptError about %s that says %q", who, mode, err, item, remedy)
+			if !ok || !strings.Contains(
+				bad.Item, strings.ReplaceAll(item, "{ns}", w.NS),
+			) || !strings.Contains(bad.Reason, remedy) {
+				w.Errorf("%s, mode %s: error %v, want a *CorruptError about %s that says %q", who, mode, err, item,
+					remedy)
 			}
 		}
 	}
@@ -140,7 +178,8 @@ func (w *world) checkCorrupt(warm goProgram, item, remedy string) {
 // no outage, which some callers allow, and that deleting it helps.
 func TestDamagedBucketThatCannotBeReadIsNamed(t *testing.T) {
 	for _, damage := range []string{
-		"b_rpm_tk S many", "b_rpm_cp S 100", "b_rpm_ra BOOL true", "b_rpm_rp NULL", "b_rpm_tk N 0.5", "b_rpm_tc S many", "rf S now",
+		"b_rpm_tk S many", "b_rpm_cp S 100", "b_rpm_ra BOOL true", "b_rpm_rp NULL", "b_rpm_tk N 0.5",
+		"b_rpm_tc S many", "rf S now",
 	} {
 		t.Run(damage, func(t *testing.T) {
 			t.Parallel()
@@ -162,8 +201,10 @@ func TestDamagedBucketThatCannotBeReadIsNamed(t *testing.T) {
 // another one would be a guess. Setting the limits helps.
 func TestDamagedLimitsThatCannotBeReadAreNamed(t *testing.T) {
 	for _, damage := range []string{
-		"l_rpm_cp N 0\nl_rpm_ra N 60\nl_rpm_rp N 60", "l_rpm_cp N 60\nl_rpm_ra N 0\nl_rpm_rp N 60", "l_rpm_cp N 60\nl_rpm_ra N 60\nl_rpm_rp N 0",
-		"l_rpm_cp N 60", "l_rpm_cp N 60\nl_rpm_ra N 60", "l_rpm_cp S sixty\nl_rpm_ra N 60\nl_rpm_rp N 60", "l_rpm_cp N -1\nl_rpm_ra N 60\nl_rpm_rp N 60",
+		"l_rpm_cp N 0\nl_rpm_ra N 60\nl_rpm_rp N 60", "l_rpm_cp N 60\nl_rpm_ra N 0\nl_rpm_rp N 60",
+		"l_rpm_cp N 60\nl_rpm_ra N 60\nl_rpm_rp N 0",
+		"l_rpm_cp N 60", "l_rpm_cp N 60\nl_rpm_ra N 60", "l_rpm_cp S sixty\nl_rpm_ra N 60\nl_rpm_rp N 60",
+		"l_rpm_cp N -1\nl_rpm_ra N 60\nl_rpm_rp N 60",
 	} {
 		t.Run(damage, func(t *testing.T) {
 			t.Parallel()
@@ -192,13 +233,17 @@ func TestDamagedVersionRecordIsNamed(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, damage := range []string{"schema_version S banana", "schema_version N 8"} {
 		w.PutItem("_/SYSTEM#", "#VERSION", damage)
-		_, err := dynamo.Connect(t.Context(), w.TableName, &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))})
+		_, err := dynamo.Connect(t.Context(), w.TableName, &dynamo.Options{
+			AWS: dynamotest.Config(dynamotest.Endpoint(t)),
+		})
 		_, ok := errors.AsType[*limiter.VersionError](err)
-		if !ok || !strings.Contains(err.Error(), "_/SYSTEM# #VERSION") || !strings.Contains(err.Error(), "schema_version") {
+		if !ok || !strings.Contains(err.Error(), "_/SYSTEM# #VERSION") ||
+			!strings.Contains(err.Error(), "schema_version") {
 			t.Errorf("%s: error %v, want one that names the record and the attribute", damage, err)
 		}
 	}
-	w.PutItem("_/SYSTEM#", "#VERSION", "schema_version S 0.8.0\nclient_min_version S 0.0.0\nlambda_version NULL\nfuture BOOL true")
+	w.PutItem("_/SYSTEM#", "#VERSION",
+		"schema_version S 0.8.0\nclient_min_version S 0.0.0\nlambda_version NULL\nfuture BOOL true")
 	w.mustAdmit(w.anotherGoWithLimits(), "alice", rpm(1))
 }
 

@@ -65,7 +65,9 @@ func TestInteropTrailIsOne(t *testing.T) {
 				do     func()
 			}{
 				{"entity_created", func() {
-					p.create(limiter.Entity{ID: "alice", Name: "Alice", Parent: "org", Metadata: map[string]string{"tier": "gold"}})
+					p.create(limiter.Entity{
+						ID: "alice", Name: "Alice", Parent: "org", Metadata: map[string]string{"tier": "gold"},
+					})
 				}},
 				{"limits_set", func() { p.set(own, limit) }},
 				{"limits_set", func() { p.set(limiter.Scope{Entity: "alice"}, limit) }},
@@ -112,7 +114,8 @@ func TestInteropTrailOfDefaultsIsOne(t *testing.T) {
 			got := w.ours.events(trail)
 			w.Equal("number of events", len(got), 4)
 			w.Equal("trail in Python", normalize(w.T, py.events(trail)), normalize(w.T, got))
-			w.Equal("what Go writes of the same changes", withoutIDs(normalize(w.T, got[:2])), withoutIDs(normalize(w.T, got[2:])))
+			w.Equal("what Go writes of the same changes", withoutIDs(normalize(w.T, got[:2])),
+				withoutIDs(normalize(w.T, got[2:])))
 		}
 	})
 }
@@ -133,7 +136,8 @@ type peerUsage struct {
 func TestInteropUsageHasTheSameFigures(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		for _, hour := range []string{"10", "11"} {
-			w.PutSnapshot("alice", "gpt-4", "hourly", "2027-01-15T"+hour+":00:00Z", "", "rpm N "+hour+"\ntpm N 500\ntotal_events N 4")
+			w.PutSnapshot("alice", "gpt-4", "hourly", "2027-01-15T"+hour+":00:00Z", "",
+				"rpm N "+hour+"\ntpm N 500\ntotal_events N 4")
 		}
 		w.PutSnapshot("alice", "gpt-4", "daily", "2027-01-15T00:00:00Z", "", "rpm N 21\ntpm N 1000\ntotal_events N 8")
 		w.PutSnapshot("alice", "gpt-4", "monthly", "2027-02-01T00:00:00Z", "", "rpm N 7\ntotal_events N 1")
@@ -153,7 +157,9 @@ func TestInteropUsageHasTheSameFigures(t *testing.T) {
 func (w *world) compareUsage(py pyProgram, q limiter.UsageQuery) {
 	w.Helper()
 	args := map[string]any{}
-	for name, v := range map[string]string{"entity_id": q.Entity, "resource": q.Resource, "window_type": string(q.Window)} {
+	for name, v := range map[string]string{
+		"entity_id": q.Entity, "resource": q.Resource, "window_type": string(q.Window),
+	} {
 		if v != "" {
 			args[name] = v
 		}
@@ -193,5 +199,7 @@ func (w *world) compareSummary(py pyProgram, q limiter.UsageQuery, args map[stri
 	py.call("get_usage_summary", args, &want)
 	got, err := w.ours.lim.UsageSummary(w.Context(), q)
 	w.Must(err)
-	w.Equal("summary", []any{int64(got.Snapshots), got.Total, got.Average, got.First, got.Last}, []any{want.Count, want.Total, want.Average, want.Min, want.Max})
+	w.Equal("summary", []any{int64(got.Snapshots), got.Total, got.Average, got.First, got.Last}, []any{
+		want.Count, want.Total, want.Average, want.Min, want.Max,
+	})
 }

@@ -42,7 +42,8 @@ func (w *world) dumpNamespace(name, id string) string {
 func keyLines(text string) string {
 	var keys []string
 	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "PK ") || strings.HasPrefix(line, "SK ") || strings.HasPrefix(line, "action ") {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "PK ") || strings.HasPrefix(line, "SK ") ||
+			strings.HasPrefix(line, "action ") {
 			keys = append(keys, line)
 		}
 	}
@@ -60,12 +61,15 @@ func TestInteropItemsAreTheSame(t *testing.T) {
 	w.wait(0)
 	w.ours.register("by-go")
 	byGo := w.anotherGo(&dynamo.Options{Namespace: "by-go", Exact: true})
-	byPython := pyProgram{t, p.mustOpen(t, w.TableName, "by-python", map[string]any{"auto_update": false, "config_cache_ttl": 0})}
+	byPython := pyProgram{
+		t, p.mustOpen(t, w.TableName, "by-python", map[string]any{"auto_update": false, "config_cache_ttl": 0}),
+	}
 	for i, step := range history() {
 		step(byGo)
 		step(byPython)
 		goID, pythonID := byGo.register("by-go"), byPython.register("by-python")
-		w.Equal(fmt.Sprint("items after step ", i), w.dumpNamespace("by-go", goID), w.dumpNamespace("by-python", pythonID))
+		w.Equal(fmt.Sprint("items after step ", i), w.dumpNamespace("by-go", goID),
+			w.dumpNamespace("by-python", pythonID))
 		if t.Failed() {
 			return
 		}
@@ -79,7 +83,10 @@ func history() []func(program) {
 	return []func(program){
 		func(p program) { p.create(limiter.Entity{ID: "plain"}) },
 		func(p program) {
-			p.create(limiter.Entity{ID: "alice", Name: "Alice", Parent: "plain", Cascade: true, Metadata: map[string]string{"tier": "gold", "note": ""}})
+			p.create(limiter.Entity{
+				ID: "alice", Name: "Alice", Parent: "plain", Cascade: true,
+				Metadata: map[string]string{"tier": "gold", "note": ""},
+			})
 		},
 		func(p program) { p.create(limiter.Entity{ID: "bob", Parent: "plain"}) },
 		func(p program) { p.set(limiter.Scope{}, limits...) },

@@ -46,7 +46,9 @@ func TestInteropLeanIndex(t *testing.T) {
 func (w *world) checkLeanListings(py pyProgram) {
 	w.Helper()
 	w.PutSnapshot("python-kid", "gpt-4", "hourly", "2027-01-15T11:00:00Z", "", "rpm N 3\ntotal_events N 4")
-	w.Equal("entities with buckets in Go", w.entitiesWithBuckets(), []string{"go-kid", "go-org", "python-kid", "python-org"})
+	w.Equal("entities with buckets in Go", w.entitiesWithBuckets(), []string{
+		"go-kid", "go-org", "python-kid", "python-org",
+	})
 	usage := limiter.UsageQuery{Resource: "gpt-4", From: noon.Add(-time.Hour)}
 	w.Equal("snapshots of the resource in Go", len(dynamotest.Collect(w.T, w.Repo.Usage(w.Context(), usage))), 1)
 	var capacity struct {
@@ -70,7 +72,9 @@ func (w *world) checkLeanListings(py pyProgram) {
 // them.
 func (w *world) entitiesWithBuckets() (all []string) {
 	w.Helper()
-	for _, b := range dynamotest.Collect(w.T, w.Repo.Buckets(w.Context(), w.clock.now, limiter.Scope{Resource: "gpt-4"})) {
+	for _, b := range dynamotest.Collect(
+		w.T, w.Repo.Buckets(w.Context(), w.clock.now, limiter.Scope{Resource: "gpt-4"}),
+	) {
 		all = append(all, b.Account.Entity)
 	}
 	return all

@@ -31,7 +31,10 @@ func sortLimits(limits []limiter.Limit) []limiter.Limit {
 func TestInteropEntitiesAreFoundByBoth(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		for maker, p := range map[string]program{"go": w.ours, "python": py} {
-			p.create(limiter.Entity{ID: maker, Name: "By " + maker, Parent: "org", Cascade: true, Metadata: map[string]string{"tier": "gold"}})
+			p.create(limiter.Entity{
+				ID: maker, Name: "By " + maker, Parent: "org", Cascade: true,
+				Metadata: map[string]string{"tier": "gold"},
+			})
 			want := peerEntity{maker, "By " + maker, "org", true, map[string]string{"tier": "gold"}, noon}
 			var got peerEntity
 			py.call("get_entity", map[string]any{"entity_id": maker}, &got)
@@ -71,7 +74,8 @@ func TestInteropLimitsAreFoundByBoth(t *testing.T) {
 			}
 			py.call("list_entities_with_custom_limits", map[string]any{"resource": resource}, &page)
 			w.Equal("entities with limits in Python", page.Entities, []string{"go", "python"})
-			ours := dynamotest.Collect(w.T, w.ours.lim.EntitiesWithLimits(w.Context(), strings.TrimPrefix(resource, "_default_")))
+			ours := dynamotest.Collect(w.T,
+				w.ours.lim.EntitiesWithLimits(w.Context(), strings.TrimPrefix(resource, "_default_")))
 			w.Equal("entities with limits in Go", ours, []string{"go", "python"})
 		}
 		var defaults, own []string
@@ -105,7 +109,8 @@ func (w *world) checkFound(py pyProgram, entity, resource string, limits []limit
 	py.call("get_system_defaults", nil, &system)
 	w.Equal("limits of the system in Python", sortLimits(system.Limits), limits)
 	for s, want := range map[limiter.Scope][]limiter.Limit{
-		{Entity: entity, Resource: "gpt-4"}: limits, {Entity: entity}: limits[:1], {Resource: resource}: limits, {}: limits,
+		{Entity: entity, Resource: "gpt-4"}: limits, {Entity: entity}: limits[:1], {Resource: resource}: limits,
+		{}: limits,
 	} {
 		cfg, err := w.Repo.Config(w.Context(), s)
 		w.Must(err)
@@ -153,7 +158,8 @@ func TestInteropDeletedEntityIsGone(t *testing.T) {
 			if deleter == program(w.ours) {
 				w.CheckCounts("")
 			}
-			w.Equal("entities with limits", dynamotest.Collect(w.T, w.ours.lim.EntitiesWithLimits(w.Context(), "gpt-4")), []string(nil))
+			w.Equal("entities with limits",
+				dynamotest.Collect(w.T, w.ours.lim.EntitiesWithLimits(w.Context(), "gpt-4")), []string(nil))
 			w.wait(defaultCacheTTL)
 			w.mustAdmit(w.ours, "alice", rpm(30))
 			w.mustRefuse(py, "alice", rpm(1))

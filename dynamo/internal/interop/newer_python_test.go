@@ -29,7 +29,9 @@ func TestNewerPythonIsNoticed(t *testing.T) {
 	lim, err := limiter.New(repo, nil)
 	must(t, err)
 	must(t, lim.SetResourceDefaults(t.Context(), "gpt-4", limiter.PerDay("rpd", 10)))
-	_, err = lim.Acquire(t.Context(), limiter.Request{Entity: "key", Resource: "gpt-4", Consume: limiter.Tokens("rpd", 6)})
+	_, err = lim.Acquire(t.Context(), limiter.Request{
+		Entity: "key", Resource: "gpt-4", Consume: limiter.Tokens("rpd", 6),
+	})
 	must(t, err)
 	before, err := repo.Version(t.Context())
 	must(t, err)
@@ -37,12 +39,17 @@ func TestNewerPythonIsNoticed(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	newer := exec.CommandContext(ctx, interpreter, "testdata/newer.py", dynamotest.Endpoint(t), peerRegion, table, "key", "gpt-4", "rpd")
+	newer := exec.CommandContext(ctx, interpreter, "testdata/newer.py", dynamotest.Endpoint(t), peerRegion, table,
+		"key", "gpt-4", "rpd")
 	newer.Env, newer.Stderr = peerEnv(), t.Output()
 	out, err := newer.Output()
 	must(t, err)
 	if admitted := strings.TrimSpace(string(out)); admitted != "10" {
-		t.Errorf("Python admitted %s of 10 after Go admitted 6; if that is 4 now, the releases share buckets and the refusal can go", admitted)
+		t.Errorf(
+			"Python admitted %s of 10 after Go admitted 6; if that is 4 now, the releases share buckets and "+
+				"the refusal can go",
+			admitted,
+		)
 	}
 
 	after, err := repo.Version(t.Context())

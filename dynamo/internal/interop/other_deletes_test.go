@@ -18,7 +18,9 @@ import (
 // entity. The test fails if there is no such request.
 func (w *world) beforeRequest(op, entity string, work func()) {
 	var done atomic.Bool
-	w.Wire.Before(func(c *dynamotest.Call) bool { return c.Op == op && strings.Contains(c.Body, "ENTITY#"+entity+`"`) }, func() {
+	w.Wire.Before(func(c *dynamotest.Call) bool {
+		return c.Op == op && strings.Contains(c.Body, "ENTITY#"+entity+`"`)
+	}, func() {
 		work()
 		done.Store(true)
 	})

@@ -34,7 +34,8 @@ func TestInteropModeInAnOutageIsShared(t *testing.T) {
 				lines.SetPlan(dynamotest.Always(deny))
 				defer lines.SetPlan(nil)
 				lease, err := py.repo.acquire("alice", "gpt-4", rpm(1), peerEnd{})
-				if failure, ok := errors.AsType[*peerError](err); mode == limiter.Block && (!ok || failure.Type != "RateLimiterUnavailable") {
+				if failure, ok := errors.AsType[*peerError](err); mode == limiter.Block && (!ok ||
+					failure.Type != "RateLimiterUnavailable") {
 					t.Errorf("got %+v, %v, want unavailable", lease, err)
 				}
 				if mode == limiter.Allow && (err != nil || len(lease.Entries) != 0) {

@@ -23,7 +23,9 @@ func TestPythonPeer(t *testing.T) {
 	py.setResourceDefaults(t, "gpt-4", limiter.PerMinute("rpm", 10))
 	py.setSystemDefaults(t, "block", limiter.PerMinute("rpm", 5))
 	py.setLimits(t, "alice", "img", limiter.PerMinute("rpm", 3))
-	py.createEntity(t, limiter.Entity{ID: "kid", Name: "Kid", Parent: "org", Cascade: true, Metadata: map[string]string{"tier": "gold"}})
+	py.createEntity(t, limiter.Entity{
+		ID: "kid", Name: "Kid", Parent: "org", Cascade: true, Metadata: map[string]string{"tier": "gold"},
+	})
 
 	t.Run("acquire with cascade", func(t *testing.T) {
 		lease, err := py.acquire("kid", "gpt-4", limiter.Tokens("rpm", 4), peerEnd{Adjust: limiter.Tokens("rpm", 2)})

@@ -54,7 +54,8 @@ func startPython(t *testing.T) *peer {
 		t.Skip("ZAEL_TEST_PYTHON is not set; `make interop` sets it and runs this test")
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, interpreter, "testdata/peer.py", "--endpoint-url", dynamotest.Endpoint(t), "--region", peerRegion)
+	cmd := exec.CommandContext(ctx, interpreter, "testdata/peer.py", "--endpoint-url", dynamotest.Endpoint(t),
+		"--region", peerRegion)
 	cmd.Env = peerEnv()
 	cmd.Stderr = t.Output()
 	cmd.WaitDelay = peerExitLimit
@@ -74,9 +75,11 @@ func startPython(t *testing.T) *peer {
 func peerEnv() []string {
 	env := slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		name, _, _ := strings.Cut(strings.ToUpper(variable), "=")
-		return strings.HasPrefix(name, "AWS_") || strings.HasSuffix(name, "_PROXY") || name == "ZAEL_STACK" || name == "ZAEL_NAMESPACE"
+		return strings.HasPrefix(name, "AWS_") || strings.HasSuffix(name, "_PROXY") || name == "ZAEL_STACK" ||
+			name == "ZAEL_NAMESPACE"
 	})
-	return append(env, "AWS_ACCESS_KEY_ID="+peerAccessKey, "AWS_SECRET_ACCESS_KEY=test", "AWS_EC2_METADATA_DISABLED=true",
+	return append(env, "AWS_ACCESS_KEY_ID="+peerAccessKey, "AWS_SECRET_ACCESS_KEY=test",
+		"AWS_EC2_METADATA_DISABLED=true",
 		"AWS_CONFIG_FILE="+os.DevNull, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull, "PYTHONDONTWRITEBYTECODE=1")
 }
 
@@ -288,7 +291,9 @@ type peerEnd struct {
 }
 
 func (e peerEnd) addTo(args map[string]any) map[string]any {
-	for name, amounts := range map[string]limiter.Amounts{"consume_more": e.More, "adjust": e.Adjust, "release": e.Release} {
+	for name, amounts := range map[string]limiter.Amounts{
+		"consume_more": e.More, "adjust": e.Adjust, "release": e.Release,
+	} {
 		if amounts.Len() > 0 {
 			args[name] = amounts
 		}
@@ -354,7 +359,9 @@ type peerTally struct {
 }
 
 // hammer makes attempts from several concurrent tasks.
-func (r *peerRepo) hammer(entity, resource string, consume limiter.Amounts, attempts, tasks int) (tally peerTally, err error) {
+func (r *peerRepo) hammer(
+	entity, resource string, consume limiter.Amounts, attempts, tasks int,
+) (tally peerTally, err error) {
 	args := acquireArgs(entity, resource, consume)
 	args["attempts"], args["tasks"] = attempts, tasks
 	err = r.call("hammer", args, &tally)
@@ -372,7 +379,9 @@ type peerSpeed struct {
 }
 
 // bench measures calls after a tenth as many for warming up.
-func (r *peerRepo) bench(entity, resource string, consume limiter.Amounts, calls, concurrency int) (speed peerSpeed, err error) {
+func (r *peerRepo) bench(
+	entity, resource string, consume limiter.Amounts, calls, concurrency int,
+) (speed peerSpeed, err error) {
 	args := acquireArgs(entity, resource, consume)
 	args["calls"], args["concurrency"], args["warmup"] = calls, concurrency, calls/10
 	err = r.call("bench", args, &speed)

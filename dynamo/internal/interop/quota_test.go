@@ -109,7 +109,8 @@ func TestInteropQuotas(t *testing.T) {
 				w.Errorf("got %v after %v", err, failure)
 			}
 			var wait float64
-			py.call("time_until_available", map[string]any{"entity_id": "alice", "resource": "gpt-4", "needed": spend(1)}, &wait)
+			py.call("time_until_available",
+				map[string]any{"entity_id": "alice", "resource": "gpt-4", "needed": spend(1)}, &wait)
 			w.Equal("time until available", wait, 9e9+0.001)
 		},
 		"what Python spends before the step counts to the old window": func(w *world, py pyProgram) {
@@ -218,7 +219,9 @@ func TestInteropPythonMovesNoWindow(t *testing.T) {
 	py := w.openPython(p, map[string]any{"speculative_writes": false}) // each write sets rf
 	w.ours.set(gpt4, limiter.Quota("spend", 10, limiter.EveryHour), limiter.PerSecond("rps", 1_000_000))
 	times := map[string]bool{}
-	for hour, ahead := range []time.Duration{0, -26 * time.Hour, 5 * time.Hour, -time.Hour, 61 * time.Minute, 40 * 24 * time.Hour, -30 * time.Minute} {
+	for hour, ahead := range []time.Duration{
+		0, -26 * time.Hour, 5 * time.Hour, -time.Hour, 61 * time.Minute, 40 * 24 * time.Hour, -30 * time.Minute,
+	} {
 		start := noon.Add(time.Duration(hour) * time.Hour)
 		w.clock.now, w.clock.ahead = start, 0
 		w.wait(0)

@@ -82,11 +82,14 @@ func TestInteropShadowLimits(t *testing.T) {
 func TestInteropPythonReplacesLimits(t *testing.T) {
 	t.Parallel()
 	p := startPython(t)
-	for _, s := range []limiter.Scope{{Entity: "alice", Resource: "gpt-4"}, {Entity: "alice"}, {Resource: "gpt-4"}, {}} {
+	for _, s := range []limiter.Scope{
+		{Entity: "alice", Resource: "gpt-4"}, {Entity: "alice"}, {Resource: "gpt-4"}, {},
+	} {
 		t.Run(s.Level(), func(t *testing.T) {
 			w := newWorld(t, &exactOptions)
 			py := w.openPython(p, nil)
-			w.ours.set(s, limiter.PerDay("rpm", 10).Shadow(), limiter.Quota("spend", 100, limiter.EveryMonth).In("Europe/Berlin"))
+			w.ours.set(s, limiter.PerDay("rpm", 10).Shadow(),
+				limiter.Quota("spend", 100, limiter.EveryMonth).In("Europe/Berlin"))
 			w.mustAdmit(w.ours, "alice", rpm(4).And("spend", 30))
 			w.mustAdmit(w.ours, "alice", rpm(7)) // spared
 			shown := py.pythonLimits(s)

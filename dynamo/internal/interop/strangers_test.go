@@ -13,12 +13,16 @@ import (
 // countByGo runs our aggregator on a change of alice's bucket.
 func (w *world) countByGo(sequence string, change func()) {
 	w.Helper()
-	record := dynamo.StreamRecord{Feed: "a", Sequence: sequence, Event: "MODIFY", At: w.clock.now, Old: w.bucket("alice")}
+	record := dynamo.StreamRecord{
+		Feed: "a", Sequence: sequence, Event: "MODIFY", At: w.clock.now, Old: w.bucket("alice"),
+	}
 	change()
 	record.New = w.bucket("alice")
 	a, err := aggregator.New(w.Repo.UsageStore(0), &aggregator.Options{Now: func() time.Time { return w.clock.now }})
 	w.Must(err)
-	if t := dynamo.Aggregate(w.Context(), a, []dynamo.StreamRecord{record}); t.Err != nil || t.Lost > 0 || len(t.Skipped) > 0 {
+	if t := dynamo.Aggregate(
+		w.Context(), a, []dynamo.StreamRecord{record},
+	); t.Err != nil || t.Lost > 0 || len(t.Skipped) > 0 {
 		w.Fatalf("counting: %+v", t)
 	}
 }
@@ -36,7 +40,8 @@ func (w *world) fillTable() {
 	lim := w.ours.lim
 	w.ours.create(limiter.Entity{ID: "alice", Parent: "org", Cascade: true})
 	w.ours.set(gpt4, limiter.PerDay("rpm", 10).Shadow(), limiter.Quota("spend", 100, limiter.EveryMonth))
-	w.ours.set(limiter.Scope{Entity: "alice", Resource: "img"}, limiter.Quota("images", 5, limiter.EveryDay).In("Europe/Berlin"))
+	w.ours.set(limiter.Scope{Entity: "alice", Resource: "img"},
+		limiter.Quota("images", 5, limiter.EveryDay).In("Europe/Berlin"))
 	w.mustAdmit(w.ours, "alice", rpm(6).And("spend", 50))
 	w.countByGo("1", func() { w.mustAdmit(w.ours, "alice", rpm(7).And("spend", 20)) }) // spared
 	w.topUp(spend(5), "order-1")
@@ -71,7 +76,9 @@ func TestInteropStrangersInListings(t *testing.T) {
 	w.Equal("children", children, []peerEntity{entity})
 	w.checkStrangeBuckets(py)
 	w.checkStrangeConfigs(py)
-	for _, q := range []limiter.UsageQuery{{Entity: "alice"}, {Resource: "gpt-4"}, {Entity: "alice", Resource: "gpt-4"}} {
+	for _, q := range []limiter.UsageQuery{
+		{Entity: "alice"}, {Resource: "gpt-4"}, {Entity: "alice", Resource: "gpt-4"},
+	} {
 		w.compareUsage(py, q)
 	}
 	w.Equal("usage", py.usage("alice"), []map[string]int64{{"rpm": 7, "spend": 20}})
@@ -102,7 +109,9 @@ func (w *world) checkStrangeBuckets(py pyProgram) {
 	for name, b := range py.repo.buckets(w.T, "alice", "gpt-4") {
 		got[name] = [3]int64{b.Tokens, b.Capacity, b.Period}
 	}
-	w.Equal("tokens, capacity and period", got, map[string][3]int64{"rpm": {9_000, 10_000, 86_400_000}, "spend": {30_000, 100_000, 9_000_000_000_000}})
+	w.Equal("tokens, capacity and period", got, map[string][3]int64{
+		"rpm": {9_000, 10_000, 86_400_000}, "spend": {30_000, 100_000, 9_000_000_000_000},
+	})
 	var all []peerBucket
 	py.call("get_resource_buckets", map[string]any{"resource": "gpt-4"}, &all)
 	w.Equal("limits in the buckets of the resource", len(all), 4)
@@ -122,6 +131,7 @@ func (w *world) checkStrangeConfigs(py pyProgram) {
 	py.call("list_resources_with_entity_configs", nil, &own)
 	w.Equal("resources with defaults", strings.Join(defaults, " "), "gpt-4")
 	w.Equal("resources with limits of entities", strings.Join(own, " "), "img")
-	w.Equal("limits", py.pythonLimits(limiter.Scope{Entity: "alice", Resource: "img"}), []limiter.Limit{never("images", 5)})
+	w.Equal("limits", py.pythonLimits(limiter.Scope{Entity: "alice", Resource: "img"}),
+		[]limiter.Limit{never("images", 5)})
 	w.Equal("limits of the system", len(py.pythonLimits(limiter.Scope{})), 0)
 }

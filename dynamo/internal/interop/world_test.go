@@ -57,7 +57,9 @@ func (w *world) newGo(repo limiter.Repository, now func() time.Time) goProgram {
 // anotherGo connects another Go process.
 func (w *world) anotherGo(opts *dynamo.Options) goProgram {
 	w.Helper()
-	return w.newGo(dynamotest.Connect(w.T, w.TableName, opts), func() time.Time { return w.clock.now.Add(w.clock.ahead) })
+	return w.newGo(dynamotest.Connect(w.T, w.TableName, opts), func() time.Time {
+		return w.clock.now.Add(w.clock.ahead)
+	})
 }
 
 // openPython opens the table in a Python process. It does not cache limits,

@@ -30,7 +30,10 @@ type (
 	ownHook     struct{}
 )
 
-func (ownSigner) SignHTTP(context.Context, aws.Credentials, *http.Request, string, string, string, time.Time, ...func(*v4.SignerOptions)) error {
+func (ownSigner) SignHTTP(
+	context.Context, aws.Credentials, *http.Request, string, string, string, time.Time,
+	...func(*v4.SignerOptions),
+) error {
 	return nil
 }
 
@@ -56,7 +59,8 @@ var bypassed = map[string]func(o *dynamodb.Options){
 		o.EndpointDiscovery.EnableEndpointDiscovery = aws.EndpointDiscoveryEnabled
 	},
 	"EndpointResolver": func(o *dynamodb.Options) {
-		o.EndpointResolver = dynamodb.EndpointResolverFromURL("http://localhost") //nolint:staticcheck // callers may still use it
+		//nolint:staticcheck // callers may still use it
+		o.EndpointResolver = dynamodb.EndpointResolverFromURL("http://localhost")
 	},
 	"EndpointResolverV2":   func(o *dynamodb.Options) { o.EndpointResolverV2 = ownResolver{} },
 	"HTTPSignerV4":         func(o *dynamodb.Options) { o.HTTPSignerV4 = ownSigner{} },
@@ -98,7 +102,9 @@ func TestEveryOptionIsJudged(t *testing.T) {
 	}
 	for name, change := range bypassed {
 		t.Run(name, func(t *testing.T) {
-			client := dynamodb.New(dynamodb.Options{Region: "us-east-1", Credentials: provider(func() aws.Credentials { return keys })}, change)
+			client := dynamodb.New(dynamodb.Options{Region: "us-east-1", Credentials: provider(func() aws.Credentials {
+				return keys
+			})}, change)
 			if w, ok := New(client, nil); ok || w != nil {
 				t.Error("the wire would bypass it")
 			}
@@ -107,7 +113,9 @@ func TestEveryOptionIsJudged(t *testing.T) {
 }
 
 func TestAppliesToAPlainClient(t *testing.T) {
-	client := dynamodb.New(dynamodb.Options{Region: "us-east-1", Credentials: provider(func() aws.Credentials { return keys })})
+	client := dynamodb.New(dynamodb.Options{Region: "us-east-1", Credentials: provider(func() aws.Credentials {
+		return keys
+	})})
 	if _, ok := New(client, nil); !ok {
 		t.Error("a plain client does not use the wire")
 	}

@@ -117,7 +117,8 @@ func (c *Client) read(ctx context.Context, resp *http.Response) (*dynamodb.Updat
 	}
 	resp.Body = &replay{body.Bytes(), failed}
 	out := &dynamodb.UpdateItemOutput{}
-	return out, c.options.Protocol.DeserializeResponse(ctx, c.schema, dynamodb.TypeRegistry, &smithyhttp.Response{Response: resp}, out)
+	return out, c.options.Protocol.DeserializeResponse(ctx, c.schema, dynamodb.TypeRegistry,
+		&smithyhttp.Response{Response: resp}, out)
 }
 
 // maxBuffer is the longest response for which memory is reserved: an item has up

@@ -48,12 +48,13 @@ func serveStub() error {
 		return err
 	}
 	bucket := benchReply()
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-		w.Header().Set("Content-Length", strconv.Itoa(len(bucket)))
-		_, _ = io.WriteString(w, bucket)
-	})}
+	server := &http.Server{ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+			w.Header().Set("Content-Length", strconv.Itoa(len(bucket)))
+			_, _ = io.WriteString(w, bucket)
+		})}
 	go func() { _ = server.Serve(listener) }() // until the process ends
 	fmt.Println("http://" + listener.Addr().String())
 	_, err = io.Copy(io.Discard, os.Stdin)
@@ -66,7 +67,10 @@ func benchReply() string {
 	for _, name := range []string{"PK", "SK", "GSI2PK", "GSI2SK", "GSI4PK", "GSI4SK", "entity_id", "resource"} {
 		attributes = append(attributes, fmt.Sprintf("%q:{%q:%q}", name, "S", "Zb3xQ9/ENTITY#loner"))
 	}
-	for _, name := range []string{"rf", "ttl", "b_rpm_tk", "b_rpm_cp", "b_rpm_ra", "b_rpm_rp", "b_rpm_tc", "b_tpm_tk", "b_tpm_cp", "b_tpm_ra", "b_tpm_rp", "b_tpm_tc"} {
+	for _, name := range []string{
+		"rf", "ttl", "b_rpm_tk", "b_rpm_cp", "b_rpm_ra", "b_rpm_rp", "b_rpm_tc", "b_tpm_tk", "b_tpm_cp",
+		"b_tpm_ra", "b_tpm_rp", "b_tpm_tc",
+	} {
 		attributes = append(attributes, fmt.Sprintf("%q:{%q:%q}", name, "N", "500000000000"))
 	}
 	return `{"Attributes":{` + strings.Join(attributes, ",") + `,"cascade":{"BOOL":false}}}`
@@ -75,19 +79,27 @@ func benchReply() string {
 // benchUpdate returns the plain write of a charge of two limits.
 func benchUpdate() *dynamodb.UpdateItemInput {
 	names, values := map[string]string{}, map[string]types.AttributeValue{}
-	for i, name := range []string{"rf", "b_rpm_tk", "b_rpm_tc", "b_rpm_cp", "b_rpm_ra", "b_rpm_rp", "b_tpm_tk", "b_tpm_tc", "b_tpm_cp", "b_tpm_ra", "b_tpm_rp", "ttl"} {
+	for i, name := range []string{
+		"rf", "b_rpm_tk", "b_rpm_tc", "b_rpm_cp", "b_rpm_ra", "b_rpm_rp", "b_tpm_tk", "b_tpm_tc", "b_tpm_cp",
+		"b_tpm_ra", "b_tpm_rp", "ttl",
+	} {
 		names["#"+strconv.Itoa(i)] = name
 	}
 	for i := range 15 {
 		values[":"+strconv.Itoa(i)] = number(strconv.Itoa(500_000_000_000 + i))
 	}
 	return &dynamodb.UpdateItemInput{
-		TableName: aws.String("bench"), Key: map[string]types.AttributeValue{"PK": text("Zb3xQ9/ENTITY#loner"), "SK": text("#BUCKET#gpt-4")},
+		TableName: aws.String("bench"),
+		Key: map[string]types.AttributeValue{
+			"PK": text("Zb3xQ9/ENTITY#loner"), "SK": text("#BUCKET#gpt-4"),
+		},
 		UpdateExpression: aws.String("SET #11 = :14 ADD #1 :3, #2 :2, #6 :9, #7 :8"),
 		ConditionExpression: aws.String("#3 = :4 AND #4 = :5 AND #5 = :6 AND #8 = :10 AND #9 = :11 AND #10 = :12 AND " +
-			"(#0 >= :0 AND #1 BETWEEN :2 AND :7 AND #6 BETWEEN :8 AND :13 OR #0 >= :1 AND #1 BETWEEN :2 AND :4 AND #6 BETWEEN :8 AND :10)"),
+			"(#0 >= :0 AND #1 BETWEEN :2 AND :7 AND #6 BETWEEN :8 AND :13 OR #0 >= :1 AND #1 BETWEEN :2 AND " +
+			":4 AND #6 BETWEEN :8 AND :10)"),
 		ExpressionAttributeNames: names, ExpressionAttributeValues: values,
-		ReturnValues: types.ReturnValueAllNew, ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		ReturnValues:                        types.ReturnValueAllNew,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
 }
 
@@ -138,8 +150,12 @@ func cpuTime(b *testing.B) time.Duration {
 func BenchmarkUpdateItem(b *testing.B) {
 	url := startStub(b)
 	cfg := aws.Config{
-		Region: "us-east-1", Credentials: aws.NewCredentialsCache(credentials.NewStaticCredentialsProvider("test", "test", "")),
-		HTTPClient: awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = 64 }),
+		Region: "us-east-1", Credentials: aws.NewCredentialsCache(
+			credentials.NewStaticCredentialsProvider("test", "test", ""),
+		),
+		HTTPClient: awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+			t.MaxIdleConnsPerHost = 64
+		}),
 	}
 	sdk := dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
 		o.BaseEndpoint, o.Retryer, o.DisableValidateResponseChecksum = &url, aws.NopRetryer{}, true

@@ -18,15 +18,19 @@ import (
 )
 
 // ignoreSerde ignores the unexported marks of the SDK's types.
-var ignoreSerde = cmpopts.IgnoreUnexported(types.AttributeValueMemberN{}, types.AttributeValueMemberS{}, types.AttributeValueMemberBOOL{}, types.AttributeValueMemberNULL{})
+var ignoreSerde = cmpopts.IgnoreUnexported(types.AttributeValueMemberN{}, types.AttributeValueMemberS{},
+	types.AttributeValueMemberBOOL{}, types.AttributeValueMemberNULL{})
 
 // sdkDecode decodes a response as the SDK does.
 func sdkDecode(body string) (map[string]types.AttributeValue, error) {
 	options := dynamodb.New(dynamodb.Options{Region: "us-east-1"}).Options()
 	out := &dynamodb.UpdateItemOutput{}
 	err := options.Protocol.DeserializeResponse(nil, //nolint:staticcheck // it uses no context
-		smithy.NewOperationSchema(schemas.UpdateItem, schemas.UpdateItemInput, schemas.UpdateItemOutput), dynamodb.TypeRegistry,
-		&smithyhttp.Response{Response: &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}}, out)
+		smithy.NewOperationSchema(schemas.UpdateItem, schemas.UpdateItemInput, schemas.UpdateItemOutput),
+		dynamodb.TypeRegistry,
+		&smithyhttp.Response{Response: &http.Response{
+			StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)),
+		}}, out)
 	return out.Attributes, err
 }
 
@@ -42,12 +46,18 @@ var plainReplies = []string{
 
 // otherReplies are left to the SDK.
 var otherReplies = []string{
-	``, ` `, `{}`, `null`, `[]`, `"Attributes"`, `{"Attributes":null}`, `{"Attributes":{"a":null}}`, `{"Attributes":{"a":{}}}`,
-	`{"Attributes":{"a":{"N":1}}}`, `{"Attributes":{"a":{"N":"1"}}`, `{"Attributes":{"a":{"N":"1"},}}`, `{"Attributes":{"a":{"N":"1"}}}}`,
-	`{"Attributes":{"a":{"N":"1"}}} x`, `{"Attributes":{"a":{"L":[]}}}`, `{"Attributes":{"a":{"M":{}}}}`, `{"Attributes":{"a":{"NS":["1"]}}}`,
-	`{"Attributes":{"a":{"N":"1","S":"x"}}}`, `{"Attributes":{"a":{"BOOL":"true"}}}`, `{"Attributes":{"a":{"BOOL":truex}}}`,
-	`{"Attributes":{"a":{"N":"1"}},"ConsumedCapacity":{"CapacityUnits":1}}`, `{"attributes":{"a":{"N":"1"}}}`, "{\"Attributes\":{\"a\":{\"S\":\"\n\"}}}",
-	"{\"Attributes\":{\"a\":{\"S\":\"\xff\"}}}", `{"Attributes":{"a":{"S":"\x"}}}`, `{"Attributes":{"a":{"S":"\`, `{"Attributes":{"a":{"S":"\u12"}}}`,
+	``, ` `, `{}`, `null`, `[]`, `"Attributes"`, `{"Attributes":null}`, `{"Attributes":{"a":null}}`,
+	`{"Attributes":{"a":{}}}`,
+	`{"Attributes":{"a":{"N":1}}}`, `{"Attributes":{"a":{"N":"1"}}`, `{"Attributes":{"a":{"N":"1"},}}`,
+	`{"Attributes":{"a":{"N":"1"}}}}`,
+	`{"Attributes":{"a":{"N":"1"}}} x`, `{"Attributes":{"a":{"L":[]}}}`, `{"Attributes":{"a":{"M":{}}}}`,
+	`{"Attributes":{"a":{"NS":["1"]}}}`,
+	`{"Attributes":{"a":{"N":"1","S":"x"}}}`, `{"Attributes":{"a":{"BOOL":"true"}}}`,
+	`{"Attributes":{"a":{"BOOL":truex}}}`,
+	`{"Attributes":{"a":{"N":"1"}},"ConsumedCapacity":{"CapacityUnits":1}}`, `{"attributes":{"a":{"N":"1"}}}`,
+	"{\"Attributes\":{\"a\":{\"S\":\"\n\"}}}",
+	"{\"Attributes\":{\"a\":{\"S\":\"\xff\"}}}", `{"Attributes":{"a":{"S":"\x"}}}`, `{"Attributes":{"a":{"S":"\`,
+	`{"Attributes":{"a":{"S":"\u12"}}}`,
 	`<html></html>`, `{"Attributes"`, `{"Attributes":{"a`, `{"Attributes":{"a":{"NULL":false}}}`,
 }
 
@@ -108,7 +118,8 @@ func FuzzEncode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, key, value string) {
 		in := &dynamodb.UpdateItemInput{
 			TableName: aws.String(name), Key: map[string]types.AttributeValue{key: text(value)},
-			ExpressionAttributeNames: map[string]string{"#0": key}, ExpressionAttributeValues: map[string]types.AttributeValue{}, UpdateExpression: &value,
+			ExpressionAttributeNames:  map[string]string{"#0": key},
+			ExpressionAttributeValues: map[string]types.AttributeValue{}, UpdateExpression: &value,
 		}
 		body, ok := encode(in)
 		if !ok {
@@ -120,7 +131,11 @@ func FuzzEncode(f *testing.F) {
 		}
 		options := dynamodb.New(dynamodb.Options{Region: "us-east-1"}).Options()
 		req := smithyhttp.NewStackRequest().(*smithyhttp.Request)
-		if err := options.Protocol.SerializeRequest(t.Context(), smithy.NewOperationSchema(schemas.UpdateItem, schemas.UpdateItemInput, schemas.UpdateItemOutput), in, req); err != nil {
+		if err := options.Protocol.SerializeRequest(
+			t.Context(),
+			smithy.NewOperationSchema(schemas.UpdateItem, schemas.UpdateItemInput, schemas.UpdateItemOutput),
+			in, req,
+		); err != nil {
 			t.Fatal(err)
 		}
 		if err := json.NewDecoder(req.GetStream()).Decode(&want); err != nil {

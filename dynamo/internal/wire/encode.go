@@ -10,7 +10,8 @@ import (
 // encode returns the body of an update. It returns false if the update has a
 // value or a parameter that no charge has.
 func encode(in *dynamodb.UpdateItemInput) ([]byte, bool) {
-	if in.AttributeUpdates != nil || in.Expected != nil || in.ConditionalOperator != "" || in.ReturnItemCollectionMetrics != "" {
+	if in.AttributeUpdates != nil || in.Expected != nil || in.ConditionalOperator != "" ||
+		in.ReturnItemCollectionMetrics != "" {
 		return nil, false
 	}
 	e := encoder{to: make([]byte, 0, 2048), ok: true}

@@ -38,7 +38,8 @@ func responseError(resp *http.Response, err error) error {
 		id = resp.Header.Get("X-Amz-RequestId")
 	}
 	return &awshttp.ResponseError{
-		ResponseError: &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: resp}, Err: err}, RequestID: id,
+		ResponseError: &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: resp}, Err: err},
+		RequestID:     id,
 	}
 }
 
@@ -91,7 +92,8 @@ func isSkewed(err error, off time.Duration) bool {
 		return false
 	}
 	switch api.ErrorCode() {
-	case "InvalidSignatureException", "SignatureDoesNotMatch", "AuthFailure", "RequestTimeTooSkewed", "AccessDeniedException":
+	case "InvalidSignatureException", "SignatureDoesNotMatch", "AuthFailure", "RequestTimeTooSkewed",
+		"AccessDeniedException":
 		return true
 	}
 	return false

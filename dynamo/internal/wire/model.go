@@ -60,7 +60,9 @@ var (
 
 // newModel lets the SDK make a request with the given credentials. It returns an
 // error if the SDK cannot, or if our signature of the request would be another.
-func (c *Client) newModel(ctx context.Context, in *dynamodb.UpdateItemInput, credentials aws.Credentials) (*model, error) {
+func (c *Client) newModel(
+	ctx context.Context, in *dynamodb.UpdateItemInput, credentials aws.Credentials,
+) (*model, error) {
 	var r recorder
 	ctx = context.WithoutCancel(ctx) // a deadline may be in a header
 	_, err := c.plain.UpdateItem(ctx, in, func(o *dynamodb.Options) {
@@ -137,7 +139,8 @@ func scopeOf(authorization string) (region, service string) {
 // the model. The endpoint may depend on the account, and the user agent on the
 // source of the credentials.
 func (m *model) fits(in *dynamodb.UpdateItemInput, credentials *aws.Credentials) bool {
-	return m.credentials.AccessKeyID == credentials.AccessKeyID && m.credentials.SecretAccessKey == credentials.SecretAccessKey &&
+	return m.credentials.AccessKeyID == credentials.AccessKeyID &&
+		m.credentials.SecretAccessKey == credentials.SecretAccessKey &&
 		m.credentials.SessionToken == credentials.SessionToken && m.credentials.AccountID == credentials.AccountID &&
 		m.table == aws.ToString(in.TableName)
 }
@@ -151,14 +154,18 @@ func (m *model) request(ctx context.Context, body []byte, skew time.Duration) (*
 	req := m.original.Clone(ctx)
 	req.Header[headerInvocation] = []string{invocation}
 	if end, ok := ctx.Deadline(); ok && skew > 0 { // as the SDK does
-		req.Header[headerAttempt] = []string{req.Header.Get(headerAttempt) + "; ttl=" + end.Add(skew).Format(dateLayout)}
+		req.Header[headerAttempt] = []string{
+			req.Header.Get(headerAttempt) + "; ttl=" + end.Add(skew).Format(dateLayout),
+		}
 	}
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return req, nil
 }
 
 // sign signs a request at a time.
-func (m *model) sign(ctx context.Context, signer dynamodb.HTTPSignerV4, req *http.Request, body []byte, at time.Time) error {
+func (m *model) sign(
+	ctx context.Context, signer dynamodb.HTTPSignerV4, req *http.Request, body []byte, at time.Time,
+) error {
 	return signer.SignHTTP(ctx, m.credentials, req, hashOf(body), m.service, m.region, at)
 }
 

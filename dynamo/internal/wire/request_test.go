@@ -23,7 +23,10 @@ import (
 )
 
 // keys are the credentials of tests.
-var keys = aws.Credentials{AccessKeyID: "AKID", SecretAccessKey: "secret", SessionToken: "token", AccountID: "123456789012", Source: "test"}
+var keys = aws.Credentials{
+	AccessKeyID: "AKID", SecretAccessKey: "secret", SessionToken: "token", AccountID: "123456789012",
+	Source: "test",
+}
 
 // provider provides credentials.
 type provider func() aws.Credentials
@@ -50,12 +53,16 @@ func (s *server) Do(req *http.Request) (*http.Response, error) {
 	}
 	s.requests, s.bodies = append(s.requests, req), append(s.bodies, string(body))
 	return &http.Response{
-		StatusCode: s.status, Header: http.Header{"Date": {s.date}}, ContentLength: int64(len(s.reply)), Body: io.NopCloser(strings.NewReader(s.reply)),
+		StatusCode: s.status, Header: http.Header{"Date": {s.date}}, ContentLength: int64(len(s.reply)),
+		Body: io.NopCloser(strings.NewReader(s.reply)),
 	}, nil
 }
 
 func newServer() *server {
-	return &server{date: time.Now().UTC().Format(http.TimeFormat), status: http.StatusOK, reply: `{"Attributes":{"rf":{"N":"1"}}}`}
+	return &server{
+		date: time.Now().UTC().Format(http.TimeFormat), status: http.StatusOK,
+		reply: `{"Attributes":{"rf":{"N":"1"}}}`,
+	}
 }
 
 // newClient returns a client of the SDK and a wire that both send to a server.
@@ -78,8 +85,10 @@ func number(s string) types.AttributeValue { return &types.AttributeValueMemberN
 // charge returns an update with everything that a charge may have.
 func charge() *dynamodb.UpdateItemInput {
 	return &dynamodb.UpdateItemInput{
-		TableName:           aws.String("limits"),
-		Key:                 map[string]types.AttributeValue{"PK": text("ns/ENTITY#\"\\\x01\u2028<ä&>"), "SK": text("#BUCKET#gpt-4")},
+		TableName: aws.String("limits"),
+		Key: map[string]types.AttributeValue{
+			"PK": text("ns/ENTITY#\"\\\x01\u2028<ä&>"), "SK": text("#BUCKET#gpt-4"),
+		},
 		UpdateExpression:    aws.String("SET #0 = :0, #2 = :2 ADD #1 :1"),
 		ConditionExpression: aws.String("#0 >= :0 AND #1 < :1"),
 		ExpressionAttributeNames: map[string]string{
@@ -98,20 +107,28 @@ func charge() *dynamodb.UpdateItemInput {
 // changes requests, and compares what arrives.
 func TestRequestsAreTheSDKs(t *testing.T) {
 	for name, adapt := range map[string]func(*dynamodb.Options){
-		"plain":             func(*dynamodb.Options) {},
-		"FIPS":              func(o *dynamodb.Options) { o.EndpointOptions.UseFIPSEndpoint = aws.FIPSEndpointStateEnabled },
-		"dual stack":        func(o *dynamodb.Options) { o.EndpointOptions.UseDualStackEndpoint = aws.DualStackEndpointStateEnabled },
+		"plain": func(*dynamodb.Options) {},
+		"FIPS": func(o *dynamodb.Options) {
+			o.EndpointOptions.UseFIPSEndpoint = aws.FIPSEndpointStateEnabled
+		},
+		"dual stack": func(o *dynamodb.Options) {
+			o.EndpointOptions.UseDualStackEndpoint = aws.DualStackEndpointStateEnabled
+		},
 		"without account":   func(o *dynamodb.Options) { o.AccountIDEndpointMode = aws.AccountIDEndpointModeDisabled },
 		"preferred account": func(o *dynamodb.Options) { o.AccountIDEndpointMode = aws.AccountIDEndpointModePreferred },
 		"required account":  func(o *dynamodb.Options) { o.AccountIDEndpointMode = aws.AccountIDEndpointModeRequired },
 		"own endpoint":      func(o *dynamodb.Options) { o.BaseEndpoint = aws.String("http://localhost:8000") },
-		"path":              func(o *dynamodb.Options) { o.BaseEndpoint = aws.String("https://proxy.example:443/to the/table") },
-		"no TLS":            func(o *dynamodb.Options) { o.EndpointOptions.DisableHTTPS = true },
-		"China":             func(o *dynamodb.Options) { o.Region = "cn-north-1" },
-		"application":       func(o *dynamodb.Options) { o.AppID = "shop" },
-		"tries":             func(o *dynamodb.Options) { o.RetryMaxAttempts = 7 },
+		"path": func(o *dynamodb.Options) {
+			o.BaseEndpoint = aws.String("https://proxy.example:443/to the/table")
+		},
+		"no TLS":      func(o *dynamodb.Options) { o.EndpointOptions.DisableHTTPS = true },
+		"China":       func(o *dynamodb.Options) { o.Region = "cn-north-1" },
+		"application": func(o *dynamodb.Options) { o.AppID = "shop" },
+		"tries":       func(o *dynamodb.Options) { o.RetryMaxAttempts = 7 },
 		"no token": func(o *dynamodb.Options) {
-			o.Credentials = provider(func() aws.Credentials { return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"} })
+			o.Credentials = provider(func() aws.Credentials {
+				return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"}
+			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) { compareRequests(t.Context(), t, newServer(), adapt) })
@@ -151,7 +168,9 @@ func compareRequests(ctx context.Context, t *testing.T, s *server, adapt func(*d
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(map[string]types.AttributeValue{"rf": number("1")}, out.Attributes, ignoreSerde); diff != "" {
+		if diff := cmp.Diff(
+			map[string]types.AttributeValue{"rf": number("1")}, out.Attributes, ignoreSerde,
+		); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -177,7 +196,10 @@ type content struct {
 
 func contentOf(t *testing.T, req *http.Request, body string) content {
 	t.Helper()
-	c := content{Method: req.Method, URL: req.URL.String(), Host: req.Host, Header: maps.Clone(req.Header), Length: req.ContentLength == int64(len(body))}
+	c := content{
+		Method: req.Method, URL: req.URL.String(), Host: req.Host, Header: maps.Clone(req.Header),
+		Length: req.ContentLength == int64(len(body)),
+	}
 	if err := json.Unmarshal([]byte(body), &c.Body); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +228,9 @@ func checkSignature(ctx context.Context, t *testing.T, req *http.Request, body s
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := v4.NewSigner().SignHTTP(ctx, credentials, again, hashOf([]byte(body)), "dynamodb", w.options.Region, at); err != nil {
+	if err := v4.NewSigner().SignHTTP(
+		ctx, credentials, again, hashOf([]byte(body)), "dynamodb", w.options.Region, at,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if got := again.Header.Get(headerAuthorization); got != want {
@@ -233,7 +257,9 @@ func TestInvocationsDiffer(t *testing.T) {
 // New credentials sign the next request, and may lead to another endpoint.
 func TestCredentialsChange(t *testing.T) {
 	s, now := newServer(), keys
-	_, w := newClient(t, s, func(o *dynamodb.Options) { o.Credentials = provider(func() aws.Credentials { return now }) })
+	_, w := newClient(t, s, func(o *dynamodb.Options) {
+		o.Credentials = provider(func() aws.Credentials { return now })
+	})
 	for _, account := range []string{"123456789012", "210987654321"} {
 		now.AccountID, now.SessionToken = account, "token of "+account
 		if _, err := w.UpdateItem(t.Context(), charge()); err != nil {
@@ -270,10 +296,14 @@ func TestUnsent(t *testing.T) {
 		"no table": {in: odd(func(in *dynamodb.UpdateItemInput) { in.TableName = nil })},
 		"no account": {adapt: func(o *dynamodb.Options) {
 			o.AccountIDEndpointMode = aws.AccountIDEndpointModeRequired
-			o.Credentials = provider(func() aws.Credentials { return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"} })
+			o.Credentials = provider(func() aws.Credentials {
+				return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"}
+			})
 		}},
 		"no credentials": {adapt: func(o *dynamodb.Options) {
-			o.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return aws.Credentials{}, io.ErrUnexpectedEOF })
+			o.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+				return aws.Credentials{}, io.ErrUnexpectedEOF
+			})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -288,7 +318,8 @@ func TestUnsent(t *testing.T) {
 				c.in = charge()
 			}
 			_, w := newClient(t, s, c.adapt)
-			if _, err := w.UpdateItem(c.ctx, c.in); err != ErrUnsent || len(s.requests) > 0 { //nolint:errorlint // callers compare it
+			//nolint:errorlint // callers compare it
+			if _, err := w.UpdateItem(c.ctx, c.in); err != ErrUnsent || len(s.requests) > 0 {
 				t.Errorf("%v after %d requests", err, len(s.requests))
 			}
 		})
@@ -300,7 +331,8 @@ func TestOtherSignatureIsNotSent(t *testing.T) {
 	s := newServer()
 	_, w := newClient(t, s, func(*dynamodb.Options) {})
 	w.options.HTTPSignerV4 = oddSigner{v4.NewSigner()}
-	if _, err := w.UpdateItem(t.Context(), charge()); err != ErrUnsent || len(s.requests) > 0 { //nolint:errorlint // callers compare it
+	//nolint:errorlint // callers compare it
+	if _, err := w.UpdateItem(t.Context(), charge()); err != ErrUnsent || len(s.requests) > 0 {
 		t.Errorf("%v after %d requests", err, len(s.requests))
 	}
 }
@@ -308,7 +340,10 @@ func TestOtherSignatureIsNotSent(t *testing.T) {
 // oddSigner signs for another region.
 type oddSigner struct{ *v4.Signer }
 
-func (o oddSigner) SignHTTP(ctx context.Context, c aws.Credentials, r *http.Request, hash, service, _ string, at time.Time, opts ...func(*v4.SignerOptions)) error {
+func (o oddSigner) SignHTTP(
+	ctx context.Context, c aws.Credentials, r *http.Request, hash, service, _ string, at time.Time,
+	opts ...func(*v4.SignerOptions),
+) error {
 	return o.Signer.SignHTTP(ctx, c, r, hash, service, "eu-west-1", at, opts...)
 }
 
@@ -320,7 +355,9 @@ func TestBodiesAreNotShared(t *testing.T) {
 		t.Fatal("a charge cannot be encoded")
 	}
 	before := bytes.Clone(a)
-	if _, ok := encode(&dynamodb.UpdateItemInput{TableName: aws.String(strings.Repeat("x", 4000))}); !ok || !bytes.Equal(a, before) {
+	if _, ok := encode(&dynamodb.UpdateItemInput{
+		TableName: aws.String(strings.Repeat("x", 4000)),
+	}); !ok || !bytes.Equal(a, before) {
 		t.Error("a second update changed the first")
 	}
 }

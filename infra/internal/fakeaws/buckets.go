@@ -93,9 +93,11 @@ func (c *Cloud) createBucket(r *Request, b *Bucket) *Reply {
 	case b != nil && b.Foreign:
 		return ErrorReply(r, 409, "BucketAlreadyExists", "The requested bucket name is not available")
 	case b != nil:
-		return ErrorReply(r, 409, "BucketAlreadyOwnedByYou", "Your previous request to create the named bucket succeeded")
+		return ErrorReply(r, 409, "BucketAlreadyOwnedByYou",
+			"Your previous request to create the named bucket succeeded")
 	case !bytes.Contains(r.Body, []byte(Region)):
-		return ErrorReply(r, 400, "IllegalLocationConstraintException", "The unspecified location constraint is incompatible")
+		return ErrorReply(r, 400, "IllegalLocationConstraintException",
+			"The unspecified location constraint is incompatible")
 	}
 	c.Buckets[r.Bucket] = &Bucket{Objects: map[string][]byte{}}
 	return xmlReply(200, "")

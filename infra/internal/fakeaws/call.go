@@ -140,7 +140,9 @@ func (c Call) InOtherNamespace() Call {
 		other.Keys = append(other.Keys, replaceNamespace(key, Namespace, otherNamespace))
 	}
 	for _, i := range c.Items {
-		other.Items = append(other.Items, Item{i.Action, replaceNamespace(i.Key, Namespace, otherNamespace), i.Attributes})
+		other.Items = append(other.Items, Item{
+			i.Action, replaceNamespace(i.Key, Namespace, otherNamespace), i.Attributes,
+		})
 	}
 	return other
 }

@@ -43,7 +43,9 @@ func (c *Cloud) createChangeSet(r *Request, s *Stack) *Reply {
 		}
 		before, ok := s.Parameters[key]
 		if !ok {
-			return ErrorReply(r, 400, "ValidationError", "Invalid input for parameter key "+key+". Cannot specify usePreviousValue as true for a parameter key not in the previous template")
+			return ErrorReply(r, 400, "ValidationError",
+				"Invalid input for parameter key "+key+". Cannot specify usePreviousValue as true for a "+
+					"parameter key not in the previous template")
 		}
 		set.parameters[key] = before
 	}
@@ -52,7 +54,8 @@ func (c *Cloud) createChangeSet(r *Request, s *Stack) *Reply {
 	}
 	set.status = "CREATE_COMPLETE"
 	if set.template == s.Template && maps.Equal(set.parameters, s.Parameters) && maps.Equal(set.tags, s.Tags) {
-		set.status, set.reason, set.changes = "FAILED", "The submitted information didn't contain changes. Submit different information to create a change set.", nil
+		set.status, set.reason, set.changes = "FAILED", "The submitted information didn't contain changes. "+
+			"Submit different information to create a change set.", nil
 	}
 	s.ChangeSets[set.id] = set
 	return xmlResult(r.Op, "<Id>"+set.id+"</Id><StackId>"+s.ID+"</StackId>")
@@ -75,7 +78,8 @@ func (c *Cloud) serveChangeSet(r *Request) *Reply {
 		return xmlResult(r.Op, "")
 	}
 	if set.status != "CREATE_COMPLETE" || strings.HasSuffix(s.Status, "_IN_PROGRESS") {
-		return ErrorReply(r, 400, "InvalidChangeSetStatus", "ChangeSet ["+id+"] cannot be executed in its current status")
+		return ErrorReply(r, 400, "InvalidChangeSetStatus",
+			"ChangeSet ["+id+"] cannot be executed in its current status")
 	}
 	c.execute(s, set)
 	return xmlResult(r.Op, "")
@@ -89,7 +93,8 @@ func (set *ChangeSet) describe(r *Request) *Reply {
 	}
 	var first int
 	_, _ = fmt.Sscan(r.Form.Get("NextToken"), &first) // no token: the first page
-	text := fmt.Sprintf("<ChangeSetId>%s</ChangeSetId><Status>%s</Status><StatusReason>%s</StatusReason><Changes>", set.id, set.status, escapeXML(set.reason))
+	text := fmt.Sprintf("<ChangeSetId>%s</ChangeSetId><Status>%s</Status><StatusReason>%s</StatusReason><Changes>",
+		set.id, set.status, escapeXML(set.reason))
 	if first < len(set.changes) {
 		ch := set.changes[first]
 		text += fmt.Sprintf("<member><Type>Resource</Type><ResourceChange><Action>%s</Action><LogicalResourceId>%s</LogicalResourceId><PhysicalResourceId>p</PhysicalResourceId><ResourceType>%s</ResourceType><Replacement>%s</Replacement><Scope><member>Properties</member></Scope>%s</ResourceChange></member>",
@@ -111,12 +116,18 @@ func (c *Cloud) execute(s *Stack, set *ChangeSet) {
 	s.Steps = []Step{{Status: before}, {Status: "UPDATE_IN_PROGRESS"}}
 	if why := c.Failing[s.function()]; why != "" {
 		s.Steps = append(s.Steps,
-			Step{Status: "UPDATE_ROLLBACK_IN_PROGRESS", Events: []Event{{Resource: s.function(), Status: "UPDATE_FAILED", Reason: why}}},
+			Step{
+				Status: "UPDATE_ROLLBACK_IN_PROGRESS",
+				Events: []Event{{Resource: s.function(), Status: "UPDATE_FAILED", Reason: why}},
+			},
 			Step{Status: "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS"}, Step{Status: "UPDATE_ROLLBACK_COMPLETE"})
 		return
 	}
 	s.Steps = append(s.Steps,
-		Step{Status: "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", Events: []Event{{Resource: s.function(), Status: "UPDATE_COMPLETE"}}},
+		Step{
+			Status: "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS",
+			Events: []Event{{Resource: s.function(), Status: "UPDATE_COMPLETE"}},
+		},
 		Step{Status: "UPDATE_COMPLETE", Do: func() {
 			s.Template, s.Parameters, s.Tags, s.Updated = set.template, set.parameters, set.tags, c.Now()
 		}})
@@ -139,9 +150,17 @@ func (c *Cloud) deleteStack(r *Request, s *Stack) *Reply {
 	s.Steps = []Step{{Status: s.Status}, {Status: "DELETE_IN_PROGRESS"}}
 	switch why := c.Failing[TableID]; {
 	case why != "":
-		s.Steps = append(s.Steps, Step{Status: "DELETE_FAILED", Events: []Event{{Resource: TableID, Status: "DELETE_FAILED", Reason: why}}})
+		s.Steps = append(s.Steps, Step{
+			Status: "DELETE_FAILED", Events: []Event{{Resource: TableID, Status: "DELETE_FAILED", Reason: why}},
+		})
 	case stuck:
-		s.Steps = append(s.Steps, Step{Status: "DELETE_FAILED", Events: []Event{{Resource: ArchiveID, Status: "DELETE_FAILED", Reason: "The bucket you tried to delete is not empty"}}})
+		s.Steps = append(s.Steps, Step{
+			Status: "DELETE_FAILED",
+			Events: []Event{{
+				Resource: ArchiveID, Status: "DELETE_FAILED",
+				Reason: "The bucket you tried to delete is not empty",
+			}},
+		})
 	default:
 		s.Steps = append(s.Steps, Step{Status: "DELETE_COMPLETE", Do: func() {
 			c.DropTable(s.Name)

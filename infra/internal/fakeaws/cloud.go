@@ -92,7 +92,8 @@ type Reply struct {
 func New(tb testing.TB, engine string) *Cloud {
 	tb.Helper()
 	c := &Cloud{
-		tb: tb, Engine: engine, Buckets: map[string]*Bucket{}, Functions: map[string]string{}, Failing: map[string]string{}, Images: map[string][]string{},
+		tb: tb, Engine: engine, Buckets: map[string]*Bucket{}, Functions: map[string]string{},
+		Failing: map[string]string{}, Images: map[string][]string{},
 		clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Messages: "0",
 	}
 	server := httptest.NewServer(c)
@@ -239,13 +240,21 @@ func ErrorReply(r *Request, status int, code, message string) *Reply {
 	case slices.Contains(networkOps, r.Op):
 		return ec2Error(status, code, message)
 	case r.Form != nil:
-		return xmlReply(status, fmt.Sprintf("<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error></ErrorResponse>", code, escapeXML(message)))
+		return xmlReply(status,
+			fmt.Sprintf(
+				"<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error></ErrorResponse>",
+				code, escapeXML(message),
+			))
 	case r.Bucket != "":
-		return xmlReply(status, fmt.Sprintf("<Error><Code>%s</Code><Message>%s</Message></Error>", code, escapeXML(message)))
+		return xmlReply(status,
+			fmt.Sprintf("<Error><Code>%s</Code><Message>%s</Message></Error>", code, escapeXML(message)))
 	case r.Op == "DescribeAlarms":
 		return cborReply(status, map[string]string{"__type": code, "message": message})
 	}
-	return &Reply{status, map[string]string{"Content-Type": "application/x-amz-json-1.0", "X-Amzn-Errortype": code}, fmt.Appendf(nil, `{"__type":%q,"message":%q}`, code, message)}
+	return &Reply{
+		status, map[string]string{"Content-Type": "application/x-amz-json-1.0", "X-Amzn-Errortype": code},
+		fmt.Appendf(nil, `{"__type":%q,"message":%q}`, code, message),
+	}
 }
 
 func xmlReply(status int, body string) *Reply {

@@ -86,5 +86,7 @@ func (t RouteTable) xml() string {
 }
 
 func ec2Error(status int, code, message string) *Reply {
-	return xmlReply(status, fmt.Sprintf("<Response><Errors><Error><Code>%s</Code><Message>%s</Message></Error></Errors></Response>", code, escapeXML(message)))
+	return xmlReply(status,
+		fmt.Sprintf("<Response><Errors><Error><Code>%s</Code><Message>%s</Message></Error></Errors></Response>",
+			code, escapeXML(message)))
 }

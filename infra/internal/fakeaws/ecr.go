@@ -14,7 +14,8 @@ func (c *Cloud) serveECR(r *Request) *Reply {
 	switch r.Op {
 	case "GetAuthorizationToken":
 		return jsonReply(Tree{"authorizationData": []any{Tree{
-			"authorizationToken": base64.StdEncoding.EncodeToString([]byte("AWS:" + RegistryPassword)), "proxyEndpoint": "https://" + Registry,
+			"authorizationToken": base64.StdEncoding.EncodeToString([]byte("AWS:" + RegistryPassword)),
+			"proxyEndpoint":      "https://" + Registry,
 		}}})
 	case "DescribeImages":
 		var in struct {

@@ -38,7 +38,10 @@ var containers = []string{"locust-master", "worker-orchestrator"}
 
 // AddTask adds a running task.
 func (c *Cloud) AddTask(cluster, family string) *Task {
-	t := &Task{Cluster: cluster, Family: family, ID: fmt.Sprintf("%032x", len(c.Tasks)+1), Status: "RUNNING", Desired: "RUNNING"}
+	t := &Task{
+		Cluster: cluster, Family: family, ID: fmt.Sprintf("%032x", len(c.Tasks)+1), Status: "RUNNING",
+		Desired: "RUNNING",
+	}
 	c.Tasks = append(c.Tasks, t)
 	return t
 }
@@ -88,7 +91,8 @@ func (c *Cloud) listTasks(in ecsRequest) *Reply {
 		desired = "RUNNING"
 	}
 	for i, t := range c.Tasks {
-		if i >= first && t.Cluster == in.Cluster && (in.Family == "" || t.Family == in.Family) && (in.StartedBy == "" || t.StartedBy == in.StartedBy) && t.Desired == desired {
+		if i >= first && t.Cluster == in.Cluster && (in.Family == "" || t.Family == in.Family) && (in.StartedBy == "" ||
+			t.StartedBy == in.StartedBy) && t.Desired == desired {
 			return jsonReply(map[string]any{"taskArns": []string{t.ARN()}, "nextToken": fmt.Sprint(i + 1)})
 		}
 	}
@@ -168,7 +172,9 @@ func (c *Cloud) serveServices(r *Request, in ecsRequest) *Reply {
 	}
 	found, failures := []any{}, []any{}
 	for _, name := range names {
-		i := slices.IndexFunc(c.Services, func(s *Service) bool { return s.Cluster == in.Cluster && s.Name == path.Base(name) })
+		i := slices.IndexFunc(c.Services, func(s *Service) bool {
+			return s.Cluster == in.Cluster && s.Name == path.Base(name)
+		})
 		if i < 0 {
 			failures = append(failures, Tree{"arn": name, "reason": "MISSING"})
 			continue

@@ -31,7 +31,10 @@ func (c *Cloud) createLoad(r *Request, s *Stack) *Reply {
 	reply := xmlResult(r.Op, "<StackId>"+s.ID+"</StackId>")
 	fail := func(resource, why string) *Reply {
 		s.Steps = []Step{
-			{Status: "ROLLBACK_IN_PROGRESS", Events: []Event{{Resource: resource, Status: "CREATE_FAILED", Reason: why}}},
+			{
+				Status: "ROLLBACK_IN_PROGRESS",
+				Events: []Event{{Resource: resource, Status: "CREATE_FAILED", Reason: why}},
+			},
 			{Status: "ROLLBACK_COMPLETE"},
 		}
 		return reply
@@ -61,16 +64,24 @@ func (c *Cloud) addLoad(s *Stack, made map[string]string) {
 	maps.Copy(s.Resources, made)
 	c.Clusters = append(c.Clusters, s.Name)
 	c.Services = append(c.Services, &Service{
-		Cluster: s.Name, Name: s.Name + "-master", Tasks: "arn:aws:ecs:" + Region + ":" + AccountID + ":task-definition/" + s.Name + "-master:1",
-		Network: `{"awsvpcConfiguration":{"assignPublicIp":"DISABLED","subnets":["` + strings.ReplaceAll(s.Parameters["PrivateSubnetIds"], ",", `","`) + `"],"securityGroups":["sg-0123456789abcdef0"]}}`,
+		Cluster: s.Name, Name: s.Name + "-master",
+		Tasks: "arn:aws:ecs:" + Region + ":" + AccountID + ":task-definition/" + s.Name + "-master:1",
+		Network: `{"awsvpcConfiguration":{"assignPublicIp":"DISABLED","subnets":["` + strings.ReplaceAll(
+			s.Parameters["PrivateSubnetIds"], ",", `","`,
+		) + `"],"securityGroups":["sg-0123456789abcdef0"]}}`,
 	})
 	c.Images[s.Name+"-locust"] = nil
 	if id := made[EndpointID]; id != "" {
-		c.Network.Endpoints = append(c.Network.Endpoints, Endpoint{ID: id, VPC: s.Parameters["VpcId"], Service: "com.amazonaws." + Region + ".dynamodb", State: "available"})
+		c.Network.Endpoints = append(c.Network.Endpoints, Endpoint{
+			ID: id, VPC: s.Parameters["VpcId"], Service: "com.amazonaws." + Region + ".dynamodb",
+			State: "available",
+		})
 	}
 	s.Outputs = map[string]string{
-		"ClusterArn": clusterARN(s.Name), "MasterServiceName": s.Name + "-master", "LocustRepositoryUri": Registry + "/" + s.Name + "-locust",
-		"WorkerFunctionArn": "arn:aws:lambda:" + Region + ":" + AccountID + ":function:" + s.Name + "-worker", "MasterSecurityGroupId": "sg-0123456789abcdef0",
+		"ClusterArn": clusterARN(s.Name), "MasterServiceName": s.Name + "-master",
+		"LocustRepositoryUri":   Registry + "/" + s.Name + "-locust",
+		"WorkerFunctionArn":     "arn:aws:lambda:" + Region + ":" + AccountID + ":function:" + s.Name + "-worker",
+		"MasterSecurityGroupId": "sg-0123456789abcdef0",
 	}
 }
 
@@ -78,13 +89,21 @@ func (c *Cloud) addLoad(s *Stack, made map[string]string) {
 func (c *Cloud) deleteLoad(r *Request, s *Stack) *Reply {
 	s.Steps = []Step{{Status: s.Status}, {Status: "DELETE_IN_PROGRESS"}}
 	if slices.ContainsFunc(c.Tasks, func(t *Task) bool { return t.Cluster == s.Name && t.Status != "STOPPED" }) {
-		s.Steps = append(s.Steps, Step{Status: "DELETE_FAILED", Events: []Event{{Resource: ClusterID, Status: "DELETE_FAILED", Reason: "The Cluster cannot be deleted while Tasks are active."}}})
+		s.Steps = append(s.Steps, Step{
+			Status: "DELETE_FAILED",
+			Events: []Event{{
+				Resource: ClusterID, Status: "DELETE_FAILED",
+				Reason: "The Cluster cannot be deleted while Tasks are active.",
+			}},
+		})
 		return xmlResult(r.Op, "")
 	}
 	s.Steps = append(s.Steps, Step{Status: "DELETE_COMPLETE", Do: func() {
 		c.Clusters = slices.DeleteFunc(c.Clusters, func(name string) bool { return name == s.Name })
 		c.Services = slices.DeleteFunc(c.Services, func(one *Service) bool { return one.Cluster == s.Name })
-		c.Network.Endpoints = slices.DeleteFunc(c.Network.Endpoints, func(e Endpoint) bool { return e.ID == s.Resources[EndpointID] })
+		c.Network.Endpoints = slices.DeleteFunc(c.Network.Endpoints, func(e Endpoint) bool {
+			return e.ID == s.Resources[EndpointID]
+		})
 		delete(c.Images, s.Name+"-locust")
 	}})
 	return xmlResult(r.Op, "")

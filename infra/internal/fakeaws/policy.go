@@ -50,7 +50,10 @@ func ParsePolicy(tb testing.TB, doc any) (p Policy) {
 		statement := Statement{Texts(s, "Action"), Texts(s, "Resource"), nil}
 		block, _ := At(s, "Condition").(Tree)
 		for operator := range block {
-			if !slices.Contains([]string{"ForAllValues:StringLike", "ForAllValues:StringNotLike", "Null", "StringNotEquals"}, operator) {
+			if !slices.Contains(
+				[]string{"ForAllValues:StringLike", "ForAllValues:StringNotLike", "Null", "StringNotEquals"},
+				operator,
+			) {
 				tb.Fatalf("unsupported condition operator %s", operator)
 			}
 			for key, values := range Section(block, operator) {

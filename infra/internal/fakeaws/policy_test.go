@@ -42,7 +42,10 @@ func TestPolicyAllows(t *testing.T) {
 		{"no attributes, attributes required", []Condition{noLimits, named}, "", "", false, ""},
 	} {
 		p := Policy{{[]string{"dynamodb:Get*"}, []string{"T.Arn", "T.Arn/index/?"}, test.conditions}}
-		a := Access{"dynamodb:GetItem", "T.Arn/index/1", strings.Fields(test.keys), strings.Fields(test.attributes), test.tag}
+		a := Access{
+			"dynamodb:GetItem", "T.Arn/index/1", strings.Fields(test.keys), strings.Fields(test.attributes),
+			test.tag,
+		}
 		if got := p.Allows(a); got != test.want {
 			t.Errorf("%s: allowed %t, want %t", test.name, got, test.want)
 		}

@@ -174,7 +174,8 @@ func (a itemRequest) batch() (all []attributeValues) {
 // items returns the items of a transaction, each with the action on it.
 func (r *Recorder) items(a itemRequest) (all []Item) {
 	actions := map[string]string{
-		"Get": "GetItem", "Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem",
+		"Get": "GetItem", "Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem",
+		"ConditionCheck": "ConditionCheckItem",
 	}
 	for _, one := range a.TransactItems {
 		for kind, i := range one {
@@ -194,7 +195,10 @@ var (
 )
 
 // grammar lists the words of expressions that are not attributes.
-var grammar = strings.Fields("SET ADD REMOVE DELETE AND OR NOT BETWEEN IN if_not_exists attribute_exists attribute_not_exists size begins_with contains")
+var grammar = strings.Fields(
+	"SET ADD REMOVE DELETE AND OR NOT BETWEEN IN if_not_exists attribute_exists attribute_not_exists size " +
+		"begins_with contains",
+)
 
 // names returns the attributes that a write names, sorted. Those for a limit
 // occur once, as b_* or l_*.

@@ -43,7 +43,10 @@ func (c *Cloud) serveAlarms(r *Request) *Reply {
 	list := cbor.List{}
 	for _, a := range c.Alarms {
 		if bytes.Contains(r.Body, []byte(a.Name)) {
-			list = append(list, cbor.Map{"AlarmName": cbor.String(a.Name), "StateValue": cbor.String(a.State), "StateReason": cbor.String(a.Reason)})
+			list = append(list, cbor.Map{
+				"AlarmName": cbor.String(a.Name), "StateValue": cbor.String(a.State),
+				"StateReason": cbor.String(a.Reason),
+			})
 		}
 	}
 	return &Reply{200, cborHeader(), cbor.Encode(cbor.Map{"MetricAlarms": list})}
@@ -98,7 +101,9 @@ func Program(tb testing.TB, machine elf.Machine, more ...byte) string {
 // executable returns a valid header for machine and then more.
 func executable(tb testing.TB, machine elf.Machine, more []byte) []byte {
 	tb.Helper()
-	header := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Ehsize: 64, Phentsize: 56, Phoff: 64}
+	header := elf.Header64{
+		Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Ehsize: 64, Phentsize: 56, Phoff: 64,
+	}
 	copy(header.Ident[:], elf.ELFMAG)
 	header.Ident[elf.EI_CLASS], header.Ident[elf.EI_DATA], header.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1
 	var content bytes.Buffer

@@ -53,8 +53,9 @@ const (
 )
 
 var resourceTypes = map[string]string{
-	WorkerID: "AWS::Lambda::Function", ClusterID: "AWS::ECS::Cluster", RepositoryID: "AWS::ECR::Repository", EndpointID: "AWS::EC2::VPCEndpoint",
-	TableID: "AWS::DynamoDB::Table", FunctionID: "AWS::Lambda::Function", ArchiveID: "AWS::S3::Bucket",
+	WorkerID: "AWS::Lambda::Function", ClusterID: "AWS::ECS::Cluster", RepositoryID: "AWS::ECR::Repository",
+	EndpointID: "AWS::EC2::VPCEndpoint",
+	TableID:    "AWS::DynamoDB::Table", FunctionID: "AWS::Lambda::Function", ArchiveID: "AWS::S3::Bucket",
 }
 
 // ResourceType returns the type of a resource of a Stack.
@@ -79,8 +80,10 @@ func (c *Cloud) Find(name string) *Stack {
 // AddStack adds a stack without any call.
 func (c *Cloud) AddStack(name, status string, tags map[string]string) *Stack {
 	s := &Stack{
-		Name: name, ID: fmt.Sprintf("arn:aws:cloudformation:%s:%s:stack/%s/%d", Region, AccountID, name, len(c.Stacks)), Status: status,
-		Parameters: map[string]string{}, Tags: tags, Resources: map[string]string{}, Created: c.Now(), ChangeSets: map[string]*ChangeSet{},
+		Name: name, ID: fmt.Sprintf("arn:aws:cloudformation:%s:%s:stack/%s/%d", Region, AccountID, name,
+			len(c.Stacks)), Status: status,
+		Parameters: map[string]string{}, Tags: tags, Resources: map[string]string{}, Created: c.Now(),
+		ChangeSets: map[string]*ChangeSet{},
 	}
 	c.Stacks = append(c.Stacks, s)
 	return s
@@ -89,8 +92,9 @@ func (c *Cloud) AddStack(name, status string, tags map[string]string) *Stack {
 // AddEvent adds an event about a resource, or about the stack if resource is "".
 func (c *Cloud) AddEvent(s *Stack, resource, status, reason string) {
 	e := Event{
-		ID: fmt.Sprintf("%s-%d", s.Name, len(s.events)), StackID: s.ID, Resource: resource, Physical: s.Resources[resource],
-		Type: resourceTypes[resource], Status: status, Reason: reason, Time: c.Now(),
+		ID: fmt.Sprintf("%s-%d", s.Name, len(s.events)), StackID: s.ID, Resource: resource,
+		Physical: s.Resources[resource],
+		Type:     resourceTypes[resource], Status: status, Reason: reason, Time: c.Now(),
 	}
 	if resource == "" {
 		e.Resource, e.Physical, e.Type = s.Name, s.ID, "AWS::CloudFormation::Stack"
@@ -123,7 +127,9 @@ func (c *Cloud) serveStack(r *Request) *Reply {
 	s := c.Find(name)
 	switch r.Op {
 	case "GetCallerIdentity":
-		return xmlReply(200, "<GetCallerIdentityResponse><GetCallerIdentityResult><Account>"+AccountID+"</Account></GetCallerIdentityResult></GetCallerIdentityResponse>")
+		return xmlReply(200,
+			"<GetCallerIdentityResponse><GetCallerIdentityResult><Account>"+AccountID+
+				"</Account></GetCallerIdentityResult></GetCallerIdentityResponse>")
 	case "CreateStack":
 		return c.CreateStack(r)
 	case "DescribeChangeSet", "ExecuteChangeSet", "DeleteChangeSet":
@@ -179,7 +185,8 @@ func (s *Stack) xml() string {
 	} {
 		text += "<" + list.name + ">"
 		for _, key := range slices.Sorted(maps.Keys(list.of)) {
-			text += fmt.Sprintf("<member><%[1]s>%[2]s</%[1]s><%[3]s>%[4]s</%[3]s></member>", list.key, escapeXML(key), list.value, escapeXML(list.of[key]))
+			text += fmt.Sprintf("<member><%[1]s>%[2]s</%[1]s><%[3]s>%[4]s</%[3]s></member>", list.key,
+				escapeXML(key), list.value, escapeXML(list.of[key]))
 		}
 		text += "</" + list.name + ">"
 	}
@@ -276,17 +283,24 @@ func (c *Cloud) CreateStack(r *Request) *Reply {
 		if why := c.Failing[resource]; why != "" {
 			s.Steps = nil
 			return Step{Status: "ROLLBACK_IN_PROGRESS", Events: []Event{
-				{Resource: resource, Status: "CREATE_FAILED", Reason: why}, {Resource: "AppRole", Status: "CREATE_FAILED", Reason: "Resource creation cancelled"},
+				{Resource: resource, Status: "CREATE_FAILED", Reason: why},
+				{Resource: "AppRole", Status: "CREATE_FAILED", Reason: "Resource creation cancelled"},
 			}}
 		}
-		return Step{Status: "CREATE_IN_PROGRESS", Events: []Event{{Resource: resource, Status: "CREATE_COMPLETE"}}, Do: func() { s.Resources[resource] = physical }}
+		return Step{Status: "CREATE_IN_PROGRESS", Events: []Event{{Resource: resource, Status: "CREATE_COMPLETE"}},
+			Do: func() {
+				s.Resources[resource] = physical
+			}}
 	}
 	if s.isLoad() {
 		return c.createLoad(r, s)
 	}
 	s.Steps = []Step{{Status: "CREATE_IN_PROGRESS", Events: []Event{{Resource: TableID, Status: "CREATE_IN_PROGRESS"}}}}
 	for _, resource := range []string{TableID, FunctionID, ArchiveID} {
-		next := create(resource, map[string]string{TableID: name, FunctionID: name + "-aggregator", ArchiveID: strings.ToLower(name) + "-archive"}[resource])
+		next := create(resource,
+			map[string]string{
+				TableID: name, FunctionID: name + "-aggregator", ArchiveID: strings.ToLower(name) + "-archive",
+			}[resource])
 		s.Steps = append(s.Steps, next)
 		if next.Status != "CREATE_IN_PROGRESS" {
 			s.Steps = append(s.Steps, Step{Status: "ROLLBACK_COMPLETE", Do: func() { clear(s.Resources) }})
@@ -294,7 +308,9 @@ func (c *Cloud) CreateStack(r *Request) *Reply {
 		}
 	}
 	s.Steps = append(s.Steps, Step{Status: "CREATE_COMPLETE", Do: func() {
-		s.Outputs = map[string]string{"TableName": name, "AggregatorDLQUrl": c.URL + "/" + AccountID + "/" + name + "-aggregator-dlq"}
+		s.Outputs = map[string]string{
+			"TableName": name, "AggregatorDLQUrl": c.URL + "/" + AccountID + "/" + name + "-aggregator-dlq",
+		}
 		c.createTable(name, s.Parameters["EnableLeanIndex"] == "true")
 		c.Buckets[s.Resources[ArchiveID]] = &Bucket{Objects: map[string][]byte{}}
 	}})

@@ -18,7 +18,12 @@ import (
 // serveTable forwards a request to DynamoDB Local, if that implements it.
 func (c *Cloud) serveTable(r *Request) *Reply {
 	if r.Op == "DescribeContinuousBackups" {
-		return &Reply{200, nil, []byte(`{"ContinuousBackupsDescription":{"ContinuousBackupsStatus":"ENABLED","PointInTimeRecoveryDescription":{"PointInTimeRecoveryStatus":"ENABLED","RecoveryPeriodInDays":7}}}`)}
+		return &Reply{
+			200, nil,
+			[]byte(
+				`{"ContinuousBackupsDescription":{"ContinuousBackupsStatus":"ENABLED","PointInTimeRecoveryDescription":{"PointInTimeRecoveryStatus":"ENABLED","RecoveryPeriodInDays":7}}}`,
+			),
+		}
 	}
 	return c.forward(r)
 }
@@ -88,7 +93,8 @@ func (c *Cloud) SetSchema(table, schema string) {
 		_, err = client.DeleteItem(context.Background(), &dynamodb.DeleteItemInput{TableName: &table, Key: key})
 	} else {
 		_, err = client.UpdateItem(context.Background(), &dynamodb.UpdateItemInput{
-			TableName: &table, Key: key, UpdateExpression: aws.String("SET schema_version = :v"), ConditionExpression: aws.String("attribute_exists(PK)"),
+			TableName: &table, Key: key, UpdateExpression: aws.String("SET schema_version = :v"),
+			ConditionExpression:       aws.String("attribute_exists(PK)"),
 			ExpressionAttributeValues: map[string]types.AttributeValue{":v": text(schema)},
 		})
 	}

@@ -59,9 +59,18 @@ func TestInvalidCommands(t *testing.T) {
 		want    string
 	}{
 		{Command{}, "no command to run"},
-		{Command{Args: []string{"true"}, ReportFD: -1, Report: never}, "invalid report descriptor -1: must be from 3 to 63"},
-		{Command{Args: []string{"true"}, ReportFD: 2, Report: never}, "invalid report descriptor 2: must be from 3 to 63"},
-		{Command{Args: []string{"true"}, ReportFD: 64, Report: never}, "invalid report descriptor 64: must be from 3 to 63"},
+		{
+			Command{Args: []string{"true"}, ReportFD: -1, Report: never},
+			"invalid report descriptor -1: must be from 3 to 63",
+		},
+		{
+			Command{Args: []string{"true"}, ReportFD: 2, Report: never},
+			"invalid report descriptor 2: must be from 3 to 63",
+		},
+		{
+			Command{Args: []string{"true"}, ReportFD: 64, Report: never},
+			"invalid report descriptor 64: must be from 3 to 63",
+		},
 		{Command{Args: []string{"true", "a\x00b"}, ReportFD: 3, Report: never}, `cannot run "true": invalid argument`},
 	} {
 		code, err := Run(test.command)

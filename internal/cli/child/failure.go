@@ -39,7 +39,8 @@ func startFailure(name string, err error) (code int, _ error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return codeUnstarted, fmt.Errorf("cannot run %q: its interpreter is not found", name)
 	case errors.Is(err, syscall.ENOEXEC):
-		return codeUnstarted, fmt.Errorf("cannot run %q: neither a program for this system nor a script with a #! line", name)
+		return codeUnstarted, fmt.Errorf("cannot run %q: neither a program for this system nor a script with a #! line",
+			name)
 	}
 	return codeUnstarted, fmt.Errorf("cannot run %q: %w", name, reason(err))
 }

@@ -15,7 +15,8 @@ func TestSignalsArePassedOn(t *testing.T) {
 	f.start()
 	f.ready()
 	for _, sig := range []unix.Signal{
-		unix.SIGINT, unix.SIGINT, unix.SIGQUIT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGCONT, unix.SIGWINCH, unix.SIGTERM,
+		unix.SIGINT, unix.SIGINT, unix.SIGQUIT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGCONT,
+		unix.SIGWINCH, unix.SIGTERM,
 	} {
 		if signal.Ignored(sig) { // under nohup, for example
 			continue

@@ -20,7 +20,9 @@ func brief(f frame, all []line, v verdict, width int, style tty.Style) string {
 	if tty.Width(title) > width {
 		title = style.Bold("zae-limiter demo") + " " + tty.Ellipsis(ended(f), max(width-len("zae-limiter demo "), 0))
 	}
-	lines := []string{title, f.Totals.String(), style.Dim(briefLine("", "", "rpm used", "tpm used", "$ used", "refused"))}
+	lines := []string{
+		title, f.Totals.String(), style.Dim(briefLine("", "", "rpm used", "tpm used", "$ used", "refused")),
+	}
 
 	entity, indebted := "", false
 	for _, r := range f.Rows {
@@ -34,12 +36,14 @@ func brief(f frame, all []line, v verdict, width int, style tty.Style) string {
 				indebted = indebted || l.Debt > 0
 			}
 		}
-		lines = append(lines, briefLine(name, r.Model, cells[rpm], cells[tpm], cells[spend], tty.Number(int64(r.Refused))))
+		lines = append(lines,
+			briefLine(name, r.Model, cells[rpm], cells[tpm], cells[spend], tty.Number(int64(r.Refused))))
 	}
 
 	lines = append(lines, v.brief(style))
 	if indebted {
-		lines = append(lines, style.Red("Debt")+": what calls used beyond their estimate is never refused, and paid first.")
+		lines = append(lines,
+			style.Red("Debt")+": what calls used beyond their estimate is never refused, and paid first.")
 	}
 	for i := range lines {
 		lines[i] = tty.Clip(strings.TrimRight(lines[i], " "), max(width, minWidth))
@@ -58,7 +62,8 @@ func (l line) share(style tty.Style) string {
 }
 
 func briefLine(name, model, requests, tokens, money, refused string) string {
-	return tty.Left(name, nameWidth) + " " + tty.Left(model, modelWidth) + tty.Right(requests, 11) + tty.Right(tokens, 19) + tty.Right(money, 20) + tty.Right(refused, 9)
+	return tty.Left(name, nameWidth) + " " + tty.Left(model, modelWidth) + tty.Right(requests, 11) +
+		tty.Right(tokens, 19) + tty.Right(money, 20) + tty.Right(refused, 9)
 }
 
 // brief returns the result of the checks on one line, or on more if they failed.
@@ -66,5 +71,6 @@ func (v verdict) brief(style tty.Style) string {
 	if v.checks == 0 || v.broken > 0 {
 		return v.sentence(style)
 	}
-	return style.Green("Nothing was admitted beyond the limits") + fmt.Sprintf(": %s on %d limits checked.", admissions(v.checks), v.limits)
+	return style.Green("Nothing was admitted beyond the limits") + fmt.Sprintf(": %s on %d limits checked.",
+		admissions(v.checks), v.limits)
 }

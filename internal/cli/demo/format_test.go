@@ -32,7 +32,9 @@ func TestCompact(t *testing.T) {
 }
 
 func TestSeconds(t *testing.T) {
-	for d, want := range map[time.Duration]string{0: "0.00s", 42 * time.Millisecond: "0.04s", time.Second / 10: "0.1s", 83400 * time.Millisecond: "83.4s"} {
+	for d, want := range map[time.Duration]string{
+		0: "0.00s", 42 * time.Millisecond: "0.04s", time.Second / 10: "0.1s", 83400 * time.Millisecond: "83.4s",
+	} {
 		if got := seconds(d); got != want {
 			t.Errorf("seconds(%v) = %s, want %s", d, got, want)
 		}

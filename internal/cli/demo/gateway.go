@@ -70,7 +70,10 @@ func (g *gateway) serve(ctx context.Context, c call) {
 
 // acquire takes the estimated tokens and cost of a call, at once or after waiting.
 func (g *gateway) acquire(ctx context.Context, c call, cost int64) (*limiter.Lease, error) {
-	req := limiter.Request{Entity: c.key.id, Resource: c.model, Consume: limiter.Tokens(rpm, 1).And(tpm, c.estimate).And(spend, cost)}
+	req := limiter.Request{
+		Entity: c.key.id, Resource: c.model,
+		Consume: limiter.Tokens(rpm, 1).And(tpm, c.estimate).And(spend, cost),
+	}
 	g.book.count(func(t *totals) { t.Calls++ })
 	if !c.key.waits {
 		return g.lim.Acquire(ctx, req)

@@ -22,7 +22,9 @@ func (l *lines) show(f frame) error {
 	}
 	if !l.begun {
 		l.begun, l.second = true, time.Second
-		if _, err := fmt.Fprintf(l.out, "zae-limiter demo: a small LLM gateway for %s on %s\n", f.Duration, f.setting()); err != nil {
+		if _, err := fmt.Fprintf(
+			l.out, "zae-limiter demo: a small LLM gateway for %s on %s\n", f.Duration, f.setting(),
+		); err != nil {
 			return err
 		}
 	}

@@ -74,7 +74,9 @@ func TestRunWithEscrow(t *testing.T) {
 			if err := Run(t.Context(), o); err != nil {
 				t.Errorf("seed %d: %v\n%s", seed, err, &out)
 			}
-			want := regexp.MustCompile(`\nexceed allowed\. The excess is debt\. Until it is paid, calls are admitted only\nwith tokens that escrow holds already\.\n\nEscrow sent [1-9][0-9,]* charges and admitted ([0-9,]+) calls without one\.\nIt returned [0-9,]+ units that it had held, and dropped [0-9,]+\.\n\nNext: zae-limiter demo --web`)
+			want := regexp.MustCompile(
+				`\nexceed allowed\. The excess is debt\. Until it is paid, calls are admitted only\nwith tokens that escrow holds already\.\n\nEscrow sent [1-9][0-9,]* charges and admitted ([0-9,]+) calls without one\.\nIt returned [0-9,]+ units that it had held, and dropped [0-9,]+\.\n\nNext: zae-limiter demo --web`,
+			)
 			match := want.FindStringSubmatch(out.String())
 			if match == nil {
 				t.Fatalf("seed %d: nothing matches %s in\n%s", seed, want, &out)
@@ -96,11 +98,15 @@ func TestQuotasAreFullAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d, err := lim.Explain(ctx, limiter.Request{Entity: "bot", Resource: large, Consume: limiter.Tokens(spend, 30_000)})
+			d, err := lim.Explain(ctx, limiter.Request{
+				Entity: "bot", Resource: large, Consume: limiter.Tokens(spend, 30_000),
+			})
 			if err != nil || !d.Admitted() {
 				t.Errorf("%v, %v", d, err)
 			}
-			if _, err := lim.Acquire(ctx, limiter.Request{Entity: "bot", Resource: large, Consume: limiter.Tokens(spend, 30_000)}); err != nil {
+			if _, err := lim.Acquire(ctx, limiter.Request{
+				Entity: "bot", Resource: large, Consume: limiter.Tokens(spend, 30_000),
+			}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -171,7 +177,9 @@ func TestInterruptEndsTheRunWithItsSummary(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, after, _ := strings.Cut(out.String(), "\x1b[?25h")
-		for _, want := range []string{"stopped after 5.0s on memory:, seed 1", "Nothing was admitted beyond the limits"} {
+		for _, want := range []string{
+			"stopped after 5.0s on memory:, seed 1", "Nothing was admitted beyond the limits",
+		} {
 			if !strings.Contains(after, want) {
 				t.Errorf("%q does not come after the cursor is back, but\n%s", want, after)
 			}
@@ -206,7 +214,8 @@ func TestSummaryReportsAStoreThatAdmitsTooMuch(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		want := `\nMORE WAS ADMITTED THAN ALLOWED in windows that end with [1-9][0-9,]* of [0-9,]+ admissions\.\nThe worst is ([0-9.,]+ tokens|\$[0-9.]+) over: ([rt]pm|spend) of \S+ on (large|small), [0-9.]+s into the run\.\n$`
-		if !regexp.MustCompile(want).MatchString(out.String()) || strings.Contains(out.String(), "Nothing was admitted") {
+		if !regexp.MustCompile(want).MatchString(out.String()) ||
+			strings.Contains(out.String(), "Nothing was admitted") {
 			t.Errorf("nothing matches %s in\n%s", want, &out)
 		}
 	})
@@ -235,7 +244,9 @@ func (f failing) Consume(ctx context.Context, now time.Time, charge limiter.Char
 func TestFailingStoreEndsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		if err := Run(t.Context(), optionsOf(failing{memory.New(nil), new(atomic.Int64)}, 1, &out)); !errors.Is(err, errAway) {
+		if err := Run(
+			t.Context(), optionsOf(failing{memory.New(nil), new(atomic.Int64)}, 1, &out),
+		); !errors.Is(err, errAway) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -283,7 +294,8 @@ func TestFirstFrameDoesNotWaitForTheStore(t *testing.T) {
 	} {
 		o.Store, o.Duration = "memory:", time.Second
 		o.Open = func(context.Context) (limiter.Repository, error) {
-			if text := screen.String(); o.Screen != nil && (!strings.Contains(text, "setting up") || !strings.Contains(text, "search")) {
+			if text := screen.String(); o.Screen != nil && (!strings.Contains(text, "setting up") ||
+				!strings.Contains(text, "search")) {
 				t.Errorf("the first frame is\n%s", text)
 			}
 			return nil, errAway

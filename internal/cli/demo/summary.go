@@ -14,7 +14,9 @@ import (
 func summary(f frame, all []line, v verdict, style tty.Style) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s   %s\n%s\n\n", style.Bold("zae-limiter demo"), style.Dim(ended(f)), f.Totals)
-	b.WriteString(style.Dim(summaryLine("", "", "", "allowed", "admitted", "later", "used", "as debt", "refused")) + "\n")
+	b.WriteString(
+		style.Dim(summaryLine("", "", "", "allowed", "admitted", "later", "used", "as debt", "refused")) + "\n",
+	)
 	entity, model := "", ""
 	for _, l := range all {
 		name := ""
@@ -48,7 +50,8 @@ with tokens that escrow holds already.`
 
 // heldSummary returns what escrow saved.
 func heldSummary(s escrow.Stats) string {
-	return fmt.Sprintf("\nEscrow sent %s charges and admitted %s calls without one.\nIt returned %s units that it had held, and dropped %s.\n",
+	return fmt.Sprintf("\nEscrow sent %s charges and admitted %s calls without one.\nIt returned %s units "+
+		"that it had held, and dropped %s.\n",
 		tty.Number(s.Requests), tty.Number(s.AdmittedLocally), tty.Number(s.Returned), tty.Number(s.Dropped))
 }
 
@@ -70,7 +73,8 @@ func (l line) line(name string) string {
 	if limit == spend {
 		limit = "$"
 	}
-	return summaryLine(name, l.Model, limit, amount(l.Limit, l.Allowed), amount(l.Limit, l.Admitted), some(l.Later), amount(l.Limit, l.used()), some(l.Debt), some(l.Refused))
+	return summaryLine(name, l.Model, limit, amount(l.Limit, l.Allowed), amount(l.Limit, l.Admitted), some(l.Later),
+		amount(l.Limit, l.used()), some(l.Debt), some(l.Refused))
 }
 
 // summaryLine returns a line with the limit on the left and its numbers on the
@@ -102,14 +106,20 @@ func admissions(n int) string { return tty.Number(int64(n)) + " admissions" }
 
 // sentence returns the result of the checks, and what they do not cover.
 func (v verdict) sentence(style tty.Style) string {
-	where := fmt.Sprintf("%s of %s on %s, %s into the run", v.limit, v.entity, v.model, seconds(v.at.Truncate(time.Millisecond)))
+	where := fmt.Sprintf("%s of %s on %s, %s into the run", v.limit, v.entity, v.model,
+		seconds(v.at.Truncate(time.Millisecond)))
 	switch {
 	case v.checks == 0:
 		return "Nothing was admitted, so there was nothing to check."
 	case v.broken > 0:
-		return style.Red("MORE WAS ADMITTED THAN ALLOWED") + fmt.Sprintf(" in windows that end with %s of %s.\nThe worst is %s over: %s.",
+		return style.Red(
+			"MORE WAS ADMITTED THAN ALLOWED",
+		) + fmt.Sprintf(" in windows that end with %s of %s.\nThe worst is %s over: %s.",
 			tty.Number(int64(v.broken)), admissions(v.checks), v.thousandths(v.worst.excess), where)
 	}
-	return style.Green("Nothing was admitted beyond the limits") + fmt.Sprintf(": the check covered all windows that end\nwith one of %s on %d limits.\nThe tightest had %s to spare:\n%s.\n\n%s",
+	return style.Green(
+		"Nothing was admitted beyond the limits",
+	) + fmt.Sprintf(": the check covered all windows that end\nwith one of %s on %d limits.\nThe tightest "+
+		"had %s to spare:\n%s.\n\n%s",
 		admissions(v.checks), v.limits, v.thousandths(-v.worst.excess), where, v.outside())
 }

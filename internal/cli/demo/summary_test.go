@@ -15,10 +15,14 @@ func lineOf(entity, model, limit string, key bool, n int64) line {
 
 func TestSummaryGolden(t *testing.T) {
 	all := []line{
-		lineOf("shop", large, rpm, false, 12), lineOf("shop", large, tpm, false, 24_481), lineOf("shop", large, spend, false, 24_481), lineOf("shop", small, rpm, false, 3),
+		lineOf("shop", large, rpm, false, 12), lineOf("shop", large, tpm, false, 24_481),
+		lineOf("shop", large, spend, false, 24_481), lineOf("shop", small, rpm, false, 3),
 		lineOf("web", large, rpm, true, 7), lineOf("web", large, tpm, true, 4), lineOf("lab", large, tpm, false, 1_234),
 	}
-	v := verdict{limits: 6, checks: 1304, worst: check{excess: -24}, entity: "web", model: small, limit: rpm, at: 9800 * time.Millisecond}
+	v := verdict{
+		limits: 6, checks: 1304, worst: check{excess: -24}, entity: "web", model: small, limit: rpm,
+		at: 9800 * time.Millisecond,
+	}
 	f := picture()
 	golden.Check(t, "testdata/summary.txt", summary(f, all, v, false))
 	f.Elapsed = 15_312 * time.Millisecond
@@ -34,8 +38,15 @@ func TestVerdictSentence(t *testing.T) {
 	}{
 		{"nothing", "Nothing was admitted", verdict{}},
 		{"to the last token", "The tightest had 0 tokens to spare:\nrpm of web on small", v},
-		{"money", "The tightest had $0.000024 to spare:\nspend of", verdict{limits: 1, checks: 2, worst: check{excess: -24_000}, limit: spend}},
-		{"one thousandth over", "MORE WAS ADMITTED THAN ALLOWED in windows that end with 1 of 2 admissions.\nThe worst is 0.001 tokens over", verdict{limits: 1, checks: 2, broken: 1, worst: check{excess: 1}}},
+		{"money", "The tightest had $0.000024 to spare:\nspend of", verdict{
+			limits: 1, checks: 2, worst: check{excess: -24_000}, limit: spend,
+		}},
+		{
+			"one thousandth over",
+			"MORE WAS ADMITTED THAN ALLOWED in windows that end with 1 of 2 admissions.\nThe worst is 0.001 " +
+				"tokens over",
+			verdict{limits: 1, checks: 2, broken: 1, worst: check{excess: 1}},
+		},
 	} {
 		if got := c.v.sentence(false); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q", c.name, got)
@@ -43,7 +54,9 @@ func TestVerdictSentence(t *testing.T) {
 	}
 	long := picture()
 	long.Store = "sqlite:/a/path/to/a/file/that/is/quite/long/" + strings.Repeat("x", 60)
-	for line := range strings.Lines(brief(long, []line{lineOf("shop", large, tpm, false, 99_999)}, v, minWidth, false)) {
+	for line := range strings.Lines(brief(
+		long, []line{lineOf("shop", large, tpm, false, 99_999)}, v, minWidth, false,
+	)) {
 		if n := tty.Width(strings.TrimSpace(line)); n > minWidth {
 			t.Errorf("%d columns: %s", n, line)
 		}
@@ -59,7 +72,8 @@ func TestBriefFitsOneScreen(t *testing.T) {
 	for i := range f.Rows {
 		r := &f.Rows[i]
 		r.Refused = 19
-		all = append(all, line{r.Entity, r.Model, rpm, r.Key, 35, 13, 0, 0, 3}, line{r.Entity, r.Model, tpm, r.Key, 20_063, 7_041, 12_626, 3_971, 13_727},
+		all = append(all, line{r.Entity, r.Model, rpm, r.Key, 35, 13, 0, 0, 3},
+			line{r.Entity, r.Model, tpm, r.Key, 20_063, 7_041, 12_626, 3_971, 13_727},
 			line{r.Entity, r.Model, spend, r.Key, 250_000, 72_400, 189_400, 11_800, 94_200})
 	}
 	v := verdict{limits: 42, checks: 1304, worst: check{excess: -24}}

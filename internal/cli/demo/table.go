@@ -65,7 +65,8 @@ func render(f frame, width, height int, style tty.Style) []string {
 
 // legend explains the bars, the numbers and the clock.
 var legend = [...]string{
-	tty.BarFull + tty.BarFull + " used; 9/12 is left of the capacity   " + tty.BarDebt + tty.BarDebt + " debt, which refill pays first",
+	tty.BarFull + tty.BarFull + " used; 9/12 is left of the capacity   " + tty.BarDebt + tty.BarDebt +
+		" debt, which refill pays first",
 	"Time is real: limits refill per minute, $ per month. Keys charge their project.",
 }
 
@@ -83,7 +84,8 @@ func header(f frame, width int, style tty.Style) string {
 func rows(all []row, width int, style tty.Style) []string {
 	cells := barCells(width)
 	lines := []string{style.Dim(columns(
-		"", "model", tty.Left("rpm left", cells+1+rpmWidth), tty.Left("tpm left", cells+1+tpmWidth), "$ left", "admitted", "refused", "retry in"))}
+		"", "model", tty.Left("rpm left", cells+1+rpmWidth), tty.Left("tpm left", cells+1+tpmWidth), "$ left",
+		"admitted", "refused", "retry in"))}
 	entity := ""
 	for i, r := range all {
 		name := ""
@@ -114,12 +116,14 @@ const (
 func barCells(width int) int {
 	const margins = 1 + 1 + 2 + 2 + 1 + 2 + 1 + 2 // left of every column
 	const barGaps = 2                             // between a bar and its number
-	fixed := margins + nameWidth + modelWidth + rpmWidth + tpmWidth + spendWidth + barGaps + admittedWidth + refusedWidth + retryWidth
+	fixed := margins + nameWidth + modelWidth + rpmWidth + tpmWidth + spendWidth + barGaps + admittedWidth +
+		refusedWidth + retryWidth
 	return min((width-fixed)/2, 24)
 }
 
 func columns(name, model, requests, tokens, money, admitted, refused, retry string) string {
-	return " " + tty.Left(name, nameWidth) + " " + tty.Left(model, modelWidth) + "  " + requests + "  " + tokens + " " + tty.Right(money, spendWidth) + "  " +
+	return " " + tty.Left(name, nameWidth) + " " + tty.Left(model, modelWidth) + "  " + requests + "  " + tokens + " " +
+		tty.Right(money, spendWidth) + "  " +
 		tty.Right(admitted, admittedWidth) + " " + tty.Right(refused, refusedWidth) + "  " + retry
 }
 
@@ -138,7 +142,8 @@ func (r row) line(name string, cells int, style tty.Style) string {
 	if r.Retry > 0 {
 		retry = style.Yellow(r.RetryLimit + " " + wait(r.Retry))
 	}
-	return columns(name, r.Model, gauges[rpm], gauges[tpm], money, strconv.Itoa(r.Admitted), strconv.Itoa(r.Refused), retry)
+	return columns(name, r.Model, gauges[rpm], gauges[tpm], money, strconv.Itoa(r.Admitted),
+		strconv.Itoa(r.Refused), retry)
 }
 
 // draw returns a bar and its numbers.
@@ -176,5 +181,6 @@ func (e event) line(style tty.Style) string {
 	case "debt":
 		what = style.Red(what)
 	}
-	return fmt.Sprintf("%s  %s %s %s %s", style.Dim(tty.Right(seconds(e.At), 5)), what, tty.Left(e.Key, 6), tty.Left(e.Model, modelWidth), e.Text)
+	return fmt.Sprintf("%s  %s %s %s %s", style.Dim(tty.Right(seconds(e.At), 5)), what, tty.Left(e.Key, 6),
+		tty.Left(e.Model, modelWidth), e.Text)
 }

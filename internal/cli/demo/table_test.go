@@ -106,7 +106,8 @@ func TestTableKeepsTheLatestEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s := out.String(); !strings.Contains(s, "event 19.") || !strings.Contains(s, "event 8.") || strings.Contains(s, "event 7.") {
+	if s := out.String(); !strings.Contains(s, "event 19.") || !strings.Contains(s, "event 8.") ||
+		strings.Contains(s, "event 7.") {
 		t.Errorf("not the last %d events:\n%s", maxEvents, s)
 	}
 	out.Reset()

@@ -24,7 +24,8 @@ func TestTrafficIsPlausible(t *testing.T) {
 	traffic, last, seen := newTraffic(1), time.Duration(0), map[string]int{}
 	for range 2000 {
 		c := traffic.next()
-		if c.at < last || c.work < 50*time.Millisecond || c.work > 800*time.Millisecond || c.estimate <= 0 || c.actual <= 0 {
+		if c.at < last || c.work < 50*time.Millisecond || c.work > 800*time.Millisecond || c.estimate <= 0 ||
+			c.actual <= 0 {
 			t.Fatalf("%+v after %v", c, last)
 		}
 		last = c.at

@@ -42,7 +42,8 @@ func keys() []key {
 func buckets() []limiter.Scope {
 	var all []limiter.Scope
 	add := func(entity string) {
-		all = append(all, limiter.Scope{Entity: entity, Resource: large}, limiter.Scope{Entity: entity, Resource: small})
+		all = append(all, limiter.Scope{Entity: entity, Resource: large},
+			limiter.Scope{Entity: entity, Resource: small})
 	}
 	project := ""
 	for _, k := range keys() {
@@ -66,7 +67,8 @@ func limits(scale int64) []limiter.Config {
 		return limiter.Config{
 			Scope: limiter.Scope{Entity: entity, Resource: model},
 			Limits: []limiter.Limit{
-				limiter.PerMinute(rpm, scale*requests).WithBurst(scale * requestBurst), limiter.PerMinute(tpm, scale*tokens).WithBurst(scale * tokenBurst),
+				limiter.PerMinute(rpm, scale*requests).WithBurst(scale * requestBurst),
+				limiter.PerMinute(tpm, scale*tokens).WithBurst(scale * tokenBurst),
 				monthly(scale * cents),
 			},
 		}

@@ -39,7 +39,9 @@ func TestLabelsOfMeansAreNotWider(t *testing.T) {
 		for high := 0.0; high <= 1100; high += 7 {
 			widest := newAxis(low, high).width()
 			for share := 0.0; share <= 1; share += 0.09 {
-				for _, mean := range []axis{newAxis(low*share, high), newAxis(low, high*share), newAxis(low*share, high*share)} {
+				for _, mean := range []axis{
+					newAxis(low*share, high), newAxis(low, high*share), newAxis(low*share, high*share),
+				} {
 					if mean.width() > widest {
 						t.Fatalf("%v to %v: means of %+v have wider labels", low, high, mean)
 					}

@@ -24,7 +24,8 @@ func newScale(all []*group) scale {
 		for limit, tokens := range g.limits {
 			for _, n := range tokens {
 				s.full[limit] = max(s.full[limit], size(n))
-				s.names, s.numbers = max(s.names, tty.Width(printable(limit))), max(s.numbers, tty.Width(tty.Amount(limit, n)))
+				s.names, s.numbers = max(s.names, tty.Width(printable(limit))), max(s.numbers,
+					tty.Width(tty.Amount(limit, n)))
 			}
 		}
 	}
@@ -56,7 +57,10 @@ func (g *group) bars(width int, s scale, style tty.Style) []string {
 			if n != 0 {
 				cells = max(1, int(float64(size(n))/float64(s.full[limit])*float64(room)))
 			}
-			lines = append(lines, " "+style.Green(tty.Left(printable(limit), s.names))+"  "+tty.Right(tty.Amount(limit, n), s.numbers)+"  "+colour(strings.Repeat(glyph, cells)))
+			lines = append(lines,
+				" "+style.Green(
+					tty.Left(printable(limit), s.names),
+				)+"  "+tty.Right(tty.Amount(limit, n), s.numbers)+"  "+colour(strings.Repeat(glyph, cells)))
 		}
 	}
 	return append(lines, "")

@@ -18,7 +18,8 @@ func TestOneWindowIsBars(t *testing.T) {
 		return s
 	}
 	got := Usage([]limiter.UsageSnapshot{
-		at9("a", map[string]int64{"rpm": 4, "tpm": 12_000}), at9("b", map[string]int64{"rpm": 8, "tpm": -6_000}), at9("c", map[string]int64{"rpm": 1}),
+		at9("a", map[string]int64{"rpm": 4, "tpm": 12_000}), at9("b", map[string]int64{"rpm": 8, "tpm": -6_000}),
+		at9("c", map[string]int64{"rpm": 1}),
 	}, 54, false)
 	var bars []string
 	for line := range strings.Lines(got) {
@@ -34,7 +35,9 @@ func TestOneWindowIsBars(t *testing.T) {
 	if diff := cmp.Diff(want, bars); diff != "" {
 		t.Errorf("%s\n%s", diff, got)
 	}
-	if coloured := Usage([]limiter.UsageSnapshot{at9("a", map[string]int64{"tpm": math.MinInt64})}, 60, true); !strings.Contains(coloured, "\x1b[31m█") {
+	if coloured := Usage(
+		[]limiter.UsageSnapshot{at9("a", map[string]int64{"tpm": math.MinInt64})}, 60, true,
+	); !strings.Contains(coloured, "\x1b[31m█") {
 		t.Errorf("a give-back is not red:\n%s", coloured)
 	}
 }

@@ -40,7 +40,8 @@ func FuzzUsage(f *testing.F) {
 	hour := record(0x20, 0, 3600, 90_000)
 	f.Add([]byte(hour), int64(1_800_000_000), "key-abc", 80)
 	f.Add([]byte(strings.Repeat(hour, 100)), int64(1_800_000_000), "key-abc", 40)
-	f.Add([]byte(hour+record(0x20, 0, 250_000_000_000, -1<<62)+record(0x34, 0, 1<<62, 1<<62)), int64(-1), "\x1b[31m", 120)
+	f.Add([]byte(hour+record(0x20, 0, 250_000_000_000, -1<<62)+record(0x34, 0, 1<<62, 1<<62)), int64(-1),
+		"\x1b[31m", 120)
 	f.Add([]byte(hour+record(0x2c, 0, 86_400, -1)), int64(0), strings.Repeat("世", 100), math.MaxInt)
 	f.Add([]byte(record(0x00, 0, 0, 0)+record(0x24, 0, 0, 0)), int64(0), "", math.MinInt)
 	f.Fuzz(func(t *testing.T, data []byte, first int64, name string, width int) {

@@ -14,7 +14,10 @@ import (
 // at returns a snapshot of key-abc.
 func at(window limiter.Window, t time.Time, counters map[string]int64) limiter.UsageSnapshot {
 	start, end := window.Bounds(t)
-	return limiter.UsageSnapshot{Entity: "key-abc", Resource: "gpt-4", Window: window, Start: start, End: end, Counters: counters, Events: 1}
+	return limiter.UsageSnapshot{
+		Entity: "key-abc", Resource: "gpt-4", Window: window, Start: start, End: end, Counters: counters,
+		Events: 1,
+	}
 }
 
 func date(year int, month time.Month, day, hour int) time.Time {
@@ -34,7 +37,10 @@ func busy(hour int) float64 {
 func hourlyDay() (all []limiter.UsageSnapshot) {
 	for hour := 23; hour >= 0; hour-- {
 		requests := math.Round(90 * busy(hour))
-		all = append(all, at(limiter.Hourly, date(2026, 1, 31, hour), map[string]int64{"rpm": int64(requests), "tpm": int64(requests) * 1371}))
+		all = append(all,
+			at(limiter.Hourly, date(2026, 1, 31, hour), map[string]int64{
+				"rpm": int64(requests), "tpm": int64(requests) * 1371,
+			}))
 	}
 	return all
 }
@@ -90,7 +96,8 @@ func TestUsageLooksAsItShould(t *testing.T) {
 		for _, width := range []int{80, 120} {
 			for style, kind := range map[tty.Style]string{false: "plain", true: "colour"} {
 				t.Run(fmt.Sprintf("%s %d %s", name, width, kind), func(t *testing.T) {
-					golden.Check(t, fmt.Sprintf("testdata/%s_%d_%s.txt", name, width, kind), Usage(snapshots, width, style))
+					golden.Check(t, fmt.Sprintf("testdata/%s_%d_%s.txt", name, width, kind),
+						Usage(snapshots, width, style))
 				})
 			}
 		}

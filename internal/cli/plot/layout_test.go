@@ -25,8 +25,10 @@ func TestWindowsAreSpreadEvenly(t *testing.T) {
 				if !l.merged() && windows != 1 {
 					t.Fatalf("%d windows, room for %d: column %d shows %d", n, room, column, windows)
 				}
-				if l.merged() && (windows != l.size(column) || float64(windows) <= l.each()-1 || float64(windows) >= l.each()+1) {
-					t.Fatalf("%d windows, room for %d: column %d shows %d, its size is %d of about %v", n, room, column, windows, l.size(column), l.each())
+				if l.merged() && (windows != l.size(column) || float64(windows) <= l.each()-1 ||
+					float64(windows) >= l.each()+1) {
+					t.Fatalf("%d windows, room for %d: column %d shows %d, its size is %d of about %v", n, room,
+						column, windows, l.size(column), l.each())
 				}
 			}
 		}

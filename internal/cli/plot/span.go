@@ -65,7 +65,9 @@ func (s span) label(window int64) string {
 
 // String returns the span from its first to its last minute, day or month.
 func (s span) String() string {
-	layout := map[limiter.Window]string{limiter.Hourly: "2006-01-02 15:04", limiter.Daily: "2006-01-02", limiter.Monthly: "2006-01"}[s.window]
+	layout := map[limiter.Window]string{
+		limiter.Hourly: "2006-01-02 15:04", limiter.Daily: "2006-01-02", limiter.Monthly: "2006-01",
+	}[s.window]
 	_, end := s.window.Bounds(s.start(s.last))
 	from, to := s.start(s.first).Format(layout), end.Format(layout)
 	if from == to {

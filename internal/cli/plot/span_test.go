@@ -42,8 +42,14 @@ func TestSpanHasItsUnit(t *testing.T) {
 		first, last time.Time
 		want        string
 	}{
-		{limiter.Hourly, date(2026, 1, 31, 15), date(2026, 1, 31, 15), "2026-01-31 15:00 to 2026-01-31 15:59 UTC, 1 hour"},
-		{limiter.Hourly, date(2026, 1, 1, 0), date(2026, 3, 31, 23), "2026-01-01 00:00 to 2026-03-31 23:59 UTC, 2,160 hours"},
+		{
+			limiter.Hourly, date(2026, 1, 31, 15), date(2026, 1, 31, 15),
+			"2026-01-31 15:00 to 2026-01-31 15:59 UTC, 1 hour",
+		},
+		{
+			limiter.Hourly, date(2026, 1, 1, 0), date(2026, 3, 31, 23),
+			"2026-01-01 00:00 to 2026-03-31 23:59 UTC, 2,160 hours",
+		},
 		{limiter.Daily, date(2026, 1, 31, 0), date(2026, 1, 31, 0), "2026-01-31 UTC, 1 day"},
 		{limiter.Daily, date(2024, 2, 1, 0), date(2024, 3, 1, 0), "2024-02-01 to 2024-03-01 UTC, 30 days"},
 		{limiter.Monthly, date(2025, 11, 30, 0), date(2026, 2, 28, 0), "2025-11 to 2026-02 UTC, 4 months"},
@@ -57,7 +63,10 @@ func TestSpanHasItsUnit(t *testing.T) {
 
 func TestAbout(t *testing.T) {
 	s := span{window: limiter.Daily}
-	for n, want := range map[float64]string{1.04: "1 days", 1.52: "1.5 days", 3: "3 days", 9.94: "9.9 days", 9.96: "10 days", 32.7: "33 days", 931_972.1: "931,972 days"} {
+	for n, want := range map[float64]string{
+		1.04: "1 days", 1.52: "1.5 days", 3: "3 days", 9.94: "9.9 days", 9.96: "10 days", 32.7: "33 days",
+		931_972.1: "931,972 days",
+	} {
 		if got := s.about(n); got != want {
 			t.Errorf("%v: %q, want %q", n, got, want)
 		}

@@ -102,7 +102,10 @@ func TestPeak(t *testing.T) {
 		{[]limiter.UsageSnapshot{all[0], all[2]}, " tpm  total -9  peak 0\n"},
 		{hours(0, 0), " tpm  total 0  peak 0\n"},
 		{hours(3, 8, 8), " tpm  total 19  peak 8 at 01-01 01:00\n"},
-		{hours(math.MaxInt64, 1), " tpm  total 9,223,372,036,854,775,807\n peak 9,223,372,036,854,775,807 at 01-01 00:00\n"},
+		{
+			hours(math.MaxInt64, 1),
+			" tpm  total 9,223,372,036,854,775,807\n peak 9,223,372,036,854,775,807 at 01-01 00:00\n",
+		},
 	} {
 		text := Usage(c.snapshots, 80, false)
 		if !strings.Contains(text, c.want) {
@@ -150,7 +153,9 @@ func TestDamagedTimeCostsNothing(t *testing.T) {
 	if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 10<<20 {
 		t.Errorf("it takes %d bytes", bytes)
 	}
-	for _, want := range []string{"69,898,632 hours", "69,898,629 without a snapshot", "each column is the mean of about 1,0"} {
+	for _, want := range []string{
+		"69,898,632 hours", "69,898,629 without a snapshot", "each column is the mean of about 1,0",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in:\n%s", want, text)
 		}
@@ -162,7 +167,9 @@ func TestColour(t *testing.T) {
 	if strings.Contains(plain, "\x1b") {
 		t.Error("escapes in plain text")
 	}
-	for _, want := range []string{"\x1b[1mkey-abc  gpt-4  hourly\x1b[0m\n", "\x1b[2m  6,000 ┤\x1b[0m\n", "\x1b[32m ", "\x1b[31m "} {
+	for _, want := range []string{
+		"\x1b[1mkey-abc  gpt-4  hourly\x1b[0m\n", "\x1b[2m  6,000 ┤\x1b[0m\n", "\x1b[32m ", "\x1b[31m ",
+	} {
 		if !strings.Contains(colour, want) {
 			t.Errorf("%q is not in:\n%q", want, colour)
 		}

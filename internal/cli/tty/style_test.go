@@ -26,7 +26,10 @@ func TestClipKeepsColoursWhole(t *testing.T) {
 	if got := Width(line); got != 5 {
 		t.Errorf("width %d, want 5", got)
 	}
-	for width, want := range []string{"\x1b[32m\x1b[0m", "a\x1b[32m\x1b[0m", "ab\x1b[32m\x1b[0m", "ab\x1b[32m█\x1b[0m", "ab\x1b[32m█▌\x1b[0m", line, line} {
+	for width, want := range []string{
+		"\x1b[32m\x1b[0m", "a\x1b[32m\x1b[0m", "ab\x1b[32m\x1b[0m", "ab\x1b[32m█\x1b[0m", "ab\x1b[32m█▌\x1b[0m",
+		line, line,
+	} {
 		if got := Clip(line, width); got != want {
 			t.Errorf("width %d: %q, want %q", width, got, want)
 		}

@@ -8,7 +8,10 @@ import (
 )
 
 func TestTableFits(t *testing.T) {
-	columns := []Column{{Title: "NAME"}, {Title: "PARENT"}, {Title: "N", Right: true, Whole: true}, {Title: "SPARE", Spare: true}}
+	columns := []Column{
+		{Title: "NAME"}, {Title: "PARENT"}, {Title: "N", Right: true, Whole: true},
+		{Title: "SPARE", Spare: true},
+	}
 	rows := [][]string{
 		{"a-rather-long-name", "short", Style(true).Red("12"), "more"},
 		{"プロジェクト-1", "another-long-name", "3,456", ""},
@@ -48,7 +51,10 @@ func TestTableFits(t *testing.T) {
 // TestTableWidensAgain checks that texts are cut only as far as the columns that
 // remain need, and that a column to keep is dropped last.
 func TestTableWidensAgain(t *testing.T) {
-	columns := []Column{{Title: "ENTITY"}, {Title: "RESOURCE"}, {Title: "N", Right: true, Whole: true}, {Title: "MODE", Whole: true, Keep: true}, {Title: "WINDOW END", Whole: true}}
+	columns := []Column{
+		{Title: "ENTITY"}, {Title: "RESOURCE"}, {Title: "N", Right: true, Whole: true},
+		{Title: "MODE", Whole: true, Keep: true}, {Title: "WINDOW END", Whole: true},
+	}
 	rows := [][]string{{"key-abcdef", "completions", "1,000", "shadow", "2026-01-31 15:00:00"}}
 	for width, want := range map[int]string{
 		59: "key-abcdef  completions  1,000  shadow  2026-01-31 15:00:00",
@@ -68,7 +74,10 @@ func TestTableWidensAgain(t *testing.T) {
 // TestTableShowsWhatFitsInTheEnd checks that a narrow column returns after a wide one
 // before it was dropped.
 func TestTableShowsWhatFitsInTheEnd(t *testing.T) {
-	columns := []Column{{Title: "ENTITY"}, {Title: "REFILL", Right: true, Whole: true, Spare: true}, {Title: "SOURCE", Spare: true}, {Title: "WINDOW END", Whole: true, Spare: true}}
+	columns := []Column{
+		{Title: "ENTITY"}, {Title: "REFILL", Right: true, Whole: true, Spare: true},
+		{Title: "SOURCE", Spare: true}, {Title: "WINDOW END", Whole: true, Spare: true},
+	}
 	rows := [][]string{{"key-abcdef", "50,000,000@month", "system", "2026-01-31 15:00:00"}}
 	for width, want := range map[int]string{
 		57: "key-abcdef  50,000,000@month  system  2026-01-31 15:00:00",
