@@ -58,10 +58,8 @@ func TestReadmeProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = lim.Do(ctx, limiter.Request{
-		Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500),
-	},
-		func(ctx context.Context, lease *limiter.Lease) error { return lease.Used("tpm", complete(ctx)) })
+	req := limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500)}
+	err = lim.Do(ctx, req, func(ctx context.Context, l *limiter.Lease) error { return l.Used("tpm", complete(ctx)) })
 	//docs:end
 	if err := errors.Join(err, repo.Close()); err != nil {
 		t.Fatal(err)
