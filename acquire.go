@@ -8,12 +8,16 @@ import (
 
 // Request describes one acquire.
 type Request struct {
-	Entity, Resource string  // who uses what
-	Consume          Amounts // at least one limit, none negative; 0 requires that the limit is not in debt
+	Entity, Resource string // who uses what
+	// Consume names at least one limit. No amount is negative; 0 requires that the
+	// limit is not in debt.
+	Consume Amounts
 	// Limits, if not nil, replaces the stored limits for this call, for the
-	// entity and for its parent. It sets the limits of a bucket that the call
-	// creates and changes no stored limit. A bucket follows the quotas of later calls
-	// where no level and no default holds a limit of that name.
+	// entity and for its parent. It changes no stored limit. A bucket that the
+	// call creates has these limits. An existing bucket gets those that it lacks,
+	// and keeps its own. There is one exception: if no level and no default holds
+	// a limit of that name, a quota in Limits replaces the limit of the bucket, so
+	// that the next call with the same quota finds what is left of it.
 	Limits        []Limit
 	OnUnavailable OnUnavailable // "" means Options.OnUnavailable
 }
@@ -34,9 +38,11 @@ func (r *Request) validateTarget() error {
 	if err := validEntity(r.Entity); err != nil {
 		return err
 	}
+
 	if err := validResource(r.Resource); err != nil {
 		return err
 	}
+
 	if r.Limits != nil {
 		if err := validLimits(r.Limits); err != nil {
 			return err
@@ -54,42 +60,54 @@ func (l *RateLimiter) charge(r *Request) Charge {
 // returns. The caller must end the lease with Commit or Rollback.
 //
 // Acquire returns an *ExceededError if a limit does not cover its amount, a
-// *DisabledError if a level is switched off, an *UnavailableError in an outage, an *InvalidError for bad input, a
-// *CorruptError for damaged data, ErrNotFound if the namespace is gone,
-// ErrClosed, or the error of a cancelled context. A deadline that passes inside
-// the store counts as an outage.
+// *DisabledError if a level is switched off, an *UnavailableError in an outage, an
+// *InvalidError for bad input, a *CorruptError for damaged data, ErrNotFound if the
+// namespace is gone, ErrClosed, or the error of a cancelled context. A deadline that
+// passes inside the store counts as an outage.
 func (l *RateLimiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+
 	if err := req.validate(); err != nil {
 		return nil, err
 	}
+
 	storeCtx := ctx
-	if l.timeout > 0 { // inlined withTimeout: its closure shows in the benchmark
+	// This is withTimeout without its closure, which shows in the benchmark.
+	if l.timeout > 0 {
 		var cancel context.CancelFunc
 		storeCtx, cancel = context.WithTimeout(ctx, l.timeout)
 		defer cancel()
 	}
+
 	out, err := l.repo.Consume(storeCtx, l.now(), l.charge(&req))
 	if err != nil {
 		err = translateError(ctx, "acquire", req.Entity, req.Resource, err)
+		// An outage admits no call of a level that was off when the store last
+		// read it: a leaked key stays stopped.
 		if isType[*UnavailableError](err) && l.outageMode(req.OnUnavailable) == Allow {
 			if off := l.repo.LastSwitch(req.Entity, req.Resource); off != nil {
 				return nil, off.Refuse(req.Entity, req.Resource)
 			}
 			return &Lease{lim: l, extra: &extra{mode: Allow, outage: err}}, nil
 		}
+
 		return nil, err
 	}
+
 	if !out.Admitted {
 		charge := l.charge(&req)
 		return nil, &ExceededError{newDecision(&charge, out)}
 	}
+
 	lease := &Lease{lim: l, amounts: req.Consume, self: out.Self, parent: out.Parent}
+	// Most leases need no extra. The limits are copied, because the lease
+	// outlives the call.
 	if req.Limits != nil || req.OnUnavailable != "" {
-		lease.extra = &extra{mode: req.OnUnavailable, limits: slices.Clone(req.Limits)} // the lease outlives the call
+		lease.extra = &extra{mode: req.OnUnavailable, limits: slices.Clone(req.Limits)}
 	}
+
 	return lease, nil
 }
 
@@ -110,12 +128,15 @@ func (l *RateLimiter) Do(ctx context.Context, req Request, work func(context.Con
 	if err != nil {
 		return err
 	}
+
 	finished := false
 	defer func() {
-		if !finished { // work panicked or called runtime.Goexit
+		// work may panic or call runtime.Goexit.
+		if !finished {
 			_ = lease.Rollback(ctx)
 		}
 	}()
+
 	err = work(ctx, lease)
 	finished = true
 	if err != nil {

@@ -18,33 +18,44 @@ import (
 // claims.
 //
 // Adjust never refuses for lack of tokens, nor because a level is disabled: the
-// work is done. It returns the status of every limit
-// afterwards. The end of ctx does not stop it once it has begun. The errors are
-// the same as for Acquire, except that an outage is always an error. After an
-// outage the adjustment may be stored in part.
+// work is done. It returns the status of every limit afterwards. The end of ctx does
+// not stop it once it has begun. The errors are the same as for Acquire, except that
+// an outage is always an error. After an outage the adjustment may be stored in part.
 func (l *RateLimiter) Adjust(ctx context.Context, req Request) (Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return Decision{}, err
 	}
+
 	if err := req.validateTarget(); err != nil {
 		return Decision{}, err
 	}
 	if err := validAdjustment(&req.Consume); err != nil {
 		return Decision{}, err
 	}
+
+	// The work is done, so the end of the caller's context must not lose its
+	// record.
 	ctx, cancel := l.settleContext(ctx)
 	defer cancel()
+
 	charge := l.charge(&req)
-	charge.Strict = true // what does not fit becomes debt, and is not spared
+	// What does not fit becomes debt, and is not spared.
+	charge.Strict = true
 	out, err := l.adjust(ctx, charge)
-	if _, disabled := errors.AsType[*DisabledError](err); disabled { // nothing is stored yet
+	// A disabled level refuses before anything is stored, so the same
+	// charge can be made again.
+	if _, disabled := errors.AsType[*DisabledError](err); disabled {
 		charge.Late = true
 		out, err = l.adjust(ctx, charge)
 	}
+
 	if err != nil {
 		return Decision{}, translateError(ctx, "adjust", req.Entity, req.Resource, err)
 	}
-	charge.Strict, charge.Amounts = false, Amounts{} // nothing was asked, so no limit is exceeded
+
+	// Nothing was asked of the limits, so the decision shows none as
+	// exceeded.
+	charge.Strict, charge.Amounts = false, Amounts{}
 	return newDecision(&charge, out), nil
 }
 
@@ -58,6 +69,7 @@ func validAdjustment(a *Amounts) error {
 		if limit == "" {
 			return invalid("consume", value, "must name a limit")
 		}
+		// Stores count thousandths in an int64, which must not overflow.
 		if n > maxAdjusted || n < -maxAdjusted {
 			return invalid("consume", value,
 				fmt.Sprintf("is more than one call can adjust; at most %d", int64(maxAdjusted)))
@@ -71,11 +83,14 @@ func validAdjustment(a *Amounts) error {
 // refused.
 func (l *RateLimiter) adjust(ctx context.Context, charge Charge) (Outcome, error) {
 	rest := charge.Amounts
+	// The amounts that fit are taken at once. Give-backs are credits in any
+	// case.
 	if charge.Amounts = rest.positive(); charge.Amounts.n > 0 {
 		out, err := l.repo.Consume(ctx, l.now(), charge)
 		if err != nil {
 			return Outcome{}, err
 		}
+		// A refused charge took nothing, so all amounts become credits.
 		if out.Admitted {
 			rest = rest.negative()
 		}
@@ -83,34 +98,42 @@ func (l *RateLimiter) adjust(ctx context.Context, charge Charge) (Outcome, error
 			return out, nil
 		}
 	}
+
 	charge.Amounts = Amounts{}
 	out, err := l.repo.Consume(ctx, l.now(), charge)
 	if err != nil {
 		return Outcome{}, err
 	}
+
 	return l.creditAccounts(ctx, out, rest)
 }
 
 // creditAccounts makes each account of out pay the amounts that it has a limit
 // for, and returns out with the new balances.
 func (l *RateLimiter) creditAccounts(ctx context.Context, out Outcome, amounts Amounts) (Outcome, error) {
+	// A charge of nothing does not look at the names of limits.
 	for limit := range amounts.All() {
 		if !anyHasLimit(out.charged(), limit) {
 			return Outcome{}, unknown("consume", limit, "is not a limit of the entity or of its parent")
 		}
 	}
+
 	var credits []Credit
 	for _, b := range out.charged() {
 		if part := amounts.forLimits(b.Account.Limits).nonzero(); part.n > 0 {
 			credits = append(credits, Credit{Account: b.Account, Amounts: part.negated()})
 		}
 	}
+
 	if len(credits) == 0 {
 		return out, nil
 	}
+
 	if err := l.repo.Credit(ctx, l.now(), credits...); err != nil {
 		return Outcome{}, err
 	}
+
+	// Waiters of this process may fit into what was given back.
 	l.queues.credited(namespaceID(l.repo, ""), credits, time.Now())
 	return out.after(amounts), nil
 }
@@ -129,6 +152,7 @@ func (o Outcome) after(amounts Amounts) Outcome {
 	for _, b := range []*Bucket{&o.Self, &o.Parent} {
 		tokens := make([]int64, len(b.Tokens))
 		for i := range tokens {
+			// Like the store, this stops at the capacity.
 			limit := b.Account.Limits[i]
 			left := bucket.Sub(b.Tokens[i], bucket.Thousandths(amounts.Get(limit.Name)))
 			tokens[i] = min(left, bucket.Thousandths(limit.Capacity))

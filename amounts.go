@@ -35,18 +35,22 @@ func Tokens(limit string, n int64) Amounts {
 func (a Amounts) And(limit string, n int64) Amounts {
 	for i := range a.n {
 		if a.ref(i).limit == limit {
+			// The copy of a shares its fifth and later limits with the
+			// original.
 			a.unshare()
 			at := a.ref(i)
 			at.tokens = bucket.Add(at.tokens, n)
 			return a
 		}
 	}
+
 	if a.n < len(a.first) {
 		a.first[a.n] = amount{limit, n}
 	} else {
 		a.unshare()
 		*a.more = append(*a.more, amount{limit, n})
 	}
+
 	a.n++
 	return a
 }
@@ -56,6 +60,7 @@ func (a *Amounts) unshare() {
 	if a.n < len(a.first) {
 		return
 	}
+
 	var more []amount
 	if a.more != nil {
 		more = slices.Clone(*a.more)
@@ -113,6 +118,7 @@ func (a Amounts) Equal(b Amounts) bool {
 	if a.n != b.n {
 		return false
 	}
+
 	for i := range a.n {
 		at := a.ref(i)
 		if n, named := b.Lookup(at.limit); !named || n != at.tokens {
@@ -158,6 +164,7 @@ func (a Amounts) plus(b Amounts) Amounts {
 
 // negated returns a with the sign of every amount changed.
 func (a Amounts) negated() Amounts {
+	// The copy of a shares its fifth and later limits with the original.
 	a.unshare()
 	for i := range a.n {
 		at := a.ref(i)

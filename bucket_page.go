@@ -31,9 +31,12 @@ type BucketQuery struct {
 // BucketPage is a part of the buckets of a namespace.
 type BucketPage struct {
 	Buckets []Bucket // by entity, then resource
-	// opaque, printable ASCII without spaces; "" after the last page; valid even if buckets come and go
-	Next    string
-	Scanned int // buckets that the page passes, including expired ones that are still stored
+	// Next is an opaque cursor of printable ASCII without spaces, and "" after the
+	// last page. It stays valid while buckets come and go.
+	Next string
+	// Scanned counts the buckets that the page passes, including expired ones that
+	// are still stored.
+	Scanned int
 	// Damaged has the keys of buckets that the page leaves out, because their data
 	// or the limits in force cannot be read. BucketsAt returns a *CorruptError for
 	// them.

@@ -90,14 +90,17 @@ func (l *RateLimiter) SetSystem(ctx context.Context, mode OnUnavailable, limits 
 	if mode == "" && len(limits) == 0 {
 		return invalid("limits", "", "must not be empty without a mode; give at least one limit, a mode or both")
 	}
+
 	if err := mode.validate(); err != nil {
 		return err
 	}
+
 	if len(limits) > 0 {
 		if err := validLimits(limits); err != nil {
 			return err
 		}
 	}
+
 	return l.setConfig(ctx, Config{OnUnavailable: mode, Limits: sortedByName(limits)})
 }
 
@@ -186,19 +189,23 @@ func (l *RateLimiter) setConfig(ctx context.Context, cfg Config) error {
 	for _, limit := range cfg.Limits {
 		list = append(list, limit.details())
 	}
-	if list != nil { // without limits, only the mode changes
+	// An event without limits says that only the mode changes.
+	if list != nil {
 		details["limits"] = list
 	}
+
 	if cfg.Scope == (Scope{}) {
 		details["on_unavailable"] = nil
 		if cfg.OnUnavailable != "" {
 			details["on_unavailable"] = string(cfg.OnUnavailable)
 		}
 	}
+
 	ev, err := l.configEvent("limits_set", cfg.Scope, details)
 	if err != nil {
 		return err
 	}
+
 	return callStore(ctx, "set limits", cfg.Scope.Entity, cfg.Scope.Resource, func() error {
 		return l.repo.SetConfig(ctx, cfg, ev)
 	})
@@ -210,6 +217,7 @@ func (l Limit) details() map[string]any {
 		"name": l.Name, "capacity": l.Capacity,
 		"refill_amount": l.Refill, "refill_period_seconds": int64(l.Period / time.Second),
 	}
+
 	if l.Window != 0 {
 		m["window"] = l.Window.String()
 	}

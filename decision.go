@@ -10,7 +10,8 @@ import (
 // Status describes one limit of one bucket after a call.
 type Status struct {
 	Entity, Resource string // the bucket
-	// the origin of the limit: "override", "entity", "entity_default", "resource", "system" or "default"
+	// Source is the origin of the limit: "override", "entity", "entity_default",
+	// "resource", "system" or "default".
 	Source string
 	Limit  Limit // the limit in force
 	// Available is the balance in whole tokens, rounded down; negative is debt.
@@ -96,11 +97,13 @@ func (d Decision) RetryAfter() time.Duration { return d.Primary().RetryAfter }
 // newDecision computes the statuses from the balances of out.
 func newDecision(charge *Charge, out Outcome) Decision {
 	d := Decision{Statuses: make([]Status, 0, len(out.Self.Tokens)+len(out.Parent.Tokens))}
+	// The parent's limits follow the entity's: Decision promises this order.
 	for _, b := range []Bucket{out.Self, out.Parent} {
 		for i := range b.Tokens {
 			d.Statuses = append(d.Statuses, newStatus(charge, b, i, out.Admitted))
 		}
 	}
+
 	if !out.Admitted && d.Admitted() {
 		// The balances suffice, but the store lost every race for the bucket.
 		// Report the requested limits as exceeded.
@@ -123,31 +126,40 @@ func newStatus(charge *Charge, b Bucket, i int, admitted bool) Status {
 	if d := b.Detail; d != nil && i < len(d.Peaks) {
 		rate.Peak = d.Peaks[i]
 	}
+
 	s := Status{
 		Entity: b.Account.Entity, Resource: b.Account.Resource, Source: b.Account.Source.Level(), Limit: limit,
 		Available: bucket.Whole(tokens), FullAfter: b.wait(i, bucket.Sub(rate.Capacity, tokens), rate),
 	}
+
 	if rate.Window != nil {
 		b.setWindow(i, rate.Window, &s)
 	}
+
 	switch {
 	case charge.Limits != nil:
 		s.Source = sourceOverride
 	case b.Account.Default:
 		s.Source = sourceDefault
 	}
+
 	amount, named := charge.Amounts.Lookup(limit.Name)
 	s.Requested = amount
 	need := bucket.Thousandths(amount)
+	// A shadow limit does not refuse: its verdict is for operators.
 	if limit.IsShadow && !charge.Strict {
 		s.WouldRefuse = b.spares(i) || !admitted && named && tokens < need
 		return s
 	}
+
 	if admitted || !named || tokens >= need {
 		return s
 	}
+
 	s.Exceeded = true
 	s.NeverFits = amount > limit.Capacity
+	// RetryAfter is above 0 exactly if the limit is exceeded, even if the
+	// bucket is full.
 	if s.NeverFits {
 		s.RetryAfter = max(s.FullAfter, time.Millisecond)
 	} else {
@@ -185,12 +197,14 @@ func (b Bucket) wait(i int, deficit int64, rate bucket.Rate) time.Duration {
 		}
 		return time.Duration(bucket.Add(int64(b.Ahead), int64(wait.Duration())))
 	}
+
 	at := b.position(i)
 	wait := bucket.WaitAt(deficit, at, rate)
 	if wait.IsZero() || b.Detail == nil {
 		return wait.Duration()
 	}
-	// above 0 if a clock that is ahead has begun the window
+
+	// A clock that is ahead may have begun the window after now.
 	begin := time.UnixMilli(at).Sub(time.UnixMilli(b.Detail.At))
 	return time.Duration(bucket.Add(int64(begin), int64(wait.Duration())))
 }

@@ -13,7 +13,9 @@ import (
 // its parent pays the same amounts, one level up. The parent may be created later.
 // Parent and Cascade cannot be changed.
 type Entity struct {
-	ID        string            // begins with a letter or digit, then letters, digits or _.-:@ ; at most 256
+	// ID begins with a letter or digit, then has letters, digits or _.-:@ and at
+	// most 256 characters in all.
+	ID        string
 	Name      string            // for people; defaults to ID
 	Parent    string            // an ID, "" for none
 	Cascade   bool              // needs a parent
@@ -31,15 +33,18 @@ func (e Entity) Validate() error {
 			return err
 		}
 	}
+
 	if e.Parent == e.ID {
 		return invalid("parent_id", e.Parent, "must be another entity")
 	}
 	if e.Cascade && e.Parent == "" {
 		return invalid("cascade", "true", "needs a parent_id to cascade to")
 	}
+
 	if !utf8.ValidString(e.Name) {
 		return invalid("name", e.Name, "must be valid UTF-8")
 	}
+
 	for k, v := range e.Metadata {
 		if !utf8.ValidString(k) || !utf8.ValidString(v) {
 			return invalid("metadata", k, "must be valid UTF-8")
@@ -55,17 +60,22 @@ func (l *RateLimiter) CreateEntity(ctx context.Context, e Entity) (Entity, error
 	if err := e.Validate(); err != nil {
 		return Entity{}, err
 	}
+
 	if e.Name == "" {
 		e.Name = e.ID
 	}
+	// The caller may change its map later.
 	e.Metadata = maps.Clone(e.Metadata)
 	if len(e.Metadata) == 0 {
 		e.Metadata = nil
 	}
+
 	ev, err := l.newEvent("entity_created", e.ID, "", e.details())
 	if err != nil {
 		return Entity{}, err
 	}
+	// Stores keep whole seconds, and the result shows the entity as it is
+	// stored.
 	e.CreatedAt = ev.At.Truncate(time.Second)
 	if err := callStore(ctx, "create entity", e.ID, "", func() error {
 		return l.repo.CreateEntity(ctx, e, ev)
@@ -80,6 +90,7 @@ func (e *Entity) details() map[string]any {
 	if e.Parent != "" {
 		parent = e.Parent
 	}
+
 	metadata := map[string]any{}
 	for k, v := range e.Metadata {
 		metadata[k] = v

@@ -12,8 +12,12 @@ import (
 // Errors that name a state. Returned errors wrap them with the subject; match
 // them with [errors.Is].
 var (
-	ErrNotFound  = errors.New("not found")
-	ErrExists    = errors.New("already exists")
+	ErrNotFound = errors.New("not found")
+	ErrExists   = errors.New("already exists")
+	// ErrConflict is wrapped by the error of a call that would be right in another
+	// state of its subject. For example, a namespace cannot be recovered or purged
+	// while it is active, and a manifest cannot be applied if another client has
+	// applied one since the caller read the store.
 	ErrConflict  = errors.New("not possible in this state")
 	ErrLeaseDone = errors.New("lease has ended")
 	ErrClosed    = errors.New("repository is closed")
@@ -45,6 +49,7 @@ func (e *UnavailableError) Error() string {
 			about = append(about, part[0]+"="+part[1])
 		}
 	}
+
 	s := e.Op + ": store unavailable"
 	if len(about) > 0 {
 		s += " [" + strings.Join(about, ", ") + "]"
@@ -60,8 +65,10 @@ func (e *UnavailableError) Unwrap() error { return e.Err }
 
 // InvalidError reports bad input. Nothing was written.
 type InvalidError struct {
-	Field, Value, Reason string // the field, its value (at most 50 characters), and what would be right
-	Err                  error  // nil, or a sentinel such as [ErrNoLimits]
+	// Field names the field. Value is its value, at most 50 characters. Reason says
+	// what would be right.
+	Field, Value, Reason string
+	Err                  error // nil, or a sentinel such as [ErrNoLimits]
 }
 
 // Error names the field, the value and the reason.
@@ -101,8 +108,10 @@ func (e *VersionError) Error() string {
 // the old state cached may admit charges of the buckets without a mark until their
 // caches expire. Calling Disable again marks the rest.
 type SwitchDelayedError struct {
-	Scope     Scope         // the level that is off
-	Resources []string      // the buckets without a mark, sorted; empty if the store could not list them
+	Scope Scope // the level that is off
+	// Resources names the buckets without a mark, sorted. It is empty if the store
+	// could not list them.
+	Resources []string
 	Within    time.Duration // when every process refuses at the latest
 	Err       error         // why buckets have no mark
 }
@@ -126,6 +135,7 @@ func (e *SwitchDelayedError) Public() string {
 			buckets += fmt.Sprintf(" and %d more", n-shown)
 		}
 	}
+
 	return fmt.Sprintf(
 		"%s is disabled, but %s may admit calls of other processes for %v; disable it again to shorten that",
 		e.Scope, buckets, e.Within,
@@ -155,6 +165,7 @@ func translateErrors[T any](
 			yield(zero, err)
 			return
 		}
+
 		for v, err := range seq {
 			if !yield(v, translateError(ctx, op, entity, resource, err)) {
 				return
@@ -178,23 +189,30 @@ func translateError(ctx context.Context, op, entity, resource string, err error)
 	if err == nil {
 		return nil
 	}
-	if isType[*SwitchDelayedError](err) { // something is stored, also if the caller has left
+	// Something is stored, even if the caller has left.
+	if isType[*SwitchDelayedError](err) {
 		return err
 	}
+	// The store may return any error if the caller cancels. A deadline that
+	// passes in the store counts as an outage.
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
+
 	if bad, ok := errors.AsType[*InvalidError](err); ok {
+		// The store may share the error, so a shorter value needs a copy.
 		if short := truncate(bad.Value); short != bad.Value {
-			return &InvalidError{bad.Field, short, bad.Reason, bad.Err} // a copy: the store may share bad
+			return &InvalidError{bad.Field, short, bad.Reason, bad.Err}
 		}
 		return err
 	}
+
 	for _, state := range []error{ErrNotFound, ErrExists, ErrConflict, ErrClosed} {
 		if errors.Is(err, state) {
 			return err
 		}
 	}
+
 	if isType[*CorruptError](err) || isType[*VersionError](err) || isType[*UnavailableError](err) ||
 		isType[*DisabledError](err) {
 		return err

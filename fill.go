@@ -15,6 +15,7 @@ func (l *RateLimiter) Reset(ctx context.Context, entity, resource string, limits
 	if err := validBucket(entity, resource); err != nil {
 		return err
 	}
+
 	for i, name := range limits {
 		if err := validLimitName(name); err != nil {
 			return err
@@ -23,10 +24,14 @@ func (l *RateLimiter) Reset(ctx context.Context, entity, resource string, limits
 			return invalid("limits", name, "is listed twice; give each limit once")
 		}
 	}
+
+	// A list without names stands for all limits. The store fills it in, since
+	// it knows them.
 	names := make([]any, len(limits))
 	for i, name := range limits {
 		names[i] = name
 	}
+
 	_, err := l.fill(ctx, "bucket_reset", Fill{Entity: entity, Resource: resource, Limits: limits},
 		map[string]any{"limits": names})
 	return err
@@ -44,18 +49,22 @@ func (l *RateLimiter) TopUp(
 	if err := validBucket(entity, resource); err != nil {
 		return false, err
 	}
+
 	if !idSyntax.matches(id) || len(id) > maxTopUpID {
 		return false, invalid("id", id, idSyntax.rule+", at most "+strconv.Itoa(maxTopUpID)+" characters")
 	}
+
 	if err := validTopUp(&amounts); err != nil {
 		return false, err
 	}
+
 	details := map[string]any{"id": id}
 	added := map[string]any{}
 	for limit, n := range amounts.All() {
 		added[limit] = n
 	}
 	details["amounts"] = added
+
 	return l.fill(ctx, "bucket_topped_up", Fill{Entity: entity, Resource: resource, Amounts: amounts, ID: id}, details)
 }
 
@@ -68,11 +77,13 @@ func (l *RateLimiter) fill(ctx context.Context, action string, f Fill, details m
 	if err != nil {
 		return false, err
 	}
+
 	f.Defaults = l.defaults
 	err = callStore(ctx, "fill", f.Entity, f.Resource, func() (err error) {
 		done, err = l.repo.Fill(ctx, l.now(), f, ev)
 		return err
 	})
+	// Waiters of this process may fit into what was filled.
 	if done && err == nil {
 		l.queues.filled(namespaceID(l.repo, ""), &f, time.Now())
 	}

@@ -10,7 +10,8 @@ import (
 // AuditEvent describes one stored change.
 type AuditEvent struct {
 	ID string // a ULID, which sorts by time
-	// entity_created, entity_deleted, limits_set, limits_deleted, disabled, enabled, bucket_reset or bucket_topped_up
+	// Action is entity_created, entity_deleted, limits_set, limits_deleted,
+	// disabled, enabled, bucket_reset or bucket_topped_up.
 	Action    string
 	Entity    string         // an entity ID, "$SYSTEM", or "$RESOURCE:" and a resource
 	Principal string         // the author, "" if unknown
@@ -84,11 +85,13 @@ func (q UsageQuery) Validate() error {
 			return err
 		}
 	}
+
 	if q.Resource != "" {
 		if err := validResource(q.Resource); err != nil {
 			return err
 		}
 	}
+
 	switch q.Window {
 	case "", Hourly, Daily, Monthly:
 		return nil

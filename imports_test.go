@@ -364,7 +364,8 @@ var bans = []struct {
 	{"github.com/spf13/", []string{"internal/cli"}, "flags are turned into plain options once"},
 	{"github.com/golang-jwt/", []string{"internal/proxy"}, "one place decides which tokens are valid"},
 	{
-		"github.com/go-zeromq/", []string{"loadtest/locust"},
+		"github.com/go-zeromq/",
+		[]string{"loadtest/locust"},
 		"only the worker of a distributed load test speaks this protocol",
 	},
 	{"go.opentelemetry.io/", []string{"telemetry", "internal/observe"}, "other packages are observed through the port"},

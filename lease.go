@@ -116,10 +116,12 @@ func (l *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	}
 	storeCtx, cancel := lim.withTimeout(ctx)
 	defer cancel()
+
 	out, err := lim.repo.Consume(storeCtx, lim.now(), charge)
 	if err != nil {
 		return l.consumeError(ctx, lim, &charge, err)
 	}
+
 	if !out.Admitted {
 		return &ExceededError{newDecision(&charge, out)}
 	}
@@ -130,6 +132,8 @@ func (l *Lease) Consume(ctx context.Context, amounts Amounts) error {
 // a level is off.
 func (l *Lease) consumeError(ctx context.Context, lim *RateLimiter, charge *Charge, err error) error {
 	err = translateError(ctx, "consume", charge.Entity, charge.Resource, err)
+	// An outage admits no call of a level that was off when the store last read
+	// it.
 	if isType[*UnavailableError](err) && lim.outageMode(l.readExtra().mode) == Allow {
 		if off := lim.repo.LastSwitch(charge.Entity, charge.Resource); off != nil {
 			return off.Refuse(charge.Entity, charge.Resource)
@@ -147,18 +151,23 @@ func (l *Lease) consumeCharge(ctx context.Context, amounts Amounts) (*RateLimite
 	if err := ctx.Err(); err != nil {
 		return nil, Charge{}, err
 	}
+
 	if err := validCharge(&amounts); err != nil {
 		return nil, Charge{}, err
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lim == nil {
 		return nil, Charge{}, ErrLeaseDone
 	}
+
+	// Acquire allowed an outage, so the store has no charge to add to.
 	self := l.self.Account
 	if self == nil {
 		return nil, Charge{}, nil
 	}
+
 	return l.lim, Charge{
 		Entity: self.Entity, Resource: self.Resource, Amounts: amounts, Limits: l.readExtra().limits,
 		Defaults: l.lim.defaults,
@@ -168,6 +177,7 @@ func (l *Lease) consumeCharge(ctx context.Context, amounts Amounts) (*RateLimite
 // addConsumed adds the charge of Consume to the ledger, or gives it back if the
 // lease has ended in between.
 func (l *Lease) addConsumed(ctx context.Context, lim *RateLimiter, amounts Amounts, out Outcome) error {
+	// The lease may have ended while the store charged.
 	l.mu.Lock()
 	ended := l.lim == nil
 	if !ended {
@@ -175,9 +185,12 @@ func (l *Lease) addConsumed(ctx context.Context, lim *RateLimiter, amounts Amoun
 		l.recordConsume(amounts, out.charged())
 	}
 	l.mu.Unlock()
+
 	if !ended {
 		return nil
 	}
+
+	// What Consume took belongs to no lease, so it goes back at once.
 	var lost ledger
 	lost.recordConsume(amounts, out.charged())
 	return joinErrors(ErrLeaseDone, l.settle(ctx, lim, "consume", lost.undo()))

@@ -40,6 +40,7 @@ func (l *Lease) held() Amounts {
 	if l.rolledBack || l.self.Account == nil {
 		return Amounts{}
 	}
+
 	x := l.readExtra()
 	return l.confirmed().plus(x.sending).plus(x.pending)
 }
@@ -52,15 +53,19 @@ func (l *Lease) confirmed() Amounts {
 
 // adjust adds all amounts to pending, or none.
 func (l *Lease) adjust(amounts Amounts) error {
+	// An outage was allowed: the store has recorded nothing, and there is
+	// nothing to adjust.
 	if l.self.Account == nil {
-		return nil // an outage was allowed: the store has recorded nothing
+		return nil
 	}
+
 	held := l.held()
 	for limit, n := range amounts.All() {
 		if !l.hasLimit(limit) {
 			return unknown("limit", limit, "is not a limit of this lease")
 		}
 		value := limit + "=" + strconv.FormatInt(n, 10)
+		// Giving back more than was taken would mint tokens.
 		if have := held.Get(limit); n < 0 && bucket.Add(have, n) < 0 {
 			return invalid("adjust", value,
 				fmt.Sprintf("gives back more than the lease holds; at most %d can be given back", have))
@@ -70,6 +75,7 @@ func (l *Lease) adjust(amounts Amounts) error {
 				fmt.Sprintf("is more than a lease can adjust; at most %d can be added", room))
 		}
 	}
+
 	if amounts = amounts.nonzero(); amounts.n > 0 {
 		x := l.ensureExtra()
 		x.pending = x.pending.plus(amounts)
@@ -83,7 +89,10 @@ func (l *Lease) setUsed(limit string, n int64) error {
 		return invalid("used", limit+"="+strconv.FormatInt(n, 10),
 			"must not be negative; 0 means that nothing was used")
 	}
+
 	held := l.held().Get(limit)
+	// The sum is bounded, so that adjust is not asked for a difference beyond
+	// int64.
 	if highest := bucket.Add(held, l.adjustable(limit)); n > held && n > highest {
 		return invalid("used", limit+"="+strconv.FormatInt(n, 10),
 			fmt.Sprintf("is more than a lease can hold; at most %d can be used", highest))
@@ -104,6 +113,7 @@ func (l *Lease) hasLimit(limit string) bool {
 			return true
 		}
 	}
+	// A limit may have joined the account after the acquire, with a Consume.
 	for _, e := range l.readExtra().entries {
 		if hasLimit(e.account.Limits, limit) {
 			return true
@@ -118,6 +128,7 @@ func (l *Lease) initEntries() {
 	if x.entries != nil {
 		return
 	}
+
 	for _, b := range l.buckets() {
 		paid, spared := b.divide(l.amounts)
 		x.entries = append(x.entries, entry{account: b.Account, stored: paid})
@@ -133,6 +144,7 @@ func (b Bucket) divide(amounts Amounts) (paid, spared Amounts) {
 	if b.Detail == nil || b.Detail.Spared == nil {
 		return amounts.forLimits(b.Account.Limits), Amounts{}
 	}
+
 	for i, l := range b.Account.Limits {
 		n, named := amounts.Lookup(l.Name)
 		switch {
@@ -149,6 +161,8 @@ func (b Bucket) divide(amounts Amounts) (paid, spared Amounts) {
 // recordConsume records the amounts that Consume took from buckets. Only these
 // buckets pay from now on.
 func (g *ledger) recordConsume(amounts Amounts, buckets []Bucket) {
+	// An account that Consume did not charge was replaced meanwhile. It still
+	// gets back what it paid.
 	for i := range g.entries {
 		g.entries[i].past = true
 	}
@@ -157,11 +171,13 @@ func (g *ledger) recordConsume(amounts Amounts, buckets []Bucket) {
 		g.record(b.Account, paid, false)
 		g.record(b.Account, spared, true)
 	}
+
 	g.taken = g.taken.plus(amounts)
 }
 
-// record adds amounts to the entry of an account and updates its description. An
-// account that has lost a limit gets an entry of its own: the earlier one knows the limit.
+// record adds amounts to the entry of an account and updates the account of that
+// entry. An account that has lost a limit gets a new entry, so that the old entry
+// still knows the limit and what was paid for it.
 func (g *ledger) record(account *Account, amounts Amounts, spared bool) {
 	for i := range g.entries {
 		e := &g.entries[i]
@@ -172,6 +188,7 @@ func (g *ledger) record(account *Account, amounts Amounts, spared bool) {
 			return
 		}
 	}
+
 	if !spared || amounts.n > 0 {
 		g.entries = append(g.entries, entry{account: account, stored: amounts, spared: spared})
 	}
@@ -192,6 +209,7 @@ func (g *ledger) payer(current *Account, limit string) *Account {
 	if hasLimit(current.Limits, limit) {
 		return current
 	}
+	// The limit may have left the bucket, which remembers it.
 	for _, e := range slices.Backward(g.entries) {
 		if e.account.sameBucket(current) && hasLimit(e.account.Limits, limit) {
 			return e.account
@@ -202,10 +220,12 @@ func (g *ledger) payer(current *Account, limit string) *Account {
 
 // takes adds an amount of a limit to the parts of the entries that pay it.
 func (g *ledger) takes(parts []Amounts, limit string, n int64) {
+	// Only accounts that the last charge reached pay more.
 	for _, current := range g.entries {
 		if current.past || current.spared {
 			continue
 		}
+
 		payer := g.payer(current.account, limit)
 		for i := range g.entries {
 			if e := &g.entries[i]; e.account == payer && g.paysMore(e, limit) {
@@ -226,6 +246,8 @@ func (l *Lease) split(due Amounts) []Amounts {
 			l.takes(parts, limit, n)
 			continue
 		}
+		// The entity and its parents have each paid the amount, so each
+		// side gets it back.
 		var given [2]int64
 		for _, i := range l.payOrder() {
 			e := &l.entries[i]
@@ -233,6 +255,7 @@ func (l *Lease) split(due Amounts) []Amounts {
 			if e.account.Entity != l.self.Account.Entity {
 				role = 1
 			}
+			// No account gets back more than it paid.
 			if back := min(-n-given[role], e.stored.Get(limit)); back > 0 {
 				given[role] += back
 				parts[i] = parts[i].And(limit, -back)
@@ -253,6 +276,9 @@ func (g *ledger) paysMore(e *entry, limit string) bool {
 			_, other = sibling.stored.Lookup(limit)
 		}
 	}
+
+	// A limit that the lease has ever paid is paid again. Only one that it has
+	// always been spared stays spared.
 	if e.spared {
 		return named && !other
 	}
@@ -267,6 +293,7 @@ func (g *ledger) payOrder() []int {
 		if last := len(g.entries) - 1 - i; g.entries[last].past {
 			past = append(past, last)
 		}
+
 		if !g.entries[i].past {
 			current = append(current, i)
 		}
@@ -279,6 +306,7 @@ func (g *ledger) payOrder() []int {
 func (g *ledger) credits(parts []Amounts, undo bool) (all []Credit) {
 	for i, part := range parts {
 		e := &g.entries[i]
+		// An amount of 0 changes nothing, and a credit may cost a request.
 		if part = part.nonzero(); part.n == 0 {
 			continue
 		}
@@ -286,6 +314,7 @@ func (g *ledger) credits(parts []Amounts, undo bool) (all []Credit) {
 		if e.spared {
 			credit.Spared = part.names()
 		}
+
 		if n := len(all); n == 0 || !all[n-1].join(credit) {
 			all = append(all, credit)
 		}
@@ -299,11 +328,13 @@ func (c *Credit) join(spared Credit) bool {
 	if spared.Spared == nil || c.Account != spared.Account {
 		return false
 	}
+	// A credit has one amount for each limit, which is either spared or not.
 	for _, limit := range spared.Spared {
 		if _, named := c.Amounts.Lookup(limit); named {
 			return false
 		}
 	}
+
 	c.Amounts, c.Spared = c.Amounts.plus(spared.Amounts), spared.Spared
 	return true
 }
@@ -313,6 +344,8 @@ func (g *ledger) undo() []Credit {
 	parts := make([]Amounts, len(g.entries))
 	for i := range g.entries {
 		e := &g.entries[i]
+		// A rollback during a Flush undoes twice. The second time gives back
+		// only what the Flush has stored meanwhile.
 		parts[i], e.stored = e.stored.negated(), Amounts{}
 	}
 	return g.credits(parts, true)

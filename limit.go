@@ -70,6 +70,8 @@ func Custom(name string, capacity, refill int64, period time.Duration) Limit {
 // WithBurst returns l with another capacity and the same rate. A quota has no
 // burst: [Limit.Validate] refuses it.
 func (l Limit) WithBurst(capacity int64) Limit {
+	// Validate refuses a quota that has a refill, so that the mistake is
+	// reported.
 	if l.Window != 0 {
 		l.Refill = l.Capacity
 	}
@@ -85,12 +87,14 @@ func (l Limit) Validate() error {
 	if err := validCount("capacity", l.Capacity); err != nil {
 		return err
 	}
+
 	if l.Window != 0 {
 		return l.validateWindow()
 	}
 	if l.Zone != "" {
 		return invalid("zone", l.Zone, "must be empty for a rate; only a quota has a zone")
 	}
+	// WithinBurst returns such a limit for a burst above n.
 	if l.Refill < 0 {
 		return invalid("refill_amount", strconv.FormatInt(l.Refill, 10),
 			"must not be negative; the burst of WithinBurst must be at most its n")
@@ -98,6 +102,7 @@ func (l Limit) Validate() error {
 	if err := validCount("refill_amount", l.Refill); err != nil {
 		return err
 	}
+
 	if l.Period <= 0 || l.Period%time.Second != 0 {
 		return invalid("refill_period_seconds", l.Period.String(),
 			"must be a whole number of seconds, from 1s to 9223372036s")
@@ -123,6 +128,7 @@ func validLimits(limits []Limit) error {
 		if err := l.Validate(); err != nil {
 			return err
 		}
+
 		for _, other := range limits[:i] {
 			if other.Name == l.Name {
 				return invalid("limits", l.Name, "is listed twice; give each limit once")
@@ -137,6 +143,7 @@ func validLimits(limits []Limit) error {
 // It omits a burst that equals the refill.
 func (l Limit) String() string {
 	s := l.Name + " " + figure.Amount(l.Name, l.Refill) + "/" + figure.Period(l.Period)
+
 	switch {
 	case l.Window != 0:
 		s = l.Name + " " + figure.Amount(l.Name, l.Capacity) + "@" + l.Window.String()
@@ -146,6 +153,7 @@ func (l Limit) String() string {
 	case l.Capacity != l.Refill:
 		s += " burst " + figure.Amount(l.Name, l.Capacity)
 	}
+
 	if l.IsShadow {
 		s += " shadow"
 	}
@@ -178,6 +186,7 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
+
 	read, err := in.limit()
 	if err == nil {
 		err = read.Validate()
@@ -185,6 +194,7 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return err
 	}
+
 	*l = read
 	return nil
 }
@@ -196,17 +206,20 @@ func (in limitJSON) limit() (Limit, error) {
 		if err != nil {
 			return Limit{}, err
 		}
+		// The period stays as it is, so that Validate can refuse it.
 		l := Limit{
 			Name: in.Name, Capacity: in.Capacity, Refill: in.Refill, Period: time.Duration(in.Seconds),
 			Window: every, IsShadow: in.Shadow,
 		}
 		return l.In(in.Zone), nil
 	}
+
 	const maxSeconds = int64(1<<63-1) / int64(time.Second)
 	if in.Seconds < 1 || in.Seconds > maxSeconds {
 		return Limit{}, invalid("refill_period_seconds", strconv.FormatInt(in.Seconds, 10),
 			fmt.Sprintf("must be between 1 and %d", maxSeconds))
 	}
+
 	l := Custom(in.Name, in.Capacity, in.Refill, time.Duration(in.Seconds)*time.Second)
 	l.Zone, l.IsShadow = in.Zone, in.Shadow
 	return l, nil

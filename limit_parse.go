@@ -44,6 +44,7 @@ func ParseLimit(text string) (Limit, error) {
 			why = bad.Error()
 		}
 	}
+
 	if why != "" {
 		return Limit{}, invalid("limit", text, strings.TrimPrefix(why+"; "+limitForms, "; "))
 	}
@@ -69,6 +70,7 @@ func parseLimit(text string) (limit Limit, why string) {
 	default:
 		limit, why = parseRate(parts)
 	}
+
 	limit.IsShadow = shadow
 	return limit, why
 }
@@ -76,6 +78,7 @@ func parseLimit(text string) (limit Limit, why string) {
 // parseRate parses the two or three parts of a rate.
 func parseRate(parts []string) (limit Limit, why string) {
 	rate, unit, hasPeriod := strings.Cut(parts[1], "/")
+
 	period := time.Minute
 	if hasPeriod {
 		var ok bool
@@ -83,10 +86,12 @@ func parseRate(parts []string) (limit Limit, why string) {
 			return limit, fmt.Sprintf("its period %q is not valid", truncate(unit))
 		}
 	}
+
 	n, why := parseTokens(parts[0], "rate", rate)
 	if why != "" || len(parts) == 2 {
 		return Custom(parts[0], n, n, period), why
 	}
+
 	word, burst, hasBurst := strings.Cut(parts[2], "=")
 	switch {
 	case word != "within":
@@ -95,6 +100,7 @@ func parseRate(parts []string) (limit Limit, why string) {
 	case !hasBurst:
 		return Within(parts[0], n, period), ""
 	}
+
 	capacity, why := parseTokens(parts[0], "burst", burst)
 	if why == "" && capacity > n {
 		why = fmt.Sprintf("its burst %s is above %s, the most that its period allows",
@@ -113,6 +119,7 @@ func parseTokens(name, what, text string) (n int64, why string) {
 	case n < 1 || n > bucket.MaxTokens:
 		why = fmt.Sprintf("is not from 1 to %d", int64(bucket.MaxTokens))
 	}
+
 	if why != "" {
 		return 0, fmt.Sprintf("its %s %q %s", what, truncate(text), truncateTo(why, maxPrinted))
 	}
@@ -138,6 +145,7 @@ func parsePeriod(text string) (time.Duration, bool) {
 		case count == "":
 			return u.size, true
 		}
+
 		n, ok := parseCount(count)
 		return time.Duration(n) * u.size, ok && n <= int64(1<<63-1)/int64(u.size)
 	}

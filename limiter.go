@@ -76,21 +76,25 @@ func New(repo Repository, opts *Options) (*RateLimiter, error) {
 	if repo == nil {
 		return nil, invalid("repository", "", "must not be nil")
 	}
+
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
+
 	if err := o.OnUnavailable.validate(); err != nil {
 		return nil, err
 	}
 	if err := validPrincipal(o.Principal); err != nil {
 		return nil, err
 	}
+
 	if len(o.Limits) > 0 {
 		if err := validLimits(o.Limits); err != nil {
 			return nil, err
 		}
 	}
+
 	for _, t := range []struct {
 		field string
 		time.Duration
@@ -99,12 +103,14 @@ func New(repo Repository, opts *Options) (*RateLimiter, error) {
 			return nil, invalid(t.field, t.String(), "must not be negative; 0 is the default")
 		}
 	}
+
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.SettleTimeout == 0 {
 		o.SettleTimeout = DefaultSettleTimeout
 	}
+
 	return &RateLimiter{
 		repo: repo, now: o.Now, mode: o.OnUnavailable, principal: o.Principal,
 		timeout: o.Timeout, settleTimeout: o.SettleTimeout, defaults: sortedByName(o.Limits),
@@ -146,9 +152,11 @@ func (l *RateLimiter) outageMode(mode OnUnavailable) OnUnavailable {
 
 // newEvent returns the audit event of a change that is about to be stored.
 func (l *RateLimiter) newEvent(action, entity, resource string, details map[string]any) (AuditEvent, error) {
+	// As does not return an error, so its principal is checked here.
 	if err := validPrincipal(l.principal); err != nil {
 		return AuditEvent{}, err
 	}
+
 	now := l.now().UTC()
 	return AuditEvent{
 		ID: l.ids.next(now), Action: action, Entity: entity, Principal: l.principal, Resource: resource,

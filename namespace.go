@@ -33,6 +33,7 @@ func (l *RateLimiter) Namespace(ctx context.Context, name string) (*RateLimiter,
 	if err := validLength("namespace", name); err != nil {
 		return nil, err
 	}
+
 	view := *l
 	err := callStore(ctx, "namespace", "", "", func() (err error) {
 		view.repo, err = l.repo.Namespace(ctx, name)
@@ -41,6 +42,7 @@ func (l *RateLimiter) Namespace(ctx context.Context, name string) (*RateLimiter,
 	if err != nil {
 		return nil, err
 	}
+
 	view.namespace = namespaceID(view.repo, name)
 	return &view, nil
 }
@@ -57,11 +59,13 @@ func (l *RateLimiter) RegisterNamespaces(ctx context.Context, names ...string) (
 	if len(names) == 0 {
 		return nil, invalid("namespace", "", "must not be empty; give at least one name")
 	}
+	// No name is registered if one of them is wrong.
 	for _, name := range names {
 		if err := (Namespace{Name: name}).Validate(); err != nil {
 			return nil, err
 		}
 	}
+
 	var all []Namespace
 	for _, name := range names {
 		var n Namespace
@@ -69,6 +73,7 @@ func (l *RateLimiter) RegisterNamespaces(ctx context.Context, names ...string) (
 			n, err = l.repo.RegisterNamespace(ctx, l.now(), name)
 			return err
 		})
+		// The names that are registered already are returned with the error.
 		if err != nil {
 			return all, err
 		}
@@ -84,6 +89,7 @@ func (l *RateLimiter) DeleteNamespace(ctx context.Context, name string) error {
 	if name == "_" || name == defaultNamespace {
 		return invalid("namespace", name, "cannot be deleted")
 	}
+
 	if err := validLength("namespace", name); err != nil {
 		return err
 	}
@@ -100,6 +106,7 @@ func (l *RateLimiter) RecoverNamespace(ctx context.Context, id string) (Namespac
 	if err := validLength("namespace_id", id); err != nil {
 		return n, err
 	}
+
 	err := callStore(ctx, "recover namespace", "", "", func() (err error) {
 		n, err = l.repo.RecoverNamespace(ctx, l.now(), id)
 		return err

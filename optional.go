@@ -13,6 +13,8 @@ type Wrapper interface {
 // too.
 func Optional[T any](repo Repository) (T, bool) {
 	found, ok := repo.(T)
+	// A wrapper has the methods of all optional interfaces, so only its
+	// store can say no.
 	for ok {
 		w, wraps := repo.(Wrapper)
 		if !wraps {
@@ -21,6 +23,7 @@ func Optional[T any](repo Repository) (T, bool) {
 		repo = w.Unwrap()
 		_, ok = repo.(T)
 	}
+
 	var none T
 	return none, false
 }

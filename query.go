@@ -19,14 +19,17 @@ func (l *RateLimiter) Explain(ctx context.Context, req Request) (Decision, error
 	if err := req.validateTarget(); err != nil {
 		return Decision{}, err
 	}
+
 	if req.Consume.n > 0 {
 		if err := validCharge(&req.Consume); err != nil {
 			return Decision{}, err
 		}
 	}
+
 	charge := l.charge(&req)
 	storeCtx, cancel := l.withTimeout(ctx)
 	defer cancel()
+
 	out, err := l.repo.Peek(storeCtx, l.now(), charge)
 	if err != nil {
 		return Decision{}, translateError(ctx, "explain", req.Entity, req.Resource, err)
@@ -41,10 +44,12 @@ func (l *RateLimiter) TimeUntil(ctx context.Context, req Request) (time.Duration
 	if err := validCharge(&req.Consume); err != nil {
 		return 0, err
 	}
+
 	d, err := l.Explain(ctx, req)
 	if err != nil {
 		return 0, err
 	}
+
 	if d.NeverFits() {
 		return 0, &ExceededError{d}
 	}
@@ -59,7 +64,10 @@ func (l *RateLimiter) Available(ctx context.Context, entity, resource string) (A
 	if err != nil {
 		return Amounts{}, err
 	}
+
 	var least Amounts
+	// An entity and its parent may have limits of the same name, and the lower
+	// balance decides.
 	for _, s := range d.Statuses {
 		if n, named := least.Lookup(s.Limit.Name); !named {
 			least = least.And(s.Limit.Name, s.Available)
@@ -76,6 +84,7 @@ func (l *RateLimiter) Status(ctx context.Context, entity string) ([]Status, erro
 	if err := validEntity(entity); err != nil {
 		return nil, err
 	}
+
 	var all []Status
 	for b, err := range translateErrors(
 		ctx, "status", entity, "", l.repo.Buckets(ctx, l.now(), Scope{Entity: entity}),
@@ -85,6 +94,7 @@ func (l *RateLimiter) Status(ctx context.Context, entity string) ([]Status, erro
 		}
 		all = append(all, b.Statuses()...)
 	}
+
 	l.fixSources(all)
 	return all, nil
 }
@@ -120,6 +130,7 @@ func (l *RateLimiter) Capacity(ctx context.Context, q CapacityQuery) (ResourceCa
 	if err := validLimitName(q.Limit); err != nil {
 		return out, err
 	}
+
 	for b, err := range translateErrors(
 		ctx, "capacity", "", q.Resource, l.repo.Buckets(ctx, l.now(), Scope{Resource: q.Resource}),
 	) {
@@ -130,17 +141,21 @@ func (l *RateLimiter) Capacity(ctx context.Context, q CapacityQuery) (ResourceCa
 			if b.Account.Limits[i].Name != q.Limit {
 				continue
 			}
+			// The record is read only for buckets that have the limit, since it
+			// may cost a request.
 			if ok, err := l.selects(ctx, q, b.Account.Entity); err != nil {
 				return out, err
 			} else if !ok {
 				continue
 			}
+
 			s := newStatus(&Charge{}, b, i, true)
 			out.Entities = append(out.Entities, s)
 			out.Total = bucket.Add(out.Total, s.Limit.Capacity)
 			out.Available = bucket.Add(out.Available, s.Available)
 		}
 	}
+
 	l.fixSources(out.Entities)
 	return out, nil
 }

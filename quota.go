@@ -56,6 +56,8 @@ func Quota(name string, n int64, every Calendar) Limit {
 // "Europe/Berlin". Where midnight does not exist, the window begins with the first
 // instant of the new date. "UTC" is the same as "".
 func (l Limit) In(zone string) Limit {
+	// Both spellings mean the same, and stores find a change of limits by
+	// comparing them.
 	if zone == "UTC" {
 		zone = ""
 	}
@@ -109,6 +111,7 @@ func (l Limit) validateWindow() error {
 	case l.Window == EveryHour:
 		return invalid("zone", l.Zone, "must be empty for an hour, which is in UTC")
 	}
+
 	if _, err := calendar.Load(calendar.Unit(l.Window), l.Zone); err != nil {
 		if right := spellZone(l.Zone); right != "" {
 			return invalid("zone", l.Zone, fmt.Sprintf("must be spelled %q", right))
@@ -122,15 +125,20 @@ func (l Limit) validateWindow() error {
 // spellZone returns the name of a zone in the usual letters, or "" if there is no
 // such zone.
 func spellZone(zone string) string {
+	// The rule below would make Utc of it.
 	if upper := strings.ToUpper(zone); upper == "UTC" {
 		return upper
 	}
+
 	words := []byte(strings.ToLower(zone))
+	// The database spells almost all names in this way, such as
+	// America/New_York.
 	for i := range words {
 		if i == 0 || strings.IndexByte("/_-", words[i-1]) >= 0 {
 			words[i] = strings.ToUpper(string(words[i]))[0]
 		}
 	}
+
 	if _, err := calendar.Load(calendar.Day, string(words)); err != nil || string(words) == zone {
 		return ""
 	}
@@ -145,6 +153,7 @@ func parseQuota(name, text, zone string) (limit Limit, why string) {
 	if why != "" {
 		return limit, why
 	}
+
 	every, err := ParseCalendar(window)
 	if err != nil {
 		return limit, fmt.Sprintf("its window %q is not %s", truncate(window), windowNames)

@@ -39,6 +39,7 @@ func (e *ExceededError) RetryAfterHeader() string {
 	if e.Decision.NeverFits() {
 		return ""
 	}
+
 	seconds := int64(1)
 	for i := range e.Decision.Statuses {
 		if s := &e.Decision.Statuses[i]; s.Exceeded {
@@ -55,9 +56,9 @@ func ceilMillis(d time.Duration) int64 {
 
 // MarshalJSON encodes the whole refusal: error, message, retry_after_seconds,
 // retry_after_ms and limits, with never_fits if waiting does not help. A limit of
-// money has its numbers in dollars besides, as dollars. It
-// includes the ID, capacity and balance of the parent; send
-// [ExceededError.Public] to clients.
+// money has its numbers in dollars as well, in the field dollars. The JSON includes
+// the ID, capacity and balance of the parent; send [ExceededError.Public] to
+// clients.
 func (e *ExceededError) MarshalJSON() ([]byte, error) {
 	d := e.Decision
 	p := d.Primary()
@@ -80,8 +81,10 @@ type PublicRefusal struct {
 	Message string // for people
 	// RetryAfter is the longest wait, including the parent's; 0 if NeverFits.
 	RetryAfter time.Duration
-	NeverFits  bool     // an amount is above its capacity, so no retry helps
-	Limits     []Status // limits of the entity, without shadow limits; none is exceeded if only its parent refused
+	NeverFits  bool // an amount is above its capacity, so no retry helps
+	// Limits are the limits of the entity, without shadow limits. None is exceeded
+	// if only its parent refused.
+	Limits []Status
 }
 
 // Public returns the part of the refusal that the refused client may see. It
@@ -89,14 +92,18 @@ type PublicRefusal struct {
 // shadow limits.
 func (e *ExceededError) Public() PublicRefusal {
 	out := PublicRefusal{NeverFits: e.Decision.NeverFits()}
+
 	if !out.NeverFits {
 		out.RetryAfter = e.Decision.RetryAfter()
 	}
+
 	var self Status
 	for i, s := range e.Decision.Statuses {
+		// The entity's own limits come first.
 		if i == 0 {
-			self = s // the entity's own limits come first
+			self = s
 		}
+		// A time to retry would be wrong advice.
 		if out.NeverFits {
 			s.RetryAfter = 0
 		}
@@ -104,6 +111,7 @@ func (e *ExceededError) Public() PublicRefusal {
 			out.Limits = append(out.Limits, s)
 		}
 	}
+
 	out.Message = refusalMessage(self.Entity, self.Resource, Decision{out.Limits}.Violations(), e.Decision)
 	return out
 }
@@ -121,6 +129,7 @@ func (r PublicRefusal) MarshalJSON() ([]byte, error) {
 		NeverFits  bool         `json:"never_fits,omitempty"`
 		Limits     []statusJSON `json:"limits"`
 	}{Error: refusalCode, Message: r.Message, NeverFits: r.NeverFits, Limits: statusObjects(r.Limits)}
+	// No time to retry is absent, and not 0, which means at once.
 	if !r.NeverFits {
 		wait, millis := seconds(r.RetryAfter), r.RetryAfter.Milliseconds()
 		body.RetryAfter, body.Millis = &wait, &millis
@@ -140,6 +149,7 @@ func refusalMessage(entity, resource string, violations []Status, d Decision) st
 // violations, since others may belong to the parent.
 func describeRefusal(entity, resource string, violations []Status, d Decision) (what, advice string) {
 	what = entity + "/" + resource
+
 	for i, s := range violations {
 		separator := ", "
 		if i == 0 {
@@ -147,9 +157,11 @@ func describeRefusal(entity, resource string, violations []Status, d Decision) (
 		}
 		what += separator + describeViolation(s)
 	}
+
 	if !d.NeverFits() {
 		return what, "retry after " + figure.Wait(d.RetryAfter())
 	}
+	// The limit may be one of the parent, which the client must not see.
 	for _, s := range violations {
 		if s.NeverFits {
 			return what, "never fits: " + s.amount(s.Requested) + " " + s.Limit.Name +
@@ -165,6 +177,7 @@ func describeViolation(s Status) string {
 	if s.NeverFits {
 		return s.Limit.Name
 	}
+
 	left := s.amount(s.Available) + " of " + s.amount(s.Limit.Capacity) + " left"
 	if s.Available < 0 {
 		left = s.amount(bucket.Sub(0, s.Available)) + " in debt"

@@ -50,19 +50,24 @@ type BucketStore interface {
 	// A missing bucket starts full. Consume first updates a bucket to changed
 	// limits: new limits start full, and a lower capacity clamps the balance. A
 	// removed limit leaves: the bucket remembers it until it is full, and it comes
-	// back with what it has. A bucket whose limits were replaced does not expire, and
-	// forgets none, before those would have been full. Refill and charge use the same now. A now
-	// before the bucket's own time counts as that time.
+	// back with what it has. A bucket whose limits were replaced does not expire,
+	// and forgets no limit, until the replaced limits would have been full. Refill
+	// and charge use the same now. A now before the bucket's own time counts as that
+	// time.
 	//
 	// A quota gains its capacity, up to the capacity, for each boundary after the
 	// window that its tokens belong to. It depends on now and that window alone,
 	// not on the bucket's own time. The window never goes back: a now before it
-	// counts as its start. A new quota, and one with another window or zone,
-	// belongs to the current window, and keeps the tokens it had under another
-	// window, up to its capacity. If that began after now, the new one contains its
-	// start. A change of its capacity alone moves its tokens by the difference,
-	// below zero too. The first boundary after it adds the largest capacity that was
-	// in force in the window, if that is more than the present one.
+	// counts as its start. A change of a quota's capacity alone moves its tokens by
+	// the difference, below zero too. The first boundary after it adds the largest
+	// capacity that was in force in the window, if that is more than the present
+	// one.
+	//
+	// A new quota belongs to the window that contains now. A quota whose window or
+	// zone changes keeps its tokens, up to its capacity, and also belongs to the
+	// window that contains now. There is one exception: if a clock that is ahead has
+	// begun the old window after now, the quota belongs to the new window that
+	// contains the start of the old one.
 	//
 	// A shadow limit never refuses, unless the charge is strict. If it covers its
 	// amount, Consume takes it. Otherwise an admitted charge spares it: the amount
@@ -70,17 +75,17 @@ type BucketStore interface {
 	//
 	// After an error nothing was admitted. If the context ended, the store gives back
 	// what it finds to be stored, soon or when it is closed. A debit may remain if its
-	// outcome is unknown; a credit never does. The error is a *DisabledError, which comes before every other answer
-	// about limits, an *InvalidError (no account has the limit, or ErrNoLimits), a
-	// *CorruptError, ErrNotFound (the namespace is gone) or ErrClosed. Any other
-	// error is an outage.
+	// outcome is unknown; a credit never does. The error is a *DisabledError, which
+	// comes before every other answer about limits, an *InvalidError (no account has
+	// the limit, or ErrNoLimits), a *CorruptError, ErrNotFound (the namespace is gone)
+	// or ErrClosed. Any other error is an outage.
 	Consume(ctx context.Context, now time.Time, charge Charge) (Outcome, error)
 	// Peek returns the Outcome that Consume would return, including the parent,
 	// and writes nothing. The amounts may be empty. It returns the same errors.
 	Peek(ctx context.Context, now time.Time, charge Charge) (Outcome, error)
 	// Credit applies each credit separately, unconditionally and at most once. It
 	// never lifts a balance above the capacity, and skips buckets that were deleted.
-	// It gives nothing back to a limit that the bucket no longer remembers, or to an
+	// It gives nothing back to a limit that the bucket has forgotten, or to an
 	// expired bucket; what it takes, that limit or the bucket's replacement owes. If the
 	// outcome of a write is unknown, the store drops a credit that gives back,
 	// unless Undo is set and it can be resent safely, and may resend one that
@@ -156,7 +161,9 @@ type Switch struct {
 type Charge struct {
 	Entity, Resource string  // valid
 	Amounts          Amounts // none is negative; empty to be admitted with nothing taken
-	Limits           []Limit // if not nil, replaces the stored limits for this call; valid, in any order
+	// Limits, if not nil, replaces the stored limits for this call. It is valid, in
+	// any order.
+	Limits []Limit
 	// Defaults applies to an account for which no level holds limits; valid, by
 	// name. The bucket keeps its limits that are not in Defaults, because programs
 	// with other defaults may share it.
@@ -170,8 +177,12 @@ type Charge struct {
 type Account struct {
 	Entity, Resource string  // the bucket
 	Limits           []Limit // the limits in force, by name
-	Source           Scope   // the level that stores Limits; undefined if Charge.Limits is set or Default is true
-	// no level holds limits: Limits are the Defaults of the charge, and in listed buckets those that the bucket was last charged with
+	// Source is the level that stores Limits. It is undefined if Charge.Limits is
+	// set or Default is true.
+	Source Scope
+	// Default reports that no level holds limits. Limits then comes from
+	// Charge.Defaults or, in a bucket that the store lists, from the last charge of
+	// the bucket.
 	Default bool
 	Ref     any // the store's private handle; comparable
 }
@@ -233,8 +244,9 @@ type Credit struct {
 }
 
 // EntityStore keeps entities. Except in DeleteEntity, the store writes the event
-// ev and the change together or not at all. ev.At is the time of the change, which the store keeps
-// in whole seconds. The store fills in the fields of ev that only it knows.
+// ev and the change together or not at all. ev.At is the time of the change, which
+// the store keeps in whole seconds. The store fills in the fields of ev that only it
+// knows.
 type EntityStore interface {
 	// CreateEntity stores e, or returns ErrExists. The next Consume uses the new
 	// record, even on an existing bucket.

@@ -14,19 +14,26 @@ func (l *Lease) Flush(ctx context.Context) error {
 	if l == nil {
 		return ErrLeaseDone
 	}
+
 	l.mu.Lock()
 	lim := l.lim
 	if lim == nil {
 		l.mu.Unlock()
 		return ErrLeaseDone
 	}
+
+	// The lock is released while the store works, so that the lease can be
+	// adjusted meanwhile.
 	s := l.beginSettlement()
 	l.mu.Unlock()
 
 	stored, err := l.trySettle(ctx, lim, "flush", s.credits)
+
 	l.mu.Lock()
 	rest := l.finishSettlement(s, stored)
 	l.mu.Unlock()
+
+	// The lease may have ended meanwhile. The rest is sent even after an error.
 	if second := l.settle(ctx, lim, "flush", rest); err == nil {
 		return second
 	}
@@ -48,12 +55,18 @@ func (l *Lease) beginSettlement() settlement {
 	if due.n == 0 {
 		return settlement{}
 	}
+
 	l.initEntries()
 	s := settlement{due: due, parts: l.split(due)}
 	s.credits = l.credits(s.parts, false)
+
+	// What is given back is gone whatever the store answers, or it could be
+	// given back twice.
 	l.recordPaid(s.parts, Amounts.negative)
 	l.pending = l.pending.plus(due.negated()).nonzero()
 	l.adjusted = l.adjusted.plus(due.negative())
+	// What is taken counts only once it is stored, or more could be given back
+	// than was paid.
 	l.sending = l.sending.plus(due.positive())
 	return s
 }
@@ -64,9 +77,11 @@ func (l *Lease) due() Amounts {
 	if l.extra == nil || l.pending.n == 0 {
 		return Amounts{}
 	}
+
 	var due Amounts
 	confirmed := l.confirmed()
 	for limit, n := range l.pending.All() {
+		// The tokens that a Flush is taking are not there to be given back yet.
 		if n = max(n, -confirmed.Get(limit)); n != 0 {
 			due = due.And(limit, n)
 		}
@@ -81,18 +96,22 @@ func (l *Lease) finishSettlement(s settlement, stored bool) []Credit {
 	if s.due.n == 0 {
 		return nil
 	}
+
 	l.sending = l.sending.plus(s.due.positive().negated())
+	// The takes are stored, so the accounts can get them back.
 	if stored {
 		l.recordPaid(s.parts, Amounts.positive)
 		l.adjusted = l.adjusted.plus(s.due.positive())
 	} else {
 		l.clampPending()
 	}
+
 	switch {
 	case l.rolledBack:
 		return l.undo()
 	case l.lim == nil:
-		return l.beginSettlement().credits // only give-backs can be left
+		// Only give-backs can have waited.
+		return l.beginSettlement().credits
 	}
 	return nil
 }
@@ -107,6 +126,7 @@ func (l *Lease) clampPending() {
 			l.pending = l.pending.And(limit, -over)
 		}
 	}
+
 	l.pending = l.pending.nonzero()
 }
 
@@ -158,10 +178,12 @@ func (l *Lease) end(credits func(*Lease) []Credit) (*RateLimiter, []Credit) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	lim := l.lim
 	if lim == nil {
 		return nil, nil
 	}
+
 	l.lim = nil
 	return lim, credits(l)
 }
@@ -178,13 +200,16 @@ func (l *Lease) trySettle(ctx context.Context, lim *RateLimiter, op string, cred
 	if len(credits) == 0 {
 		return true, nil
 	}
+
 	ctx, cancel := lim.settleContext(ctx)
 	defer cancel()
 	err = lim.repo.Credit(ctx, lim.now(), credits...)
 	if err == nil {
+		// Waiters of this process may fit into what was given back.
 		lim.queues.credited(namespaceID(lim.repo, ""), credits, time.Now())
 		return true, nil
 	}
+
 	return false, l.allowOutage(lim, translateError(ctx, op, l.self.Account.Entity, l.self.Account.Resource, err))
 }
 
@@ -193,9 +218,11 @@ func (l *Lease) trySettle(ctx context.Context, lim *RateLimiter, op string, cred
 func (l *Lease) allowOutage(lim *RateLimiter, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if !isType[*UnavailableError](err) || lim.outageMode(l.readExtra().mode) != Allow {
 		return err
 	}
+	// Outage reports the first one.
 	if x := l.ensureExtra(); x.outage == nil {
 		x.outage = err
 	}

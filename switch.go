@@ -52,23 +52,28 @@ const maxReason = 1000
 // Disable takes effect at once in this process and, for an entity, on its buckets
 // in all processes. Other levels apply in other processes at the latest when their
 // caches expire. If Disable stored the switch but could not mark all buckets of the
-// entity, it returns a *[SwitchDelayedError]. On DynamoDB it also waits for buckets that calls on their
-// way create, about a second. Services that use the Python library do not know
-// switches.
+// entity, it returns a *[SwitchDelayedError]. On DynamoDB it also waits for buckets
+// that calls on their way create, about a second. Services that use the Python
+// library do not know switches.
 func (l *RateLimiter) Disable(ctx context.Context, of Scope, reason string) error {
 	if err := of.validate(); err != nil {
 		return err
 	}
+
 	if utf8.RuneCountInString(reason) > maxReason || !utf8.ValidString(reason) {
 		return invalid("reason", reason, "must be UTF-8 of at most "+strconv.Itoa(maxReason)+" characters")
 	}
+
 	ev, err := l.configEvent("disabled", of, map[string]any{"reason": reason})
 	if err != nil {
 		return err
 	}
+
 	s := Switch{Scope: of, Reason: reason, Since: ev.At.Truncate(time.Second)}
 	err = callStore(ctx, "disable", of.Entity, of.Resource, func() error { return l.repo.SetSwitch(ctx, s, ev) })
-	l.queues.switched(namespaceID(l.repo, ""), of, time.Now()) // also after an error: it may be stored
+	// The switch may be stored even after an error, so waiters ask the
+	// store.
+	l.queues.switched(namespaceID(l.repo, ""), of, time.Now())
 	return err
 }
 
@@ -78,10 +83,12 @@ func (l *RateLimiter) Enable(ctx context.Context, of Scope) error {
 	if err := of.validate(); err != nil {
 		return err
 	}
+
 	ev, err := l.configEvent("enabled", of, map[string]any{})
 	if err != nil {
 		return err
 	}
+
 	err = callStore(ctx, "enable", of.Entity, of.Resource, func() error { return l.repo.DeleteSwitch(ctx, of, ev) })
 	l.queues.switched(namespaceID(l.repo, ""), of, time.Now())
 	return err
@@ -113,6 +120,7 @@ func (s Scope) validate() error {
 			return err
 		}
 	}
+
 	if s.Resource != "" {
 		return validResource(s.Resource)
 	}

@@ -40,6 +40,7 @@ func (l *RateLimiter) UsageSummary(ctx context.Context, q UsageQuery) (UsageSumm
 	if q.Window == "" {
 		q.Window = Hourly
 	}
+
 	t := newUsageTally()
 	var group []UsageSnapshot // one window and resource
 	var parents map[string]string
@@ -47,17 +48,23 @@ func (l *RateLimiter) UsageSummary(ctx context.Context, q UsageQuery) (UsageSumm
 		if err != nil {
 			return UsageSummary{}, err
 		}
+		// Only a group of several entities can hold a parent beside its
+		// children, so most queries read no entities.
 		if q.Entity == "" && len(group) == 1 && parents == nil && group[0].sameGroup(s) {
 			if parents, err = l.cascadeParents(ctx); err != nil {
 				return UsageSummary{}, err
 			}
 		}
+		// Snapshots come newest first, and by resource within a window. A group
+		// ends where one of the two changes.
 		if len(group) > 0 && !group[0].sameGroup(s) {
 			t.add(group, parents)
 			group = group[:0]
 		}
+
 		group = append(group, s)
 	}
+	// The last group has no successor that would end it.
 	t.add(group, parents)
 	return t.summary(), nil
 }
@@ -102,7 +109,10 @@ func (t *usageTally) add(group []UsageSnapshot, parents map[string]string) {
 	if len(group) == 0 {
 		return
 	}
+
 	start := group[0].Start
+	// Groups of one window follow each other, so the last start is enough
+	// to count windows.
 	if t.sum.Windows == 0 || !start.Equal(t.sum.First) {
 		t.sum.Windows++
 	}
@@ -111,10 +121,13 @@ func (t *usageTally) add(group []UsageSnapshot, parents map[string]string) {
 	}
 	t.sum.First = start
 	t.sum.Snapshots += len(group)
+
 	own := ownPart(group, parents, func(s UsageSnapshot) map[string]int64 { return s.Counters })
 	spared := ownPart(group, parents, func(s UsageSnapshot) map[string]int64 { return s.WouldRefuse })
 	for _, s := range group {
 		t.addShadow(spared(s.Entity))
+		// A call that cascades is in the snapshots of the child and of the
+		// parent, and counts for the child.
 		for limit, n := range s.Counters {
 			part := own(s.Entity)[limit]
 			t.sum.Total[limit] = bucket.Add(t.sum.Total[limit], part)
@@ -122,6 +135,8 @@ func (t *usageTally) add(group []UsageSnapshot, parents map[string]string) {
 			if rest := bucket.Sub(n, part); rest != 0 {
 				t.sum.Cascaded[limit] = bucket.Add(t.sum.Cascaded[limit], rest)
 			}
+			// Several entities of a group may have the limit, which counts
+			// their window once.
 			if last, ok := t.latest[limit]; !ok || !last.Equal(start) {
 				t.latest[limit] = start
 				t.windows[limit]++
@@ -162,21 +177,27 @@ func ownPart(
 	for _, s := range group {
 		charged[s.Entity] = counters(s)
 	}
+
 	children := map[string][]string{}
+	// Only children in the group can have caused what its parents paid.
 	for _, s := range group {
 		if parent, ok := parents[s.Entity]; ok && charged[parent] != nil {
 			children[parent] = append(children[parent], s.Entity)
 		}
 	}
+
 	known := map[string]map[string]int64{}
 	var own func(string) map[string]int64
 	own = func(entity string) map[string]int64 {
 		if part, ok := known[entity]; ok {
 			return part
 		}
+		// Most entities have no children, and all that was charged is their
+		// own.
 		if len(children[entity]) == 0 {
 			return charged[entity]
 		}
+
 		known[entity] = nil // ends the recursion in a cycle
 		caused := map[string]int64{}
 		for _, child := range children[entity] {
@@ -184,10 +205,12 @@ func ownPart(
 				caused[limit] = bucket.Add(caused[limit], n)
 			}
 		}
+
 		part := map[string]int64{}
 		for limit, n := range charged[entity] {
 			part[limit] = max(bucket.Sub(n, caused[limit]), min(n, 0))
 		}
+
 		known[entity] = part
 		return part
 	}

@@ -122,8 +122,10 @@ func TestSummaryCountsASparedCallOnce(t *testing.T) {
 		q    limiter.UsageQuery
 		want counts
 	}{
-		{byResource, counts{"rpm": 6}}, {limiter.UsageQuery{Entity: project}, counts{"rpm": 6}},
-		{limiter.UsageQuery{Entity: alice}, counts{"rpm": 5}}, {limiter.UsageQuery{Entity: "bob"}, nil},
+		{byResource, counts{"rpm": 6}},
+		{limiter.UsageQuery{Entity: project}, counts{"rpm": 6}},
+		{limiter.UsageQuery{Entity: alice}, counts{"rpm": 5}},
+		{limiter.UsageQuery{Entity: "bob"}, nil},
 	} {
 		got, err := w.UsageSummary(bg, c.q)
 		check(t, err)

@@ -27,10 +27,12 @@ var class = func() (t [256]uint8) {
 			t[c] = digit
 		}
 	}
+
 	for _, c := range "_.-" {
 		t[c] = idMark | nameMark | pathMark
 	}
 	t[':'], t['@'], t['/'] = idMark, idMark, pathMark
+
 	for c := '!'; c <= '~'; c++ {
 		if c != '#' {
 			t[c] |= arnMark
@@ -71,6 +73,7 @@ func (s *syntax) matches(v string) bool {
 	if v == "" || len(v) > s.maxLen || class[v[0]]&s.begin == 0 {
 		return false
 	}
+
 	for i := 1; i < len(v); i++ {
 		if class[v[i]]&s.rest == 0 {
 			return false
@@ -136,8 +139,9 @@ func validResource(name string) error {
 	if !resourceSyntax.matches(name) {
 		return resourceSyntax.check("resource", name)
 	}
+	// These are attributes of the registry that counts resources.
 	switch name {
-	case "PK", "SK", "GSI4PK", "GSI4SK": // attributes of the registry that counts resources
+	case "PK", "SK", "GSI4PK", "GSI4SK":
 		return invalid("resource", name, "is reserved by the stored format; choose another name")
 	}
 	return nil

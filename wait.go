@@ -27,30 +27,39 @@ func (l *RateLimiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 	if err := req.validate(); err != nil {
 		return nil, err
 	}
+
 	w, first := l.queues.join(queueKey{l.namespace, req.Entity, req.Resource}, namespaceID(l.repo, ""))
 	defer func() { l.queues.leave(w, time.Now()) }()
+
 	if !first {
 		if err := l.awaitTurn(ctx, req, w); err != nil {
 			return nil, err
 		}
 	}
+
 	for {
 		l.queues.beforeAcquire(w)
 		lease, err := l.Acquire(ctx, req)
 		refusal, ok := errors.AsType[*ExceededError](err)
 		if !ok {
 			if err == nil {
+				// The lease shows balances, which correct what the other
+				// waiters expect.
 				l.queues.admitted(w, lease, time.Now())
 			}
 			return lease, err
 		}
 		wait := l.queues.refused(w, refusal.Decision, time.Now())
+		// The estimates learn from every refusal, even if this caller gives up.
 		if err := waitError(ctx, refusal); err != nil {
 			return nil, err
 		}
+
+		// The tokens may be there by now, so the next try follows at once.
 		if !wait {
 			continue
 		}
+
 		if err := l.sleep(ctx, refusal, w); err != nil {
 			return nil, err
 		}
@@ -61,19 +70,23 @@ func (l *RateLimiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 // cannot help.
 func (l *RateLimiter) awaitTurn(ctx context.Context, req Request, w *waiter) error {
 	d, err := l.Explain(ctx, req)
-	if err != nil && !isType[*UnavailableError](err) { // in an outage, the first in the queue decides
+	// In an outage the first waiter of the queue decides what happens.
+	if err != nil && !isType[*UnavailableError](err) {
 		return err
 	}
+
 	refusal := &ExceededError{d}
 	if err == nil && !d.Admitted() {
 		if err := waitError(ctx, refusal); err != nil {
 			return err
 		}
 	}
+
 	select {
 	case <-w.turn:
 		return nil
 	case <-ctx.Done():
+		// The request fits, so there is no refusal to name.
 		if d.Admitted() {
 			return ctx.Err()
 		}
@@ -86,6 +99,7 @@ func waitError(ctx context.Context, refusal *ExceededError) error {
 	if refusal.Decision.NeverFits() {
 		return refusal
 	}
+
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < refusal.Decision.RetryAfter() {
 		return fmt.Errorf("%w: %w", refusal, context.DeadlineExceeded)
 	}
@@ -102,6 +116,7 @@ func (l *RateLimiter) sleep(ctx context.Context, refusal *ExceededError, w *wait
 			return nil
 		}
 		timer.Reset(wait)
+
 		select {
 		case <-timer.C:
 		case <-w.wake:

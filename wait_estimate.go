@@ -46,9 +46,11 @@ func (k limitKey) bucket() limitKey { return limitKey{k.namespace, k.entity, k.r
 // thousandths.
 type estimate struct {
 	limitKey
-	rate     bucket.Rate
-	level    int64      // the balance at time at, less reservations
-	at       int64      // in milliseconds; later than now if the bucket's own time is, since the refill starts there
+	rate  bucket.Rate
+	level int64 // the balance at time at, less reservations
+	// at is in milliseconds. It is later than now if the bucket's own time is,
+	// since the refill starts there.
+	at       int64
 	credited int64      // sum of the credits since the estimate exists
 	refs     int        // waiters with a shortage of this limit
 	waiters  waiterHeap // waiters that sleep; each is in the heap of one estimate
@@ -66,7 +68,9 @@ type shortage struct {
 // answer.
 func (e *estimates) beforeAcquire(w *waiter) {
 	e.removeFromHeap(w)
+
 	w.askedAt, w.switched = e.credits, false
+	// The answer under way will not contain credits that come from here on.
 	for i := range w.shortages {
 		w.shortages[i].creditedBefore = w.shortages[i].credited
 	}
@@ -75,27 +79,36 @@ func (e *estimates) beforeAcquire(w *waiter) {
 // admitted drops the shortages of a waiter whose lease has taken its need.
 func (e *estimates) admitted(w *waiter, lease *Lease, now time.Time) {
 	e.removeFromHeap(w)
+
 	if w.corrects() && len(w.shortages) > 0 {
+		// The balances of the lease correct the estimates for the waiters that
+		// go on.
 		left := newDecision(&Charge{}, Outcome{Admitted: true, Self: lease.self, Parent: lease.parent})
 		for _, s := range w.shortages {
 			s.advance(now)
+			// The lease has taken the need, and no reservation has counted it
+			// yet.
 			if !w.reserved {
 				s.level = bucket.Sub(s.level, s.need)
 			}
 			s.applyPassed(left, now)
 		}
 	}
+
 	w.reserved, w.correcting = false, false
 	e.dropShortages(w, now)
 }
 
 // abandon drops the shortages of a waiter that gives up, and its reservations.
 func (e *estimates) abandon(w *waiter, now time.Time) {
-	if w.waitsFor == nil && w.corrects() { // its request got no answer
+	// A request without an answer corrected nothing, so the next waiter has to
+	// ask.
+	if w.waitsFor == nil && w.corrects() {
 		for _, s := range w.shortages {
 			s.recheck = now
 		}
 	}
+
 	e.removeFromHeap(w)
 	e.cancelReservation(w, now)
 	e.dropShortages(w, now)
@@ -106,6 +119,8 @@ func (e *estimates) abandon(w *waiter, now time.Time) {
 func (e *estimates) dropShortages(w *waiter, now time.Time) {
 	shortages := w.shortages
 	w.shortages = nil
+
+	// The freed reservation or the corrected level may serve others.
 	for _, s := range shortages {
 		e.wakeWaiters(s.estimate, now)
 		e.unref(s.estimate)
@@ -132,38 +147,51 @@ func (w *waiter) corrects() bool { return w.correcting || !w.reserved }
 // tokens may be there by now.
 func (e *estimates) refused(w *waiter, d Decision, now time.Time) (wait bool) {
 	e.removeFromHeap(w)
+	// A signal that came before this answer says nothing about it.
 	select {
-	case <-w.wake: // the signal came before this answer
+	case <-w.wake:
 	default:
 	}
+
 	corrects := w.corrects()
 	e.cancelReservation(w, now)
 	old, missedCredit := w.shortages, e.lastSwitch > w.askedAt
 	w.shortages = nil
+
 	for _, v := range d.Violations() {
 		s := shortage{
 			estimate: e.estimate(limitKey{w.namespace, v.Entity, v.Resource, v.Limit.Name}),
 			need:     bucket.Thousandths(v.Requested),
 		}
 		s.refs++
+
 		credits, known := creditsSince(old, s.estimate)
+		// A credit came while the store answered, to a limit that the waiter
+		// did not know to lack. The answer may be older than the credit.
 		if !known && max(e.lastCredit[e.slot(s.limitKey)], e.lastCredit[e.slot(s.bucket())]) > w.askedAt {
 			missedCredit = true
 		}
+
 		s.applyViolation(v, credits, now)
 		w.shortages = append(w.shortages, s)
 	}
+
 	for _, s := range old {
+		// The store asked the limit and did not refuse, so its balance is
+		// known.
 		if _, still := creditsSince(w.shortages, s.estimate); corrects && !still {
 			s.applyPassed(d, now)
 		}
 		e.wakeWaiters(s.estimate, now)
 		e.unref(s.estimate)
 	}
-	for _, s := range w.shortages { // others may fit into the corrected level
+
+	// Others may fit into the corrected level.
+	for _, s := range w.shortages {
 		e.wakeWaiters(s.estimate, now)
 	}
-	// missedCredit is true once only: w asks after the change next time
+
+	// missedCredit is true once only: w asks after the change next time.
 	return !missedCredit && !e.reserveOrSleep(w, now)
 }
 
@@ -185,23 +213,36 @@ func (s *shortage) applyViolation(v Status, credits int64, now time.Time) {
 	whole := bucket.Thousandths(v.Available)
 	level := whole
 	if s.rate.Window != nil {
+		// A clock that is ahead may have begun the window, and the next
+		// boundary is that much later.
 		s.at = max(s.at, v.WindowStart.UnixMilli())
-		if v.RetryAfter <= v.WindowLeft { // the next boundary covers the need, also that of a quota that was lowered
+		// The next boundary covers the need, also where the capacity was
+		// lowered and the boundary adds more.
+		if v.RetryAfter <= v.WindowLeft {
 			s.rate.Peak = bucket.Sub(s.need, whole)
 		}
 	} else {
+		// The refill begins at the bucket's own time, which the wait includes.
 		if ahead := v.RetryAfter - bucket.Wait(bucket.Sub(s.need, whole), s.rate).Duration(); ahead > 0 {
 			s.at += ahead.Milliseconds()
 		}
-		level = bucket.Sub(s.need, bucket.Accrued(0, v.RetryAfter.Milliseconds(), s.rate)) // about, to the thousandth
+		// Available is rounded down to a token. The wait shows the fraction, so
+		// that no waiter asks too late by a part of a token.
+		level = bucket.Sub(s.need, bucket.Accrued(0, v.RetryAfter.Milliseconds(), s.rate))
 	}
+
+	// The store has refused the need, so the level is below it, whatever the
+	// rounding says.
 	level = min(max(level, whole), bucket.Add(whole, bucket.Milli-1), s.need-1)
 	s.level = min(s.rate.Capacity, bucket.Add(level, credits))
+
 	s.recheck = now.Add(recheckInterval)
-	if s.rate.Window != nil { // the boundary is a time of the limiter's clock, which may not be this one
+	// The boundary is a time of the limiter's clock, which may not be this one.
+	if s.rate.Window != nil {
 		s.recheck = now.Add(min(v.RetryAfter, recheckInterval))
 	}
-	if v.Deficit() == 0 { // the store lost a race, so the level does not say when to retry
+	// The store lost a race, so the level does not say when to retry.
+	if v.Deficit() == 0 {
 		s.recheck = now.Add(min(v.RetryAfter, recheckInterval))
 	}
 }
@@ -215,6 +256,8 @@ func (est *estimate) applyPassed(d Decision, now time.Time) {
 			est.advance(now)
 			est.rate = s.Limit.rate()
 			whole := bucket.Thousandths(s.Available)
+			// The estimate may know the fraction of a token, which Available
+			// leaves out.
 			est.level = min(max(est.level, whole), bucket.Add(whole, bucket.Milli-1))
 			est.recheck = now.Add(recheckInterval)
 		}
@@ -232,12 +275,16 @@ func (e *estimates) reserveOrSleep(w *waiter, now time.Time) (reserved bool) {
 			longest, slowest = wait, s.estimate
 		}
 	}
+
+	// The longest wait decides: waking earlier could only end in a refusal by
+	// that limit.
 	if slowest != nil {
 		w.waitsFor = slowest
 		heap.Push(&slowest.waiters, w)
 		e.reschedule(slowest, now)
 		return false
 	}
+
 	for _, s := range w.shortages {
 		s.level = bucket.Sub(s.level, s.need)
 	}
@@ -252,6 +299,7 @@ func (s *shortage) wait(now time.Time) time.Duration {
 	if wait.IsZero() {
 		return 0
 	}
+	// The bucket's own time may be ahead, and the refill starts there.
 	ahead := time.Duration(s.at-now.UnixMilli()) * time.Millisecond
 	return time.Duration(bucket.Add(int64(ahead), int64(wait.Duration())))
 }
@@ -259,17 +307,22 @@ func (s *shortage) wait(now time.Time) time.Duration {
 // credit adds n tokens that the store was given, or subtracts tokens that were
 // taken if n is negative.
 func (e *estimates) credit(key limitKey, n int64, now time.Time) {
+	// The count shows a waiter whose answer is on its way that a credit came
+	// meanwhile.
 	if n > 0 {
 		e.credits++
 		e.lastCredit[e.slot(key)] = e.credits
 	}
+
 	est := e.byKey[key]
 	if est == nil {
 		return
 	}
+
 	n = bucket.Thousandths(n)
 	est.advance(now)
 	est.level = min(est.rate.Capacity, bucket.Add(est.level, n))
+
 	if n > 0 {
 		est.credited = bucket.Add(est.credited, n)
 		e.wakeWaiters(est, now)
@@ -280,10 +333,12 @@ func (e *estimates) credit(key limitKey, n int64, now time.Time) {
 func (e *estimates) reset(bucketKey limitKey, limits []string, now time.Time) {
 	e.credits++
 	e.lastCredit[e.slot(bucketKey)] = e.credits
+
 	for key, est := range e.byKey {
 		if key.bucket() != bucketKey || len(limits) > 0 && !slices.Contains(limits, key.limit) {
 			continue
 		}
+
 		est.advance(now)
 		est.credited = bucket.Add(est.credited, max(0, bucket.Sub(est.rate.Capacity, est.level)))
 		est.level = est.rate.Capacity
@@ -299,14 +354,18 @@ func (e *estimates) wakeWaiters(est *estimate, now time.Time) {
 	for len(est.waiters) > 0 && est.level >= est.waiters[0].shortage(est).need {
 		w := est.waiters[0]
 		e.removeFromHeap(w)
+		// Another limit is not covered yet, so the waiter sleeps in the heap of
+		// that limit.
 		if !e.reserveOrSleep(w, now) {
 			continue
 		}
+		// One waiter at a time asks for the others, and the recheck is due.
 		if !now.Before(est.recheck) {
 			est.startRecheck(w, now)
 		}
 		w.signal()
 	}
+
 	e.reschedule(est, now)
 }
 
@@ -316,7 +375,9 @@ func (e *estimates) reschedule(est *estimate, now time.Time) {
 	if len(est.waiters) == 0 {
 		return
 	}
+
 	w := est.waiters[0]
+	// A waiter that wakes in time already needs no signal.
 	if at := est.wakeTime(now); at.Before(w.wakeAt) {
 		w.wakeAt = at
 		w.signal()
@@ -336,20 +397,25 @@ func (est *estimate) wakeTime(now time.Time) time.Time {
 // sleepTime returns how long a refused waiter sleeps before it calls sleepTime
 // again, or 0 if it should ask the store.
 func (e *estimates) sleepTime(w *waiter, now time.Time) time.Duration {
+	// A reservation that was made by another call needs no second one.
 	if !w.reserved {
 		e.wakeWaiters(w.waitsFor, now)
 	}
 	if w.reserved {
 		return 0
 	}
+
 	est := w.waitsFor
 	first := est.waiters[0] == w
+	// A need above the capacity never fits, which only the store's answer can
+	// say.
 	if first && !now.Before(est.recheck) || w.exceedsCapacity() || w.switched {
 		e.removeFromHeap(w)
 		est.startRecheck(w, now)
 		e.reschedule(est, now)
 		return 0
 	}
+
 	w.wakeAt = now.Add(recheckInterval)
 	if first {
 		w.wakeAt = est.wakeTime(now)

@@ -49,8 +49,10 @@ func (q *waitQueues) join(key queueKey, namespace string) (w *waiter, first bool
 	if q.queues == nil {
 		q.queues = map[queueKey]*waitQueue{}
 	}
+
 	q.arrivals++
 	w.arrival = q.arrivals
+
 	queue := q.queues[key]
 	if queue == nil {
 		q.queues[key] = &waitQueue{w, w}
@@ -66,10 +68,13 @@ func (q *waitQueues) leave(w *waiter, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	queue := q.queues[w.queue]
+	// The waiter has left before.
 	if queue == nil || w.prev == nil && queue.first != w {
 		return
 	}
+
 	q.abandon(w, now)
+
 	if w.next == nil {
 		queue.last = w.prev
 	} else {
@@ -84,6 +89,7 @@ func (q *waitQueues) leave(w *waiter, now time.Time) {
 	default:
 		delete(q.queues, w.queue)
 	}
+
 	w.prev, w.next = nil, nil
 }
 
@@ -120,14 +126,17 @@ func (q *waitQueues) sleepTime(w *waiter, now time.Time) time.Duration {
 func (q *waitQueues) credited(namespace string, credits []Credit, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	// Without waiters there is no estimate to correct.
 	if len(q.queues) == 0 {
 		return
 	}
+
 	for i := range credits {
 		account := credits[i].Account
 		for limit, n := range credits[i].Amounts.All() {
+			// A spared credit changes the usage alone.
 			if slices.Contains(credits[i].Spared, limit) {
-				continue // the balance stays
+				continue
 			}
 			q.credit(limitKey{namespace, account.Entity, account.Resource, limit}, n, now)
 		}
@@ -142,6 +151,7 @@ func (q *waitQueues) filled(namespace string, f *Fill, now time.Time) {
 	if len(q.queues) == 0 {
 		return
 	}
+
 	for limit, n := range f.Amounts.All() {
 		q.credit(limitKey{namespace, f.Entity, f.Resource, limit}, n, now)
 	}
@@ -150,17 +160,20 @@ func (q *waitQueues) filled(namespace string, f *Fill, now time.Time) {
 	}
 }
 
-// switched makes waiters ask the store, since a level was switched off or on: those
-// of its entity and, as any entity may be a child of it, the first of each estimate.
-// If that one is refused by the switch, the next asks.
+// switched makes waiters ask the store, since a level was switched off or on: all
+// waiters of its entity, and the first waiter of each estimate, whose entity may be
+// a child of the switched one. If the switch refuses that waiter, the next one asks.
 func (q *waitQueues) switched(namespace string, of Scope, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.queues) == 0 {
 		return
 	}
+
+	// The count makes a waiter whose answer is on its way ask again.
 	q.credits++
 	q.lastSwitch = q.credits
+
 	for key, est := range q.byKey {
 		if key.namespace != namespace || of.Resource != "" && of.Resource != key.resource {
 			continue
@@ -171,6 +184,8 @@ func (q *waitQueues) switched(namespace string, of Scope, now time.Time) {
 				w.signal()
 			}
 		}
+		// Any entity may be a child of the switched one, so the first
+		// waiter of each estimate asks.
 		est.recheck = now
 		q.reschedule(est, now)
 	}

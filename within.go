@@ -43,6 +43,7 @@ func singleTokenPeriod(period time.Duration) time.Duration {
 	if period <= 0 || period%time.Second != 0 {
 		return period
 	}
+
 	seconds := int64(period / time.Second)
 	seconds += (seconds + 998) / 999
 	if seconds > int64(math.MaxInt64/time.Second) {

@@ -52,10 +52,12 @@ func New(store Store, opts *Options) (*Aggregator, error) {
 	if opts != nil {
 		o = *opts
 	}
+
 	if o.Windows == nil {
 		o.Windows = windows()
 	}
 	for i, w := range o.Windows {
+		// A window that is listed twice would count everything twice.
 		if !slices.Contains(windows(), w) || slices.Contains(o.Windows[:i], w) {
 			return nil, &limiter.InvalidError{
 				Field: "windows", Value: string(w),
@@ -63,17 +65,20 @@ func New(store Store, opts *Options) (*Aggregator, error) {
 			}
 		}
 	}
+
 	if o.Parallel < 0 {
 		return nil, &limiter.InvalidError{
 			Field: "parallel", Value: fmt.Sprint(o.Parallel), Reason: "must not be negative; 0 is the default",
 		}
 	}
+
 	if o.Parallel == 0 {
 		o.Parallel = 16
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+
 	return &Aggregator{store, o}, nil
 }
 
@@ -94,6 +99,7 @@ func ParseWindows(list string) ([]limiter.Window, error) {
 		}
 		found = append(found, w)
 	}
+
 	return found, nil
 }
 
@@ -127,7 +133,10 @@ type run struct {
 	*Aggregator
 	ctx     context.Context
 	changes []Change
-	failed  map[ID]bool // buckets that this run must not count any further: later entries would hide the failed ones
+	// Buckets with a change that could not be counted. A snapshot stores the
+	// position up to which it counts, so counting a later change would hide
+	// this one.
+	failed map[ID]bool
 
 	mu     sync.Mutex
 	result Result
@@ -137,6 +146,7 @@ type run struct {
 func (r *run) batch(begin, end int) {
 	additions := r.additions(begin, end)
 	r.parallel(len(additions), func(i int) { r.add(additions[i]) })
+
 	if !r.opts.NoRefill {
 		demands := r.demands(begin, end)
 		r.parallel(len(demands), func(i int) { r.refill(demands[i]) })
@@ -146,6 +156,7 @@ func (r *run) batch(begin, end int) {
 // parallel calls do for 0 to n-1, with at most Options.Parallel calls at a time.
 func (r *run) parallel(n int, do func(i int)) {
 	var wg sync.WaitGroup
+
 	next := make(chan int)
 	for range min(n, r.opts.Parallel) {
 		wg.Go(func() {
@@ -154,6 +165,7 @@ func (r *run) parallel(n int, do func(i int)) {
 			}
 		})
 	}
+
 	for i := range n {
 		next <- i
 	}
@@ -167,19 +179,23 @@ func (r *run) add(a addition) {
 	if err == nil {
 		err = r.store.AddUsage(r.ctx, a.Addition)
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	_, damaged := errors.AsType[*limiter.CorruptError](err)
 	switch {
 	case err == nil:
 		r.result.Snapshots++
 		return
+	// A retry would find the same damage, so the changes are given up.
 	case damaged:
 		r.result.Lost = append(r.result.Lost, a.indexes...)
 	default:
 		r.failed[a.Bucket] = true
 		r.fail(a.indexes[0])
 	}
+
 	r.result.Err = errors.Join(r.result.Err, err)
 }
 

@@ -42,6 +42,7 @@ func (a *Aggregator) Archive(ctx context.Context, events []Event) Archived {
 	if !a.Archives() {
 		return result
 	}
+
 	byFile := map[string][]int{}
 	var names []string
 	for i := range events {
@@ -51,19 +52,24 @@ func (a *Aggregator) Archive(ctx context.Context, events []Event) Archived {
 		}
 		byFile[name] = append(byFile[name], i)
 	}
+
 	r := &run{Aggregator: a, ctx: ctx}
 	r.parallel(len(names), func(i int) {
 		indexes := byFile[names[i]]
 		written, err := a.archiveFile(ctx, names[i], events, indexes)
+
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if err != nil {
 			result.Err = errors.Join(result.Err, fmt.Errorf("archive %s: %w", names[i], err))
+			// The caller delivers the first failed event again, and all after
+			// it.
 			if result.Failed < 0 || indexes[0] < result.Failed {
 				result.Failed = indexes[0]
 			}
 			return
 		}
+
 		result.Events += len(indexes)
 		if written {
 			result.Files++
@@ -83,16 +89,21 @@ func (a *Aggregator) archiveFile(ctx context.Context, name string, events []Even
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
+
 		file := partOf(name, part)
 		content, version, err := a.opts.Archive.Read(ctx, file)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, err
 		}
+
 		lines, err := parseLines(content)
-		if err != nil { // damaged: leave it and use the next part
+		if err != nil {
+			// A damaged file stays for an operator to repair, and the events go
+			// to the next part.
 			part++
 			continue
 		}
+
 		changed := false
 		for _, i := range indexes {
 			added, err := lines.put(&events[i])
@@ -101,12 +112,16 @@ func (a *Aggregator) archiveFile(ctx context.Context, name string, events []Even
 			}
 			changed = changed || added
 		}
+
+		// After a replay, the file holds every event already.
 		if !changed {
 			return false, nil
 		}
+
 		if content, err = lines.gzip(); err != nil {
 			return false, err
 		}
+		// If another writer was faster, the next attempt reads what it wrote.
 		if err = a.opts.Archive.Write(ctx, file, version, content); !errors.Is(err, ErrChanged) {
 			return err == nil, err
 		}

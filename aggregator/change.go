@@ -76,13 +76,16 @@ func (r *run) additions(begin, end int) []addition {
 	where := map[snapshot]int{}
 	for i := begin; i < end; i++ {
 		c := &r.changes[i]
+		// Refills and changes of limits use nothing.
 		if len(c.Used) == 0 && len(c.WouldRefuse) == 0 {
 			continue
 		}
+
 		if r.failed[c.Bucket] {
 			r.fail(i)
 			continue
 		}
+
 		for _, window := range r.opts.Windows {
 			start, _ := window.Bounds(c.At)
 			key := snapshot{c.Bucket, c.Position.Feed, window, start}
@@ -92,6 +95,7 @@ func (r *run) additions(begin, end int) []addition {
 				where[key] = at
 				all = append(all, addition{Addition: Addition{Bucket: c.Bucket, Window: window, Start: start}})
 			}
+
 			all[at].Entries = append(all[at].Entries, Entry{c.Position, c.Used, c.WouldRefuse})
 			all[at].indexes = append(all[at].indexes, i)
 		}

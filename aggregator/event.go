@@ -40,12 +40,16 @@ func (e *Event) line() ([]byte, error) {
 		Principal: orNull(e.Principal), Resource: orNull(e.Resource), Details: e.Details,
 		Namespace: e.Namespace, DeletedBy: "user",
 	}
+
+	// Queries of the archive expect an object in every line.
 	if l.Details == nil {
 		l.Details = map[string]any{}
 	}
+
 	if e.Expired {
 		l.DeletedBy = "ttl"
 	}
+
 	return json.Marshal(l)
 }
 
@@ -83,12 +87,14 @@ func parseLines(content []byte) (lines, error) {
 			return nil, err
 		}
 	}
+
 	all := lines{}
 	for line := range bytes.Lines(content) {
 		line = bytes.TrimRight(line, "\r\n")
 		if len(line) == 0 {
 			continue
 		}
+
 		var k eventKey
 		if err := json.Unmarshal(line, &k); err != nil {
 			return nil, err
@@ -105,6 +111,7 @@ func (l lines) put(e *Event) (bool, error) {
 	if err != nil || bytes.Equal(l[k], line) {
 		return false, err
 	}
+
 	l[k] = line
 	return true, nil
 }
@@ -114,6 +121,8 @@ func (l lines) put(e *Event) (bool, error) {
 func (l lines) gzip() ([]byte, error) {
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
+
+	// IDs begin with the time, so they sort as the events happened.
 	for _, k := range slices.SortedFunc(maps.Keys(l), func(a, b eventKey) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Namespace, b.Namespace))
 	}) {
@@ -121,6 +130,7 @@ func (l lines) gzip() ([]byte, error) {
 			return nil, err
 		}
 	}
+
 	err := w.Close()
 	return out.Bytes(), err
 }

@@ -25,6 +25,7 @@ func OpenFolder(dir string) (*Folder, error) {
 		return nil, err
 	}
 	f := &Folder{dir}
+
 	unlock, err := f.lock()
 	if err != nil {
 		return nil, err
@@ -49,15 +50,20 @@ func (f *Folder) Write(ctx context.Context, name, version string, content []byte
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
+
+	// Under the lock no other process writes between the comparison and the
+	// replacement.
 	unlock, err := f.lock()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+
 	_, found, err := f.Read(ctx, name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	if found != version {
 		return ErrChanged
 	}
@@ -79,7 +85,9 @@ func replace(path string, content []byte) error {
 	if err != nil {
 		return err
 	}
+
 	_, err = file.Write(content)
+	// Without Sync, a crash could leave the new name with an empty file.
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ func lockFile(path string) (unlock func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
 		_ = file.Close()
 		return nil, err

@@ -27,11 +27,15 @@ func (r *run) demands(begin, end int) []demand {
 			byBucket[c.Bucket] = d
 			order = append(order, c.Bucket)
 		}
+
+		// The changes of a bucket come in order, so the last state is the
+		// newest.
 		d.state = c.State
 		for limit, n := range c.Used {
 			d.used[limit] = bucket.Add(d.used[limit], n)
 		}
 	}
+
 	var all []demand
 	now := r.opts.Now()
 	for _, id := range order {
@@ -50,18 +54,24 @@ func (d *demand) needsRefill(now time.Time) bool {
 	if d.state == nil {
 		return false
 	}
+
 	if at := d.state.StepAt; !at.IsZero() && !now.Before(at) {
 		return true
 	}
+
 	at, to := d.state.RefilledAt.UnixMilli(), now.UnixMilli()
+	// A clock that is behind the last refill adds nothing.
 	if to <= at {
 		return false
 	}
 	for i, l := range d.state.Limits {
+		// A quota gains nothing between boundaries.
 		if l.IsQuota() {
 			continue
 		}
+
 		held := d.state.Tokens[i]
+
 		if held < bucket.Thousandths(d.used[l.Name]) && bucket.Advance(
 			held, at, to, bucket.RateOf(l.Capacity, l.Refill, l.Period),
 		) > held {
@@ -77,7 +87,9 @@ func (r *run) refill(d demand) {
 	if r.ctx.Err() != nil {
 		return
 	}
+
 	done, err := r.store.Refill(r.ctx, r.opts.Now(), d.bucket, d.state)
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if done {

@@ -29,10 +29,12 @@ const (
 func aggregatorSection(ctx context.Context, cfg config, r *report) error {
 	n := slices.Max(cfg.changes)
 	r.line("  %d changes of %d buckets with 2 limits, 3 windows, %d rounds", n, feedBuckets, cfg.rounds)
+
 	times, err := aggregatorTimes(ctx, cfg, n)
 	if err != nil {
 		return err
 	}
+
 	var rows [][]string
 	for _, name := range []string{namePlainSums, nameProcess, nameAtOnce, nameDecode, nameAggregate} {
 		rows = append(rows, []string{
@@ -40,13 +42,16 @@ func aggregatorSection(ctx context.Context, cfg config, r *report) error {
 			besideOther(times, name, namePlainSums), besideOther(times, name, nameDecode),
 		})
 	}
+
 	if err := r.table([]string{"what", "ns/change", "changes/s", "x plain sums", "x decoding"}, rows); err != nil {
 		return err
 	}
+
 	return errors.Join(aggregatorToTable(ctx, cfg, r), aggregatorMemory(ctx, cfg, r))
 }
 
 func besideOther(times map[string]series, name, other string) string {
+	// A contender beside itself would always be 1.
 	if name == other {
 		return ""
 	}
@@ -59,6 +64,7 @@ func aggregatorTimes(ctx context.Context, cfg config, n int) (map[string]series,
 	if err != nil {
 		return nil, err
 	}
+
 	contenders := []struct {
 		name string
 		run  func() (time.Duration, error)
@@ -69,9 +75,11 @@ func aggregatorTimes(ctx context.Context, cfg config, n int) (map[string]series,
 		{nameDecode, func() (time.Duration, error) { return timeRecords("ns", n, decodeAll) }},
 		{nameAggregate, func() (time.Duration, error) { return timeAggregate(ctx, n) }},
 	}
+
 	times := map[string]series{}
 	for range cfg.rounds {
 		for _, c := range contenders {
+			// A contender must not pay for the garbage of the one before it.
 			clean()
 			took, err := c.run()
 			if err := errors.Join(err, ctx.Err()); err != nil {
@@ -80,6 +88,7 @@ func aggregatorTimes(ctx context.Context, cfg config, n int) (map[string]series,
 			times[c.name] = append(times[c.name], float64(took.Nanoseconds())/float64(n))
 		}
 	}
+
 	return times, nil
 }
 
@@ -99,12 +108,15 @@ func timeProcess(ctx context.Context, changes []aggregator.Change, batch int) (t
 	if err != nil {
 		return 0, err
 	}
+
 	begin := time.Now()
 	for some := range slices.Chunk(changes, batch) {
 		if result := a.Process(ctx, some); result.Failed >= 0 {
 			return 0, result.Err
 		}
 	}
+
+	// Checking the counts is no part of the work that is timed.
 	took := time.Since(begin)
 	return took, checkCounted(store, len(changes))
 }
@@ -123,6 +135,7 @@ func checkCounted(store *ledger, changes int) error {
 // make them.
 func timeRecords(ns string, n int, handle func([]dynamo.StreamRecord) error) (took time.Duration, err error) {
 	f := newFeed(ns)
+
 	for n > 0 {
 		records := f.records(min(n, functionBatch))
 		begin := time.Now()
@@ -150,6 +163,7 @@ func timeAggregate(ctx context.Context, n int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	took, err := timeRecords("ns", n, func(records []dynamo.StreamRecord) error {
 		tally := dynamo.Aggregate(ctx, a, records)
 		if tally.Done < len(records) {
@@ -157,5 +171,6 @@ func timeAggregate(ctx context.Context, n int) (time.Duration, error) {
 		}
 		return nil
 	})
+
 	return took, errors.Join(err, checkCounted(store, n))
 }

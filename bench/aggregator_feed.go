@@ -52,8 +52,10 @@ func newFeed(ns string) *feed {
 	f := &feed{
 		random: random, which: rand.NewZipf(random, feedSkew, 1, feedBuckets-1),
 		buckets: make([]feedBucket, feedBuckets),
-		at:      time.Date(2026, 1, 31, 23, 59, 30, 0, time.UTC), // every window ends during the feed
+		// Every window ends during the feed.
+		at: time.Date(2026, 1, 31, 23, 59, 30, 0, time.UTC),
 	}
+
 	for i := range f.buckets {
 		f.buckets[i] = newFeedBucket(ns, fmt.Sprintf("key-%04d", i), f.at.UnixMilli(), random.Int64N(1000))
 	}
@@ -66,6 +68,7 @@ func newFeedBucket(ns, entity string, at, filled int64) feedBucket {
 	for i, l := range []limiter.Limit{limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm", 600_000)} {
 		b.limits[i] = feedLimit{attr: "b_" + l.Name, rate: rateOf(l), tokens: l.Capacity * filled, used: 1e11}
 	}
+
 	pk := ns + "/ENTITY#" + entity
 	b.image = map[string]types.AttributeValue{
 		"PK": text(pk), "SK": text("#BUCKET#" + benchResource), "entity_id": text(entity),
@@ -74,13 +77,17 @@ func newFeedBucket(ns, entity string, at, filled int64) feedBucket {
 		"GSI4SK":  text(pk),
 		"cascade": &types.AttributeValueMemberBOOL{}, "ttl": number(at/bucket.Milli + 420),
 	}
+
 	for _, l := range b.limits {
 		maps.Copy(b.image, map[string]types.AttributeValue{
 			l.attr + "_cp": number(l.rate.Capacity), l.attr + "_ra": number(l.rate.Amount),
 			l.attr + "_rp": number(l.rate.Period),
 		})
 	}
-	for range 2 { // a map that was cloned and changed is a little larger, and so are its clones
+
+	// A map that was cloned and changed is a little larger, and so are its
+	// clones, so the feed must not begin with the first one.
+	for range 2 {
 		b.image = b.changed()
 	}
 	return b
@@ -101,6 +108,7 @@ func number(n int64) types.AttributeValue {
 func (f *feed) record() dynamo.StreamRecord {
 	f.at = f.at.Add(feedStep)
 	f.number++
+
 	b := &f.buckets[f.which.Uint64()]
 	tokens := 100 + f.random.Int64N(900)
 	if f.number%3 == 0 {
@@ -108,8 +116,10 @@ func (f *feed) record() dynamo.StreamRecord {
 	} else {
 		b.take(f.at.UnixMilli(), 1, tokens)
 	}
+
 	before := b.image
 	b.image = b.changed()
+	// A sequence number of DynamoDB has at least 21 digits.
 	return dynamo.StreamRecord{
 		Feed: "2026-01-01T00:00:00.000", Sequence: fmt.Sprintf("%021d", 4_000_000+f.number), Event: "MODIFY", At: f.at,
 		Old: before, New: b.image,
@@ -118,10 +128,13 @@ func (f *feed) record() dynamo.StreamRecord {
 
 // take charges the limits, after a refill if one has too few tokens.
 func (b *feedBucket) take(now int64, amounts ...int64) {
+	// One limit without enough tokens makes a client refill all of them, since
+	// a bucket has one refill time.
 	short := false
 	for i, n := range amounts {
 		short = short || b.limits[i].tokens < bucket.Thousandths(n)
 	}
+
 	for i, n := range amounts {
 		l := &b.limits[i]
 		if short {
@@ -130,6 +143,7 @@ func (b *feedBucket) take(now int64, amounts ...int64) {
 		l.tokens -= bucket.Thousandths(n)
 		l.used += bucket.Thousandths(n)
 	}
+
 	if short {
 		b.refilled = now
 	}
@@ -137,6 +151,7 @@ func (b *feedBucket) take(now int64, amounts ...int64) {
 
 // changed returns the current image.
 func (b *feedBucket) changed() map[string]types.AttributeValue {
+	// The old image belongs to the record that was made with it.
 	image := maps.Clone(b.image)
 	image["rf"] = number(b.refilled)
 	for _, l := range b.limits {

@@ -35,13 +35,17 @@ func newLedger() *ledger { return &ledger{sums: map[ledgerKey]*ledgerSum{}} }
 func (l *ledger) AddUsage(_ context.Context, a aggregator.Addition) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	key := ledgerKey{a.Bucket, a.Window, a.Start}
 	sum := l.sums[key]
 	if sum == nil {
 		sum = &ledgerSum{counters: map[string]int64{}}
 		l.sums[key] = sum
 	}
+
 	for _, e := range a.Entries {
+		// A batch may come again, so entries up to the mark are counted
+		// already.
 		if e.Position.Feed == sum.mark.Feed && e.Position.Number <= sum.mark.Number {
 			continue
 		}

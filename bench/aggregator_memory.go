@@ -59,8 +59,11 @@ func peakHeap(n int, process func(*aggregator.Aggregator) error) (float64, error
 	if err != nil {
 		return 0, err
 	}
+
 	before := heapInUse()
 	err = process(a)
+
+	// A peak without all entries would be too low.
 	if w.seen != windows*n {
 		err = errors.Join(err, fmt.Errorf("%d of %d entries came to the store", w.seen, windows*n))
 	}
@@ -71,7 +74,10 @@ func peakHeap(n int, process func(*aggregator.Aggregator) error) (float64, error
 // as in a Lambda function. It includes the batch.
 func batchHeap(ctx context.Context, n int) (float64, error) {
 	f := newFeed("ns")
+	// The feed is in the heap before the changes, so it must stay there until
+	// the end.
 	defer runtime.KeepAlive(f)
+
 	return peakHeap(n, func(a *aggregator.Aggregator) error {
 		for left := n; left > 0; left -= functionBatch {
 			if tally := dynamo.Aggregate(ctx, a, f.records(min(left, functionBatch))); tally.Err != nil {
@@ -89,7 +95,11 @@ func sliceHeap(ctx context.Context, n int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+
+	// The changes are in the heap before the call, so they must stay there
+	// until its end.
 	defer runtime.KeepAlive(changes)
+
 	return peakHeap(n, func(a *aggregator.Aggregator) error { return a.Process(ctx, changes).Err })
 }
 
@@ -113,8 +123,10 @@ func aggregatorMemory(ctx context.Context, cfg config, r *report) error {
 		for _, n := range []int{few, many} {
 			rows = append(rows, []string{way.name, strconv.Itoa(n), kibibytes(peaks[n])})
 		}
+
 		r.atMost(bound, peaks[many].over(peaks[few]), "aggregator: heap of %d changes / of %d: %s", many, few, way.name)
 	}
+
 	return r.table([]string{"heap in use, at most", "changes", "KiB"}, rows)
 }
 

@@ -18,14 +18,17 @@ func aggregatorToTable(ctx context.Context, cfg config, r *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stub.close()) }()
+
 	if err := prepare(ctx, endpoint); err != nil {
 		return err
 	}
+
 	g, err := newRig(ctx, endpoint)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
+
 	n := cfg.changes[0]
 	var ours, raw, writes series
 	for range halfOf(cfg.rounds) {
@@ -33,14 +36,19 @@ func aggregatorToTable(ctx context.Context, cfg config, r *report) (err error) {
 		if err != nil {
 			return err
 		}
+
+		// The raw client makes as many writes as the aggregator needed for the
+		// changes.
 		bare, err := timeRaw(ctx, g, written)
 		if err := errors.Join(err, ctx.Err()); err != nil {
 			return err
 		}
+
 		each := 1 / float64(n)
 		ours, raw, writes = append(ours, float64(took)*each), append(raw, float64(bare)*each), append(writes,
 			float64(written)*each)
 	}
+
 	return r.table([]string{"to a stub of a table", "us/change", "changes/s", "writes/change", "x raw"}, [][]string{
 		{"as many raw UpdateItem", raw.micros(), throughput(raw), fmt.Sprintf("%.2f", writes.median()), ""},
 		{nameAggregate, ours.micros(), throughput(ours), fmt.Sprintf("%.2f", writes.median()), ours.over(raw).ratio()},
@@ -50,12 +58,14 @@ func aggregatorToTable(ctx context.Context, cfg config, r *report) (err error) {
 // tableCallers is the default number of concurrent writes of an aggregator.
 const tableCallers = 16
 
-// timeToTable also returns the number of writes.
+// timeToTable times an aggregator that writes to a table. It also returns the
+// number of writes.
 func timeToTable(ctx context.Context, repo *dynamo.Repository, n int) (took time.Duration, writes int, err error) {
 	a, err := aggregator.New(repo.UsageStore(0), &aggregator.Options{Parallel: tableCallers})
 	if err != nil {
 		return 0, 0, err
 	}
+
 	clean()
 	took, err = timeRecords(repo.NamespaceID(), n, func(records []dynamo.StreamRecord) error {
 		tally := dynamo.Aggregate(ctx, a, records)
@@ -65,6 +75,7 @@ func timeToTable(ctx context.Context, repo *dynamo.Repository, n int) (took time
 		}
 		return tally.Err
 	})
+
 	return took, writes, err
 }
 

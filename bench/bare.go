@@ -41,21 +41,28 @@ func newBare(ctx context.Context, path, from string, connections int) (_ *bare, 
 	if err != nil {
 		return nil, err
 	}
+
 	b := &bare{db: db}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close())
 		}
 	}()
-	db.SetMaxOpenConns(1) // while another file is attached
+
+	// ATTACH affects one connection, so there must be no other meanwhile.
+	db.SetMaxOpenConns(1)
 	if err := copyBuckets(ctx, db, from); err != nil {
 		return nil, err
 	}
+
+	// A connection that database/sql closes while it is idle would be opened
+	// and prepared again.
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 	if b.statement, err = db.PrepareContext(ctx, bareUpdate); err != nil {
 		return nil, err
 	}
+
 	w := &b.row
 	return b, db.QueryRowContext(ctx, "SELECT ns, entity, resource, tokens, used, expires, hour FROM buckets_v5").
 		Scan(&w.ns, &w.entity, &w.resource, &w.tokens, &w.used, &w.expires, &w.hour)
@@ -66,10 +73,12 @@ func copyBuckets(ctx context.Context, db *sql.DB, from string) error {
 	if _, err := db.ExecContext(ctx, "ATTACH ? AS ours", from); err != nil {
 		return err
 	}
+
 	schema, err := schemaOf(ctx, db)
 	if err != nil {
 		return err
 	}
+
 	for _, statement := range append(
 		schema, "INSERT INTO main.buckets_v5 SELECT * FROM ours.buckets_v5", "DETACH ours",
 	) {
@@ -81,12 +90,14 @@ func copyBuckets(ctx context.Context, db *sql.DB, from string) error {
 }
 
 func schemaOf(ctx context.Context, db *sql.DB) (statements []string, err error) {
+	// Descending types list the table before its indexes.
 	rows, err := db.QueryContext(ctx,
 		"SELECT sql FROM ours.sqlite_schema WHERE tbl_name = 'buckets_v5' AND sql IS NOT NULL ORDER BY type DESC")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
+
 	for rows.Next() {
 		var statement string
 		if err := rows.Scan(&statement); err != nil {
@@ -101,6 +112,7 @@ func (b *bare) take(_, n int) error {
 	ctx, w := context.Background(), b.row
 	var tokens string
 	var at, events int64
+
 	for range n {
 		now := time.Now().UnixMilli()
 		row := b.statement.QueryRowContext(ctx, w.tokens, now, w.expires, w.hour, w.used, w.ns, w.entity, w.resource)

@@ -14,23 +14,27 @@ import (
 // config selects what to measure and for how long.
 type config struct {
 	rounds  int
-	sample  time.Duration  // approximate time of one contender in one round
-	keys    []int          // in memory, ascending from 1
-	workers []int          // goroutines on memory, ascending from 1
-	callers []int          // goroutines on sqlite, ascending from 1
-	limits  []int          // of one bucket, ascending from 1
-	changes []int          // of buckets, for an aggregator: few and many
-	waiters []int          // beside a busy key; in a short line; in a long line
-	stay    time.Duration  // time to measure a busy key beside waiters, which retry every 5 s
-	users   int            // of a load test
-	span    time.Duration  // length of a load, by its own clock
-	only    *regexp.Regexp // names of sections
-	write   string         // page whose figures are replaced; "" for none
-	engine  string         // script that runs DynamoDB Local; "" leaves it out
-	minute  time.Duration  // length of the longest demand on an escrow
-	redis   string         // program of Redis; "" leaves it out
-	python  string         // script that installs the Python library; "" leaves it out
-	wire    string         // package with the benchmark of the wire; "" leaves it out
+	sample  time.Duration // approximate time of one contender in one round
+	keys    []int         // in memory, ascending from 1
+	workers []int         // goroutines on memory, ascending from 1
+	callers []int         // goroutines on sqlite, ascending from 1
+	limits  []int         // of one bucket, ascending from 1
+	changes []int         // of buckets, for an aggregator: few and many
+	// waiters are numbers of waiters: beside a busy key, in a short line, and
+	// in a long line.
+	waiters []int
+	// stay is how long a busy key is measured beside waiters, which retry every
+	// 5 s.
+	stay   time.Duration
+	users  int            // of a load test
+	span   time.Duration  // length of a load, by its own clock
+	only   *regexp.Regexp // names of sections
+	write  string         // page whose figures are replaced; "" for none
+	engine string         // script that runs DynamoDB Local; "" leaves it out
+	minute time.Duration  // length of the longest demand on an escrow
+	redis  string         // program of Redis; "" leaves it out
+	python string         // script that installs the Python library; "" leaves it out
+	wire   string         // package with the benchmark of the wire; "" leaves it out
 }
 
 func fullConfig() config {
@@ -54,7 +58,7 @@ func quickConfig() config {
 	return cfg
 }
 
-// parse reads the command line. It has printed its errors.
+// parse reads the command line. It prints its errors.
 func parse(args []string, errs io.Writer) (config, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(errs)
@@ -63,9 +67,11 @@ func parse(args []string, errs io.Writer) (config, error) {
 	only := flags.String("only", "",
 		"run the sections whose name matches this `regexp`: "+strings.Join(sectionNames(), ", "))
 	write := flags.String("write", "", "also replace the figures of this `page`")
+
 	if err := flags.Parse(args); err != nil {
 		return config{}, err
 	}
+
 	cfg := fullConfig()
 	if *quick {
 		cfg = quickConfig()
@@ -73,6 +79,7 @@ func parse(args []string, errs io.Writer) (config, error) {
 	if *rounds > 0 {
 		cfg.rounds = *rounds
 	}
+
 	pattern, err := regexp.Compile(*only)
 	if err == nil && flags.NArg() > 0 {
 		err = fmt.Errorf("%q is not expected", flags.Arg(0))
@@ -80,10 +87,13 @@ func parse(args []string, errs io.Writer) (config, error) {
 	if err == nil && *rounds < 0 {
 		err = errors.New("-rounds must be positive")
 	}
+
 	if err != nil {
+		// Package flag prints its own errors, but not these.
 		fmt.Fprintln(errs, "bench:", err)
 		return config{}, err
 	}
+
 	cfg.only, cfg.write = pattern, *write
 	return cfg, nil
 }

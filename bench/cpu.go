@@ -25,6 +25,7 @@ func spinning(workers, n int) time.Duration {
 		for i := range n {
 			sum = sum*31 + i
 		}
+		// The compiler would drop a loop without a result.
 		sums[w] = sum
 		return nil
 	})(n)

@@ -21,34 +21,45 @@ func dynamoConfig(cfg config, longer int) config {
 // started, and prints a line about it.
 func dynamoSection(ctx context.Context, cfg config, r *report) (err error) {
 	cfg = dynamoConfig(cfg, 6)
+
 	if cfg.engine == "" {
 		r.line("  left out: DynamoDB Local is switched off")
 		return nil
 	}
+
 	engine, endpoint, err := startServer(ctx, cfg.engine, "run")
+	// A machine without the engine skips the section, but an interrupt ends the
+	// program.
 	if err != nil {
 		r.line("  left out, since DynamoDB Local does not start: %s", oneLine(err))
 		return ctx.Err()
 	}
 	defer func() { err = errors.Join(err, engine.close()) }()
+
 	py := pythonOrNot(ctx, cfg, r, endpoint)
 	defer func() { err = errors.Join(err, py.close()) }()
+
 	if err := prepare(ctx, endpoint); err != nil {
 		return err
 	}
+
+	// Counting needs a proxy in between, so it stays out of the timed rounds.
 	counts, err := requestsPerCall(ctx, cfg.callers, endpoint, py)
 	if err != nil {
 		return err
 	}
+
 	all, err := measureTable(ctx, cfg, endpoint, py)
 	if err != nil {
 		return err
 	}
+
 	r.line("  %d rounds, samples of %v", cfg.rounds, cfg.sample)
 	for _, n := range cfg.callers {
 		r.atLeast(0.95, all.over(caller{nameOurs, n}, caller{nameRaw, n}, perSecond),
 			"dynamo: our throughput / raw UpdateItem, %s", callersOf(n))
 	}
+
 	return r.table([]string{
 		"callers", "what", "calls/s", "x raw", "p50 us", "p99 us", "client CPU us", "x raw", "requests/call",
 	},
@@ -82,10 +93,12 @@ func measureTable(ctx context.Context, cfg config, endpoint string, py *python) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
+
 	table, err := py.table(endpoint)
 	if err != nil {
 		return nil, err
 	}
+
 	return rounds(ctx, cfg, g.probes(ctx, cfg.callers, table))
 }
 

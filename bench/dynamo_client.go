@@ -16,6 +16,7 @@ const farAway = 5 * time.Millisecond
 func clientSection(ctx context.Context, cfg config, r *report) error {
 	cfg = dynamoConfig(cfg, 4)
 	var rows [][]string
+
 	for _, delay := range []time.Duration{0, farAway} {
 		all, err := measureStub(ctx, cfg, r, delay)
 		if err != nil {
@@ -24,6 +25,7 @@ func clientSection(ctx context.Context, cfg config, r *report) error {
 		rows = append(rows, clientRows(cfg, all, delay)...)
 		clientTargets(cfg, r, all, delay)
 	}
+
 	r.line("  %d rounds, samples of %v", cfg.rounds, cfg.sample)
 	return r.table(
 		[]string{
@@ -40,8 +42,10 @@ func measureStub(ctx context.Context, cfg config, r *report, delay time.Duration
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, stub.close()) }()
+
 	py := pythonOrNot(ctx, cfg, r, endpoint)
 	defer func() { err = errors.Join(err, py.close()) }()
+
 	if err := prepare(ctx, endpoint); err != nil {
 		return nil, err
 	}
@@ -51,10 +55,12 @@ func measureStub(ctx context.Context, cfg config, r *report, delay time.Duration
 func clientRows(cfg config, all measured, delay time.Duration) (rows [][]string) {
 	for _, id := range all.inOrder(cfg.callers) {
 		allocations, size := "-", "-"
+		// Allocations inside Python are unknown.
 		if id.what != namePython {
 			allocations, size = fmt.Sprintf("%.0f", all.of(id, objects).median()), fmt.Sprintf("%.0f",
 				all.of(id, bytesEach).median())
 		}
+
 		rows = append(rows, []string{
 			delay.String(), strconv.Itoa(id.callers), id.what, all.micros(id, cpuPerCall),
 			all.besideRaw(id, cpuPerCall),
@@ -70,13 +76,17 @@ func clientRows(cfg config, all measured, delay time.Duration) (rows [][]string)
 func clientTargets(cfg config, r *report, all measured, delay time.Duration) {
 	for _, n := range cfg.callers {
 		ours := caller{nameOurs, n}
+		// The delay shows requests that wait for each other, and a cascade
+		// should make its requests at once.
 		if delay > 0 {
 			r.atMost(1.3, all.over(caller{nameCascade, n}, ours, p50),
 				"client: p50 of a cascade / of a single acquire, stub of %v, %s", delay, callersOf(n))
 			continue
 		}
+
 		r.atMost(0.85, all.over(ours, caller{nameRaw, n}, cpuPerCall), "client: our CPU / raw UpdateItem, %s",
 			callersOf(n))
+
 		if _, ok := all[caller{namePython, n}]; ok {
 			r.atMost(0.2, all.over(ours, caller{namePython, n}, cpuPerCall), "client: our CPU / Python's, %s",
 				callersOf(n))

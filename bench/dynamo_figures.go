@@ -58,16 +58,19 @@ func rounds(ctx context.Context, cfg config, probes []probe) (measured, error) {
 		}
 		sizes[i] = n
 	}
+
 	all := measured{}
 	for round := range cfg.rounds + 1 {
 		for i, p := range probes {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
+
 			f, err := p.run(sizes[i])
 			if err != nil {
 				return nil, fmt.Errorf("%v: %w", p.id, err)
 			}
+
 			if round > 0 {
 				all[p.id] = append(all[p.id], f)
 			}
@@ -79,14 +82,18 @@ func rounds(ctx context.Context, cfg config, probes []probe) (measured, error) {
 // inProcess returns a probe of calls that this process makes.
 func inProcess(ctx context.Context, id caller, call func(context.Context) error) probe {
 	return probe{id, func(n int) (figures, error) {
+		// The first calls absorb work that came due while other probes ran.
 		if err := timeEach(ctx, id.callers, make(series, warmup(n)), call); err != nil {
 			return figures{}, err
 		}
+
 		took := make(series, n)
-		runtime.GC() // samples must not collect each other's garbage
+		// Samples must not collect each other's garbage.
+		runtime.GC()
 		memory, cpu, begin := memStats(), cpuTime(), time.Now()
 		err := timeEach(ctx, id.callers, took, call)
 		wall, used, now := time.Since(begin), cpuTime()-cpu, memStats()
+
 		each := 1 / float64(n)
 		return figures{
 			perSecond: float64(n) / wall.Seconds(), p50: took.quantile(0.5), p95: took.quantile(0.95),
@@ -103,7 +110,9 @@ func inProcess(ctx context.Context, id caller, call func(context.Context) error)
 func timeEach(ctx context.Context, workers int, took series, call func(context.Context) error) error {
 	n := len(took)
 	return parallel(workers, func(worker, share int) error {
-		first := n * worker / workers // the same shares as in parallel
+		// This is the first call of the share that parallel gives to the
+		// worker.
+		first := n * worker / workers
 		for i := first; i < first+share; i++ {
 			begin := time.Now()
 			if err := call(ctx); err != nil {

@@ -27,13 +27,16 @@ func startPython(ctx context.Context, script, endpoint string) (*python, error) 
 	if script == "" {
 		return nil, errors.New("it is switched off")
 	}
+
 	c, interpreter, err := startServer(ctx, script, "setup")
 	if err != nil {
 		return nil, err
 	}
+
 	if err := c.close(); err != nil {
 		return nil, err
 	}
+
 	c, err = start(ctx, pythonEnv(), interpreter, peerScript, "--endpoint-url", endpoint, "--region", awsRegion)
 	return &python{child: c}, err
 }
@@ -55,20 +58,25 @@ func (p *python) call(op string, args map[string]any, result any) error {
 	if err != nil {
 		return err
 	}
+
 	if _, err := p.child.in.Write(append(request, '\n')); err != nil {
 		return err
 	}
+
 	line, err := p.child.line()
 	if err != nil {
 		return err
 	}
+
 	reply := struct{ OK, Error json.RawMessage }{}
 	if err := json.Unmarshal([]byte(line), &reply); err != nil {
 		return err
 	}
+
 	if reply.Error != nil {
 		return fmt.Errorf("python %s: %s", op, reply.Error)
 	}
+
 	if result == nil {
 		return nil
 	}
@@ -93,6 +101,8 @@ func (p *python) table(endpoint string) (*pythonTable, error) {
 	if p == nil {
 		return nil, nil
 	}
+
+	// Each table has a handle, since one process serves several endpoints.
 	p.tables++
 	t := &pythonTable{p, fmt.Sprint(p.tables)}
 	return t, p.call("open", map[string]any{
@@ -112,13 +122,19 @@ func (t *pythonTable) probe(tasks int) probe {
 			P95      float64        `json:"p95_ms"`
 			P99      float64        `json:"p99_ms"`
 		}
+
 		err := t.call("bench", map[string]any{
 			"handle": t.handle, "entity_id": loner, "resource": benchResource, "consume": benchAmounts(),
 			"calls": n, "concurrency": tasks, "warmup": warmup(n),
 		}, &got)
+		// A call that was not admitted costs less, so the figures would not
+		// compare.
 		if err == nil && got.Admitted != n {
 			err = fmt.Errorf("python: %d of %d calls admitted, errors %v", got.Admitted, n, got.Errors)
 		}
+
+		// Python reports seconds and milliseconds, and figures are in
+		// nanoseconds.
 		const ms = float64(time.Millisecond)
 		return figures{
 			perSecond: float64(n) / got.Wall, p50: got.P50 * ms, p95: got.P95 * ms, p99: got.P99 * ms,

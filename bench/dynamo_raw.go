@@ -64,7 +64,10 @@ func (r *recorder) Do(req *http.Request) (*http.Response, error) {
 		if err := errors.Join(err, req.Body.Close()); err != nil {
 			return nil, err
 		}
+		// The client has yet to send what was read here.
 		req.Body = io.NopCloser(bytes.NewReader(body))
+
+		// A cascade sends two updates at once.
 		r.mu.Lock()
 		r.last = body
 		r.mu.Unlock()
@@ -115,14 +118,17 @@ func (r *recorder) input() (*dynamodb.UpdateItemInput, error) {
 	if r.last == nil {
 		return nil, errors.New("a warm acquire sent no UpdateItem")
 	}
+
 	var u wireUpdate
 	if err := json.Unmarshal(r.last, &u); err != nil {
 		return nil, err
 	}
+
 	key, err := decodeValues(u.Key)
 	if err != nil {
 		return nil, err
 	}
+
 	values, err := decodeValues(u.ExpressionAttributeValues)
 	return &dynamodb.UpdateItemInput{
 		TableName: u.TableName, Key: key, UpdateExpression: u.UpdateExpression,

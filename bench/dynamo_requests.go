@@ -20,25 +20,31 @@ func requestsPerCall(
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
+
 	g, err := newRig(ctx, proxy)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
+
 	table, err := py.table(proxy)
 	if err != nil {
 		return nil, err
 	}
+
 	counts := map[caller]float64{}
 	for _, p := range g.probes(ctx, callers, table) {
 		const calls = 200
-		if _, err := p.run(1); err != nil { // may be the first call ever
+		// The first call of all also reads what later ones have cached.
+		if _, err := p.run(1); err != nil {
 			return nil, err
 		}
+
 		before := seen.Load()
 		if _, err := p.run(calls); err != nil {
 			return nil, err
 		}
+		// Each run begins with calls to warm up, which are counted too.
 		counts[p.id] = float64(seen.Load()-before) / float64(calls+warmup(calls))
 	}
 	return counts, nil
@@ -52,6 +58,7 @@ func countingProxy(
 	if err != nil {
 		return "", nil, err
 	}
+
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
 	return serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen.Add(1)

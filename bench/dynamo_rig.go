@@ -60,10 +60,13 @@ func prepare(ctx context.Context, endpoint string) error {
 	if err := dynamo.CreateTable(ctx, benchTable, opts); err != nil {
 		return err
 	}
+
 	g, err := connect(ctx, opts)
 	if err != nil {
 		return err
 	}
+
+	// A bucket that is half empty takes plain writes only.
 	half := limiter.Tokens("rpm", rpmCapacity/2).And("tpm", tpmCapacity/2)
 	steps := []func() error{
 		func() error { return g.lim.SetSystemDefaults(ctx, benchLimits()...) },
@@ -72,8 +75,10 @@ func prepare(ctx context.Context, endpoint string) error {
 			return err
 		},
 		func() error { return g.acquire(ctx, loner, half) },
+		// The cascade also creates the bucket of the parent.
 		func() error { return g.acquire(ctx, childEntity, half) },
 	}
+
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return errors.Join(err, g.close())
@@ -97,19 +102,24 @@ func newRig(ctx context.Context, endpoint string) (*rig, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	input, err := recorded.input()
 	if err != nil {
 		return nil, err
 	}
-	cfg := awsConfig() // without an HTTP client: the store makes its own
+
+	// Without an HTTP client in the options, the store makes its own.
+	cfg := awsConfig()
 	g, err := connect(ctx, &dynamo.Options{Endpoint: endpoint, AWS: &cfg, Timeout: patience})
 	if err != nil {
 		return nil, err
 	}
+
 	g.raw, g.input = newRawClient(endpoint, tunedClient()), input
 	if err := g.warm(ctx); err != nil {
 		return nil, errors.Join(err, g.close())
 	}
+
 	return g, nil
 }
 
@@ -117,10 +127,12 @@ func newRig(ctx context.Context, endpoint string) (*rig, error) {
 func record(ctx context.Context, endpoint string) (*recorder, error) {
 	cfg, r := awsConfig(), &recorder{HTTPClient: tunedClient()}
 	cfg.HTTPClient = r
+
 	g, err := connect(ctx, &dynamo.Options{Endpoint: endpoint, AWS: &cfg})
 	if err != nil {
 		return nil, err
 	}
+	// The acquires of warm fill the cache, so the last update is a warm one.
 	return r, errors.Join(g.warm(ctx), g.acquire(ctx, loner, benchAmounts()), g.close())
 }
 

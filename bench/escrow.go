@@ -14,9 +14,11 @@ import (
 func escrowSection(ctx context.Context, cfg config, r *report) (err error) {
 	redis := redisOrNot(ctx, cfg, r)
 	defer func() { err = errors.Join(err, redis.close()) }()
+
 	cfg.sample *= 3
 	r.line("  samples of %v; %d rounds of the first workload, %d of the others; tokens held are summed over all limits",
 		cfg.sample, cfg.rounds, halfOf(cfg.rounds))
+
 	stub, endpoint, err := startStub(ctx, farAway)
 	if err != nil {
 		return err
@@ -25,6 +27,7 @@ func escrowSection(ctx context.Context, cfg config, r *report) (err error) {
 	if err := errors.Join(err, stub.close()); err != nil {
 		return err
 	}
+
 	if cfg.engine == "" {
 		r.line("  left out: DynamoDB Local is switched off")
 		return nil
@@ -34,10 +37,12 @@ func escrowSection(ctx context.Context, cfg config, r *report) (err error) {
 		r.line("  left out, since DynamoDB Local does not start: %s", oneLine(err))
 		return ctx.Err()
 	}
+
 	defer func() { err = errors.Join(err, engine.close()) }()
 	if err := escrowSpeed(ctx, cfg, r, "DynamoDB Local", endpoint, redis); err != nil {
 		return err
 	}
+
 	return escrowDemands(ctx, cfg, r, endpoint)
 }
 
@@ -47,6 +52,7 @@ func redisOrNot(ctx context.Context, cfg config, r *report) *rateOnRedis {
 		r.line("  without redis_rate: Redis is switched off")
 		return nil
 	}
+
 	redis, err := startRedis(ctx, cfg.redis)
 	if err != nil {
 		r.line("  without redis_rate, since Redis does not start: %s", oneLine(err))
@@ -62,21 +68,26 @@ func escrowSpeed(ctx context.Context, cfg config, r *report, where, endpoint str
 		return err
 	}
 	defer func() { err = errors.Join(err, g.close()) }() //nolint:contextcheck // Close takes none
+
 	var rows [][]string
 	for i, w := range workloads() {
 		rounds := cfg.rounds
-		if i > 0 { // without targets
+		// Only the first workload has targets.
+		if i > 0 {
 			rounds = halfOf(rounds)
 		}
+
 		all, err := hotRounds(ctx, rounds, cfg.sample, w.keyset(), g.probes(w, cfg.callers))
 		if err != nil {
 			return fmt.Errorf("%s, %s: %w", where, w.name, err)
 		}
+
 		rows = append(rows, escrowRows(cfg.callers, w, all)...)
 		if i == 0 {
 			escrowTargets(cfg, r, where, all)
 		}
 	}
+
 	r.line("\n  %s", where)
 	return r.table(
 		[]string{
@@ -94,9 +105,12 @@ func escrowRows(callers []int, w workload, all measured) (rows [][]string) {
 	for _, n := range callers {
 		for _, what := range escrowNames {
 			id := caller{what, n}
+			// redis_rate has no figures without Redis, nor for the LLM
+			// workload.
 			if _, ok := all[id]; !ok {
 				continue
 			}
+
 			requests, held := all.escrowCells(id)
 			rows = append(rows, []string{
 				w.name, strconv.Itoa(n), what, count(all.of(id, perSecond).median()), all.besideRaw(id, perSecond),
@@ -118,7 +132,9 @@ func (m measured) escrowCells(id caller) (requests, held string) {
 	case nameEscrow:
 		return fmt.Sprintf("%.2g", each), count(m.of(id, heldNow).median())
 	}
-	return "1", "-" // by its nature
+
+	// The raw call and redis_rate make one request for each call.
+	return "1", "-"
 }
 
 // short returns the median of a time, with its unit.
@@ -133,6 +149,7 @@ func escrowTargets(cfg config, r *report, where string, all measured) {
 		"escrow: p99 of a local admission in us, %s", where)
 	r.atLeast(200, all.over(caller{nameEscrow, many}, caller{nameRaw, many}, perSecond),
 		"escrow: throughput / raw UpdateItem, %s, %s", where, callersOf(many))
+
 	if _, ok := all[caller{nameRedisRate, many}]; ok {
 		r.atLeast(20, all.over(caller{nameEscrow, many}, caller{nameRedisRate, many}, perSecond),
 			"escrow: throughput / redis_rate, %s, %s", where, callersOf(many))

@@ -24,8 +24,10 @@ type demand struct {
 	targets   func(demand, *report, taken) // may be nil
 }
 
-// demands returns the demands to measure. At a minute, the demand of 400 a
-// second begins with a full bucket. A shorter one begins with as much less.
+// demands returns the demands to measure. If minute is a whole minute, the
+// demand of 400 calls a second begins with a full bucket. If it is shorter, the
+// demand begins with fewer tokens in proportion, so that it also ends with an
+// empty bucket.
 func demands(minute time.Duration) []demand {
 	const large, shared, small = 120_000, 6_000, 1_200
 	part := float64(minute) / float64(time.Minute)
@@ -34,7 +36,8 @@ func demands(minute time.Duration) []demand {
 		{8, shared, 400, int64(part * shared), minute, demand.exhaust},
 		{1, small, 20 * small / 60, 0, minute / 4, demand.flood},
 		{8, small, 20 * small / 60, 0, minute / 4, demand.flood},
-		{1, shared, 1, shared, minute / 4, nil}, // less than a call in a hold
+		// Here a hold ends before the next call begins.
+		{1, shared, 1, shared, minute / 4, nil},
 	}
 }
 
@@ -44,8 +47,8 @@ func (d demand) allowed() float64 {
 	return float64(d.level) + float64(d.perMinute)*d.span.Minutes()
 }
 
-// slack returns what may be admitted beyond that: 3 % of the capacity for the
-// holds, and 2 % for the table.
+// slack returns what may be admitted beyond what the limit allows: 3 % of the
+// capacity for the holds, and 2 % for the table.
 func (d demand) slack() float64 {
 	const holds, table = 0.03, 0.02
 	return (holds + table) * float64(d.perMinute)
@@ -92,11 +95,13 @@ func escrowDemands(ctx context.Context, cfg config, r *report, endpoint string) 
 		if err != nil {
 			return fmt.Errorf("%v: %w", d, err)
 		}
+
 		if d.targets != nil {
 			d.targets(d, r, got)
 		}
 		rows = append(rows, d.row(got))
 	}
+
 	r.line("\n  DynamoDB Local, demands at a steady pace on one bucket")
 	return r.table([]string{
 		"processes", "limit a minute", "calls/s", "for", "calls", "admitted", "of allowed", "refused", "requests",
@@ -109,6 +114,7 @@ func (d demand) row(got taken) []string {
 	if got.Refused > 0 {
 		perRefusal = fmt.Sprintf("%.3f", got.perRefusal())
 	}
+
 	return []string{
 		strconv.Itoa(d.processes), count(float64(d.perMinute)), strconv.Itoa(d.perSecond), d.span.String(),
 		strconv.Itoa(got.Asked), strconv.Itoa(got.Admitted),
@@ -127,9 +133,11 @@ func (d demand) run(ctx context.Context, endpoint, name string) (sum taken, err 
 			err = errors.Join(err, c.close())
 		}
 	}()
+
 	if err := d.store(ctx, endpoint, name); err != nil {
 		return sum, err
 	}
+
 	for i := range d.processes {
 		c, err := d.start(ctx, endpoint, name, i)
 		if err != nil {
@@ -137,25 +145,32 @@ func (d demand) run(ctx context.Context, endpoint, name string) (sum taken, err 
 		}
 		takers = append(takers, c)
 	}
+
+	// The bucket is emptied after the start of the processes, since it refills
+	// meanwhile.
 	if err := d.take(ctx, endpoint, name, d.perMinute-d.level); err != nil {
 		return sum, err
 	}
+
 	for _, c := range takers {
 		if _, err := fmt.Fprintln(c.in, "go"); err != nil {
 			return sum, err
 		}
 	}
+
 	for _, c := range takers {
 		line, err := c.line()
 		if err != nil {
 			return sum, err
 		}
+
 		var got taken
 		if err := json.Unmarshal([]byte(line), &got); err != nil {
 			return sum, err
 		}
 		sum.add(got)
 	}
+
 	return sum, nil
 }
 
@@ -173,6 +188,9 @@ func (d demand) start(ctx context.Context, endpoint, name string, i int) (*child
 	if err != nil {
 		return nil, err
 	}
+
+	// The processes take turns: with 8 processes and 400 calls a second, each
+	// calls every 20 ms, and one of them every 2.5 ms.
 	between := time.Second / time.Duration(d.perSecond)
 	task, err := json.Marshal(takerTask{
 		Endpoint: endpoint, Entity: name, Resource: name, Span: d.span,
@@ -181,10 +199,12 @@ func (d demand) start(ctx context.Context, endpoint, name string, i int) (*child
 	if err != nil {
 		return nil, err
 	}
+
 	c, err := start(ctx, nil, self, takerCommand, string(task))
 	if err != nil {
 		return nil, err
 	}
+
 	_, err = c.line()
 	return c, err
 }
@@ -198,9 +218,11 @@ func (d demand) store(ctx context.Context, endpoint, name string) error {
 
 // take takes n tokens from the bucket.
 func (d demand) take(ctx context.Context, endpoint, name string, n int64) error {
+	// A demand that begins with a full bucket takes nothing from it.
 	if n == 0 {
 		return nil
 	}
+
 	return d.with(ctx, endpoint, func(lim *limiter.RateLimiter) error {
 		lease, err := lim.Acquire(ctx, limiter.Request{Entity: name, Resource: name, Consume: limiter.Tokens("rpm", n)})
 		if err != nil {
@@ -216,6 +238,7 @@ func (d demand) with(ctx context.Context, endpoint string, do func(*limiter.Rate
 	if err != nil {
 		return err
 	}
+
 	lim, err := limiter.New(repo, nil)
 	if err == nil {
 		err = do(lim)

@@ -23,12 +23,16 @@ const redisCommand = "-redis"
 func serveRedis(ctx context.Context, program, port string, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
+
 	cmd := exec.CommandContext(ctx, program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly",
 		"no", "--daemonize", "no")
 	cmd.Stdout = out
+
+	// The input also ends when the program that started this process dies.
 	go func() { _, _ = io.Copy(io.Discard, in); cancel() }()
 	err := cmd.Run()
-	if ctx.Err() != nil { // it has nothing to save, and was killed
+	// A Redis that was killed had nothing to save.
+	if ctx.Err() != nil {
 		return nil
 	}
 	return err
@@ -46,6 +50,7 @@ func startRedis(ctx context.Context, program string) (*rateOnRedis, error) {
 	if _, err := exec.LookPath(program); err != nil {
 		return nil, err
 	}
+
 	address, err := freeAddress(ctx)
 	if err != nil {
 		return nil, err
@@ -54,14 +59,18 @@ func startRedis(ctx context.Context, program string) (*rateOnRedis, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
+
 	server, err := start(ctx, nil, self, redisCommand, program, port)
 	if err != nil {
 		return nil, err
 	}
+
+	// Until it is ready, Redis would refuse connections.
 	for ready := false; !ready; {
 		line, err := server.line()
 		if err != nil {
@@ -69,6 +78,7 @@ func startRedis(ctx context.Context, program string) (*rateOnRedis, error) {
 		}
 		ready = strings.Contains(strings.ToLower(line), "ready to accept connections")
 	}
+
 	client := redis.NewClient(&redis.Options{Addr: address})
 	return &rateOnRedis{server, client, redis_rate.NewLimiter(client)}, nil
 }

@@ -33,7 +33,8 @@ const mostKeys = 100 // of a workload
 
 func workloads() []workload {
 	return []workload{
-		{"one hot key", 1, false}, {fmt.Sprintf("%d keys, Zipf", mostKeys), mostKeys, false},
+		{"one hot key", 1, false},
+		{fmt.Sprintf("%d keys, Zipf", mostKeys), mostKeys, false},
 		{"LLM, one hot key", 1, true},
 	}
 }
@@ -57,11 +58,13 @@ func (w workload) acquires(lim *limiter.RateLimiter) func(context.Context, *pick
 		if err != nil {
 			return err
 		}
+
 		if w.llm {
 			if err := lease.Used("tpm", 300+int64(keys.at%4)*100); err != nil {
 				return err
 			}
 		}
+
 		return lease.Commit(ctx)
 	}
 }
@@ -81,24 +84,30 @@ func newEscrowRig(ctx context.Context, endpoint string, redis *rateOnRedis) (_ *
 	if err := prepare(ctx, endpoint); err != nil {
 		return nil, err
 	}
+
 	g := &escrowRig{memory: memory.New(nil), redis: redis}
 	if g.rig, err = newRig(ctx, endpoint); err != nil {
 		return nil, err
 	}
+
 	cfg := awsConfig()
 	if g.table, err = dynamo.Connect(ctx, benchTable, &dynamo.Options{
 		Endpoint: endpoint, AWS: &cfg, Timeout: patience,
 	}); err != nil {
+		// Without an escrow, only the rig can be closed.
 		return nil, errors.Join(err, g.rig.close())
 	}
+
 	g.escrow = escrow.New(g.table, nil) //nolint:contextcheck // it works until Close
 	g.held, err = limiter.New(g.escrow, nil)
 	if err == nil {
 		g.inMemory, err = limiter.New(g.memory, nil)
 	}
 	if err == nil {
+		// The plain acquire and the escrow share the buckets of one table.
 		err = errors.Join(fillHalf(ctx, g.lim), fillHalf(ctx, g.inMemory))
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, g.close()) //nolint:contextcheck // Close takes none
 	}
@@ -115,8 +124,11 @@ func fillHalf(ctx context.Context, lim *limiter.RateLimiter) error {
 	if err := lim.SetResourceDefaults(ctx, escrowResource, stored...); err != nil {
 		return err
 	}
+
 	half := limiter.Tokens("rpm", plenty/2).And("tpm", plenty/2)
 	keys := newKeyset(mostKeys).keys
+
+	// Each key has a worker, since a table answers slowly.
 	return parallel(len(keys), func(worker, _ int) error {
 		lease, err := lim.Acquire(ctx, limiter.Request{Entity: keys[worker], Resource: escrowResource, Consume: half})
 		if err != nil {
@@ -132,6 +144,7 @@ func fillHalf(ctx context.Context, lim *limiter.RateLimiter) error {
 func (g *escrowRig) probes(w workload, callers []int) (all []hotProbe) {
 	const few = 8
 	raw := rawUpdate(g.raw, g.input)
+
 	for _, n := range callers {
 		all = append(all,
 			hotProbe{id: caller{nameRaw, n}, every: 1, warm: 1, call: func(ctx context.Context, _ *picker) error {
@@ -147,6 +160,7 @@ func (g *escrowRig) probes(w workload, callers []int) (all []hotProbe) {
 				}, held: func() int64 { return g.escrow.Stats().Held },
 			},
 			hotProbe{id: caller{nameMemory, n}, every: few, warm: 1, call: w.acquires(g.inMemory)})
+
 		if g.redis != nil && !w.llm {
 			all = append(all, hotProbe{id: caller{nameRedisRate, n}, every: 1, warm: 1, call: g.redis.allow})
 		}

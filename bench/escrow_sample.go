@@ -13,8 +13,10 @@ import (
 // for a time instead of a number of calls: a pot grows with what it spends, so a
 // probe has to run for a while before it is at its pace.
 type hotProbe struct {
-	id       caller
-	every    int // one of so many calls is timed; the clock would be a part of short ones
+	id caller
+	// every is 1 if each call is timed. The clock would be a large part of
+	// short calls, so only one in so many of them is timed.
+	every    int
 	call     func(context.Context, *picker) error
 	requests func() int64 // so far; nil if there are none
 	held     func() int64 // tokens now; nil if none can be
@@ -27,16 +29,21 @@ func (p *hotProbe) sample(ctx context.Context, keys *keyset, lasts time.Duration
 	if _, _, err := p.runFor(ctx, pickers, time.Duration(p.warm)*lasts); err != nil {
 		return figures{}, err
 	}
-	runtime.GC() // samples must not collect each other's garbage
+
+	// Samples must not collect each other's garbage.
+	runtime.GC()
 	sent, cpu, begin := p.count(p.requests), cpuTime(), time.Now()
 	n, took, err := p.runFor(ctx, pickers, lasts)
 	wall, used := time.Since(begin), cpuTime()-cpu
+
+	// Without a timed call there are no percentiles.
 	if err == nil && len(took) == 0 {
 		err = errors.New("the sample is too short for a call")
 	}
 	if err != nil {
 		return figures{}, err
 	}
+
 	each := 1 / float64(n)
 	return figures{
 		perSecond: float64(n) / wall.Seconds(), p50: took.quantile(0.5), p95: took.quantile(0.95),
@@ -58,11 +65,13 @@ func (p *hotProbe) count(of func() int64) int64 {
 func (p *hotProbe) runFor(ctx context.Context, pickers []picker, lasts time.Duration) (n int, took series, err error) {
 	var stop atomic.Bool
 	defer time.AfterFunc(lasts, func() { stop.Store(true) }).Stop()
+
 	counts, times := make([]int, len(pickers)), make([]series, len(pickers))
 	err = parallel(len(pickers), func(worker, _ int) (err error) {
 		counts[worker], times[worker], err = p.callUntil(ctx, &pickers[worker], &stop)
 		return err
 	})(len(pickers))
+
 	for worker := range pickers {
 		n += counts[worker]
 		took = append(took, times[worker]...)
@@ -74,7 +83,9 @@ func (p *hotProbe) runFor(ctx context.Context, pickers []picker, lasts time.Dura
 func (p *hotProbe) callUntil(ctx context.Context, keys *picker, stop *atomic.Bool) (n int, took series, err error) {
 	const most = 1 << 15 // times of one caller
 	took = make(series, 0, most)
+
 	for ; n == 0 || !stop.Load(); n++ {
+		// The series must not grow during a sample, since that takes time.
 		if n%p.every != 0 || len(took) == most {
 			err = p.call(ctx, keys)
 		} else {
@@ -82,6 +93,7 @@ func (p *hotProbe) callUntil(ctx context.Context, keys *picker, stop *atomic.Boo
 			err = p.call(ctx, keys)
 			took = append(took, float64(time.Since(begin)))
 		}
+
 		if err != nil {
 			return n, took, fmt.Errorf("%v: %w", p.id, err)
 		}

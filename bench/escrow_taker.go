@@ -40,30 +40,38 @@ func serveTaker(ctx context.Context, task string, in io.Reader, out io.Writer) (
 	if err := json.Unmarshal([]byte(task), &t); err != nil {
 		return err
 	}
+
 	cfg := awsConfig()
 	table, err := dynamo.Connect(ctx, benchTable, &dynamo.Options{Endpoint: t.Endpoint, AWS: &cfg, Timeout: patience})
 	if err != nil {
 		return err
 	}
+
 	held := escrow.New(table, nil)                          //nolint:contextcheck // it works until Close
 	defer func() { err = errors.Join(err, held.Close()) }() //nolint:contextcheck // Close takes none
 	lim, err := limiter.New(held, nil)
 	if err != nil {
 		return err
 	}
+
+	// No process calls before all of them are ready.
 	fmt.Fprintln(out, "ready")
 	lines := bufio.NewReader(in)
 	if _, err := lines.ReadString('\n'); err != nil {
 		return fmt.Errorf("no line to start: %w", err)
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { _, _ = io.Copy(io.Discard, lines); cancel() }()
+
+	// Requests up to here belong to the connection and not to the calls.
 	before := table.Stats().Requests
 	got, err := t.run(ctx, lim)
 	if err != nil {
 		return err
 	}
+
 	got.Requests = table.Stats().Requests - before
 	return json.NewEncoder(out).Encode(got)
 }
@@ -74,6 +82,7 @@ func (t *takerTask) run(ctx context.Context, lim *limiter.RateLimiter) (got take
 	var calls sync.WaitGroup
 	var errs []error
 	request := limiter.Request{Entity: t.Entity, Resource: t.Resource, Consume: limiter.Tokens("rpm", 1)}
+
 	begin := time.Now()
 	for at := t.First; at < t.Span; at += t.Period {
 		select {
@@ -81,6 +90,7 @@ func (t *takerTask) run(ctx context.Context, lim *limiter.RateLimiter) (got take
 		case <-ctx.Done():
 			return got, ctx.Err()
 		}
+
 		got.Asked++
 		calls.Go(func() {
 			admitted, err := tryTake(ctx, lim, request)
@@ -96,6 +106,7 @@ func (t *takerTask) run(ctx context.Context, lim *limiter.RateLimiter) (got take
 			}
 		})
 	}
+
 	calls.Wait()
 	return got, errors.Join(errs...)
 }
@@ -103,6 +114,7 @@ func (t *takerTask) run(ctx context.Context, lim *limiter.RateLimiter) (got take
 // tryTake acquires and commits, and reports whether that was admitted.
 func tryTake(ctx context.Context, lim *limiter.RateLimiter, request limiter.Request) (bool, error) {
 	lease, err := lim.Acquire(ctx, request)
+	// A refusal is one of the outcomes to count and no failure.
 	if _, refused := errors.AsType[*limiter.ExceededError](err); refused {
 		return false, nil
 	}

@@ -27,6 +27,7 @@ func frontTelemetry(ctx context.Context, cfg config, r *report) (err error) {
 	if err != nil {
 		return err
 	}
+
 	names, runs := []string{nameBare, nameObserved}, map[string]func(int) error{}
 	var contenders []contender[string]
 	for i, store := range []limiter.Repository{repo, observed} {
@@ -37,14 +38,19 @@ func frontTelemetry(ctx context.Context, cfg config, r *report) (err error) {
 		runs[names[i]] = run
 		contenders = append(contenders, contender[string]{names[i], run})
 	}
+
 	times, err := measure(ctx, cfg, contenders)
 	if err != nil {
 		return err
 	}
+
+	// Both times of a difference are from one round, in which the machine was
+	// as busy for both.
 	added := make(series, len(times[nameBare]))
 	for i := range added {
 		added[i] = (times[nameObserved][i] - times[nameBare][i]) / 1000
 	}
+
 	const operations = 2000
 	objects := map[string]float64{}
 	for _, name := range names {
@@ -54,9 +60,12 @@ func frontTelemetry(ctx context.Context, cfg config, r *report) (err error) {
 		}
 		objects[name] = got.objects
 	}
-	more := math.Round(10*(objects[nameObserved]-objects[nameBare])) / 10 // other goroutines allocate now and then
+
+	// Other goroutines allocate now and then, so the difference is rounded.
+	more := math.Round(10*(objects[nameObserved]-objects[nameBare])) / 10
 	r.atMost(1, added, "front: microseconds that telemetry without an SDK adds to a decision")
 	r.atMost(3, series{more}, "front: allocations that telemetry without an SDK adds to a decision")
+
 	return r.table([]string{"decision on", "ns", "us more", "allocations"}, [][]string{
 		{nameBare, times[nameBare].nanos(), "", fmt.Sprintf("%.1f", objects[nameBare])},
 		{nameObserved, times[nameObserved].nanos(), added.ratio(), fmt.Sprintf("%.1f", objects[nameObserved])},
@@ -74,6 +83,7 @@ func decisions(ctx context.Context, repo limiter.Repository) (func(n int) error,
 	if err != nil {
 		return nil, err
 	}
+
 	request := limiter.Request{Entity: "key-1", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500)}
 	return func(n int) error {
 		for range n {

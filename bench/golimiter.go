@@ -25,7 +25,10 @@ func newGoLimiter(ctx context.Context, keys *keyset, workers int) (*goLimiter, e
 	if err != nil {
 		return nil, err
 	}
+
 	g := &goLimiter{store, keys.pickers(workers)}
+
+	// A key that is new costs more, so all keys exist before the first sample.
 	for _, key := range keys.keys {
 		if _, _, _, ok, err := store.Take(ctx, key); err != nil || !ok {
 			return nil, errors.Join(errRefused, err)
@@ -45,6 +48,7 @@ func (g *goLimiter) take(worker, n int) error {
 			return errRefused
 		}
 	}
+
 	g.pickers[worker] = keys
 	return nil
 }

@@ -21,18 +21,22 @@ type contender[K comparable] struct {
 func measure[K comparable](ctx context.Context, cfg config, contenders []contender[K]) (map[K]series, error) {
 	sizes := make([]int, len(contenders))
 	for i, c := range contenders {
+		// The sizes are found once, so that the rounds of a contender are
+		// alike.
 		n, err := calibrate(c.run, cfg.sample)
 		if err != nil {
 			return nil, fmt.Errorf("%v: %w", c.id, err)
 		}
 		sizes[i] = n
 	}
+
 	results := map[K]series{}
 	for range cfg.rounds {
 		for i, c := range contenders {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
+
 			perOp, err := sample(c.run, sizes[i])
 			if err != nil {
 				return nil, fmt.Errorf("%v: %w", c.id, err)
@@ -50,6 +54,7 @@ func calibrate(run func(int) error, want time.Duration) (int, error) {
 		if err := run(n); err != nil {
 			return 0, err
 		}
+		// A run that is too short says little about longer ones.
 		if took := time.Since(begin); took > want/8 {
 			return max(1, int(float64(n)*float64(want)/float64(took))), nil
 		}
@@ -91,16 +96,20 @@ func timed(run func(int) error, n int) (float64, error) {
 // parallel returns a function that spreads n operations over workers and waits
 // for all of them.
 func parallel(workers int, do func(worker, n int) error) func(n int) error {
+	// A goroutine would be a part of the time of a short sample.
 	if workers == 1 {
 		return func(n int) error { return do(0, n) }
 	}
 	return func(n int) error {
 		errs := make([]error, workers)
+
 		var group sync.WaitGroup
 		for w := range workers {
+			// The shares differ by one at most, and their sum is n.
 			share := n*(w+1)/workers - n*w/workers
 			group.Go(func() { errs[w] = do(w, share) })
 		}
+
 		group.Wait()
 		for _, err := range errs {
 			if err != nil {

@@ -17,6 +17,7 @@ const orderLength = 1 << 20
 
 // newKeyset returns n keys that are all requested equally often.
 func newKeyset(n int) *keyset {
+	// With a fixed seed, every run has the same order.
 	random := rand.New(rand.NewPCG(1, 2))
 	return orderedKeyset(n, func() uint32 { return uint32(random.IntN(n)) })
 }
@@ -34,6 +35,7 @@ func orderedKeyset(n int, pick func() uint32) *keyset {
 	for i := range s.keys {
 		s.keys[i] = fmt.Sprintf("key-%012d", i)
 	}
+
 	for i := range s.order {
 		s.order[i] = pick()
 	}

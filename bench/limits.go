@@ -12,6 +12,7 @@ func limitsSection(ctx context.Context, cfg config, r *report) error {
 	keys := newKeyset(1)
 	var made []library
 	var contenders []contender[int]
+
 	for _, n := range cfg.limits {
 		lib, err := newOursInMemory(ctx, keys, 1, n)
 		if err != nil {
@@ -20,10 +21,12 @@ func limitsSection(ctx context.Context, cfg config, r *report) error {
 		made = append(made, lib)
 		contenders = append(contenders, contender[int]{n, parallel(1, lib.take)})
 	}
+
 	times, err := measure(ctx, cfg, contenders)
 	if err := errors.Join(err, closeLibraries(made)); err != nil {
 		return err
 	}
+
 	var rows [][]string
 	for _, n := range cfg.limits {
 		rows = append(rows, []string{strconv.Itoa(n), times[n].nanos(), times[n].over(times[cfg.limits[0]]).ratio()})

@@ -35,6 +35,7 @@ func loadtestSection(ctx context.Context, cfg config, r *report) error {
 // generatorCost measures a task on a store that answers at once, on one core.
 func generatorCost(ctx context.Context, cfg config, r *report) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+
 	var rows [][]string
 	for _, kind := range []struct {
 		name  string
@@ -53,19 +54,26 @@ func generatorCost(ctx context.Context, cfg config, r *report) error {
 			if err != nil {
 				return err
 			}
+			// Run returns no error when ctx ends, but the figures are
+			// incomplete.
 			if err := ctx.Err(); err != nil {
 				return err
 			}
+
 			used := cpuTime() - cpu
-			if used == 0 { // unknown here
+			// The CPU time is unknown on this system.
+			if used == 0 {
 				used = time.Since(begin)
 			}
+
 			micros = append(micros, float64(used.Nanoseconds())/1000/float64(result.Total.Requests))
 			reported = append(reported, result.Total.PerSecond)
 		}
+
 		r.atMost(5, micros, "loadtest: us of the generator for one task, %s", kind.name)
 		rows = append(rows, []string{kind.name, micros.show("%.2f"), fmt.Sprintf("%.0f", reported.median())})
 	}
+
 	return r.table([]string{"generator on one core", "us/task", "tasks/s"}, rows)
 }
 
@@ -113,22 +121,27 @@ func generatorMemory(ctx context.Context, cfg config, r *report) error {
 	if err != nil {
 		return err
 	}
+
 	c, err := start(ctx, nil, self, usersCommand, strconv.Itoa(cfg.users), (40 * cfg.sample).String())
 	if err != nil {
 		return err
 	}
+
 	line, err := c.line()
 	if err != nil {
 		return err
 	}
+
 	var most int
 	var mib float64
 	if _, err := fmt.Sscan(line, &most, &mib); err != nil {
 		return fmt.Errorf("%q: %w", line, err)
 	}
+
 	if most < cfg.users {
 		return fmt.Errorf("only %d of %d users ran at once", most, cfg.users)
 	}
+
 	r.atMost(loadMemory, series{mib}, "loadtest: MiB of a process with %d users", cfg.users)
 	r.line("  %d users of simple on memory take %.0f MiB from the system", most, mib)
 	return c.close()
@@ -148,18 +161,23 @@ func serveUsers(ctx context.Context, count, lasts string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	most := 0
+	// All users start in the first quarter of the time.
 	_, err = loadtest.Run(ctx, memory.New(nil), scenario, &loadtest.Options{
 		Classes: []string{"SimpleUser"}, Users: users, SpawnRate: 4 * float64(users) / duration.Seconds(),
 		Interval: duration / 10,
 		Report: func(s loadtest.Snapshot) {
-			if most = max(most, s.Users); most >= users && s.Elapsed > duration { // a busy machine starts them later
+			// A busy machine starts users late, so the test goes on until all
+			// of them run.
+			if most = max(most, s.Users); most >= users && s.Elapsed > duration {
 				cancel()
 			}
 		},
 	})
+
 	fmt.Fprintf(out, "%d %.1f\n", most, float64(memStats().Sys)/(1<<20))
 	return err
 }
@@ -171,21 +189,27 @@ func generatorBesideLoop(ctx context.Context, cfg config, r *report) (err error)
 		r.line("  left out: DynamoDB Local is switched off")
 		return nil
 	}
+
 	engine, endpoint, err := startServer(ctx, cfg.engine, "run")
 	if err != nil {
 		r.line("  left out, since DynamoDB Local does not start: %s", oneLine(err))
 		return ctx.Err()
 	}
 	defer func() { err = errors.Join(err, engine.close()) }()
+
 	if err := prepare(ctx, endpoint); err != nil {
 		return err
 	}
+
 	aws := awsConfig()
+	// The calls of a test have ended before its namespace is purged, so the
+	// purge need not wait for them.
 	g, err := connect(ctx, &dynamo.Options{Endpoint: endpoint, AWS: &aws, PurgeWait: -1})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
+
 	return g.compareWithLoop(ctx, cfg, r)
 }
 
@@ -193,20 +217,24 @@ const nameGenerator, nameLoop = "loadtest max_rps", "plain loop"
 
 func (g *rig) compareWithLoop(ctx context.Context, cfg config, r *report) error {
 	all := measured{}
-	for round := range cfg.rounds + 1 { // the JVM compiles in the first one
+	// The JVM compiles in the first round, which does not count.
+	for round := range cfg.rounds + 1 {
 		for _, n := range cfg.callers {
 			for _, name := range []string{nameGenerator, nameLoop} {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
+
 				run := g.generate
 				if name == nameLoop {
 					run = g.loop
 				}
+
 				rate, err := run(ctx, n, cfg.sample, round)
 				if err != nil {
 					return err
 				}
+
 				if round > 0 {
 					id := caller{name, n}
 					all[id] = append(all[id], figures{perSecond: rate})
@@ -214,6 +242,7 @@ func (g *rig) compareWithLoop(ctx context.Context, cfg config, r *report) error 
 			}
 		}
 	}
+
 	var rows [][]string
 	for _, n := range cfg.callers {
 		ratio := all.over(caller{nameGenerator, n}, caller{nameLoop, n}, perSecond)
@@ -232,6 +261,8 @@ func (g *rig) generate(ctx context.Context, users int, lasts time.Duration, _ in
 	if err != nil {
 		return 0, err
 	}
+
+	// A store on DynamoDB may admit 2 % of a capacity in excess.
 	result, err := loadtest.Run(ctx, g.repo, scenario, &loadtest.Options{
 		Classes: []string{"MaxRpsUser"}, Users: users, SpawnRate: 1e6, Duration: lasts, Slack: 0.02,
 	})
@@ -246,11 +277,13 @@ func (g *rig) generate(ctx context.Context, users int, lasts time.Duration, _ in
 func (g *rig) loop(ctx context.Context, callers int, lasts time.Duration, round int) (float64, error) {
 	begin := time.Now()
 	counts := make([]int, callers)
+
 	err := parallel(callers, func(worker, _ int) error {
 		request := limiter.Request{
 			Entity: fmt.Sprintf("loop-%d-%d-%d", callers, round, worker), Resource: "api",
 			Consume: limiter.Tokens("rpm", 1),
 		}
+
 		for time.Since(begin) < lasts {
 			lease, err := g.lim.Acquire(ctx, request)
 			if err != nil {
@@ -263,6 +296,7 @@ func (g *rig) loop(ctx context.Context, callers int, lasts time.Duration, round 
 		}
 		return nil
 	})(callers)
+
 	took := time.Since(begin)
 	total := 0
 	for _, n := range counts {

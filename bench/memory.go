@@ -45,15 +45,19 @@ type subject struct {
 func memoryTimes(ctx context.Context, cfg config, n int) (_ map[subject]series, err error) {
 	var made []library
 	defer func() { err = errors.Join(err, closeLibraries(made)) }()
+
 	keys := newKeyset(n)
 	var contenders []contender[subject]
 	for _, name := range libraryNames {
+		// A contender with fewer workers uses the first pickers of the same
+		// library.
 		lib, err := newLibrary(ctx, name, keys, slices.Max(cfg.workers))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		made = append(made, lib)
 	}
+
 	for _, workers := range cfg.workers {
 		for i, name := range libraryNames {
 			contenders = append(contenders, contender[subject]{
@@ -61,6 +65,7 @@ func memoryTimes(ctx context.Context, cfg config, n int) (_ map[subject]series, 
 			})
 		}
 	}
+
 	return measure(ctx, cfg, contenders)
 }
 
@@ -96,10 +101,12 @@ func memorySection(ctx context.Context, cfg config, r *report) error {
 		}
 		maps.Copy(times, some)
 	}
+
 	var rows [][]string
 	for _, s := range cfg.subjects() {
 		rows = append(rows, memoryRow(times, s, cfg.keys[0]))
 	}
+
 	memoryTargets(cfg, r, times)
 	return r.table([]string{"goroutines", "keys", "library", "ns/op", "ours / it", "x its 1 key"}, rows)
 }
@@ -112,6 +119,7 @@ func memoryRow(times map[subject]series, s subject, fewest int) []string {
 	if s.keys != fewest {
 		growth = times[s].over(times[subject{s.library, fewest, s.workers}]).ratio()
 	}
+
 	return []string{strconv.Itoa(s.workers), strconv.Itoa(s.keys), s.library, times[s].nanos(), beside, growth}
 }
 
@@ -119,6 +127,9 @@ func memoryTargets(cfg config, r *report, times map[subject]series) {
 	few, many, one := cfg.keys[0], cfg.keys[len(cfg.keys)-1], cfg.workers[0]
 	at := func(library string, keys int) series { return times[subject{library, keys, one}] }
 	growth := func(library string) series { return at(library, many).over(at(library, few)) }
+
+	// The targets are for one goroutine, since the times of several depend on
+	// the CPUs that are free.
 	r.atMost(4, at(nameOurs, few).over(at(nameGoLimiter, few)), "memory: ours / go-limiter at %d key", few)
 	r.atMost(1.3, growth(nameOurs).over(growth(nameGoLimiter)),
 		"memory: our growth from %d to %d keys / go-limiter's own", few, many)

@@ -33,6 +33,7 @@ func newOurs(ctx context.Context, repo limiter.Repository, keys *keyset, workers
 	if err != nil {
 		return nil, err
 	}
+
 	o := &ours{repo: repo, lim: lim, pickers: keys.pickers(workers), request: limiter.Request{Resource: "gpt-4"}}
 	var stored []limiter.Limit
 	for i := range limits {
@@ -40,15 +41,20 @@ func newOurs(ctx context.Context, repo limiter.Repository, keys *keyset, workers
 		stored = append(stored, limiter.Custom(name, plenty, 1_000_000, time.Minute))
 		o.request.Consume = o.request.Consume.And(name, int64(1+i))
 	}
+
 	if err := lim.SetSystemDefaults(ctx, stored...); err != nil {
 		return nil, err
 	}
+
+	// A call that creates a bucket costs more, so all buckets exist before the
+	// first sample.
 	for _, key := range keys.keys {
 		o.request.Entity = key
 		if err := o.acquire(ctx, &o.request); err != nil {
 			return nil, err
 		}
 	}
+
 	return o, nil
 }
 
@@ -72,6 +78,7 @@ func (o *ours) take(worker, n int) error {
 			return err
 		}
 	}
+
 	o.pickers[worker] = keys
 	return nil
 }

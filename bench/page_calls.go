@@ -25,6 +25,7 @@ func callRows(ctx context.Context, cfg config, probes []probe) ([]pageRow, error
 	if err != nil {
 		return nil, err
 	}
+
 	var rows []pageRow
 	for _, p := range probes {
 		rows = append(rows, all.pageRow(p.id))
@@ -39,6 +40,7 @@ func (m measured) pageRow(id caller) pageRow {
 		what: id.what, callers: id.callers, perSecond: median(perSecond),
 		p50: median(p50), p95: median(p95), p99: median(p99), cpu: median(cpuPerCall),
 	}
+
 	for _, n := range m.of(id, calls) {
 		row.calls += int(n)
 	}
@@ -50,6 +52,7 @@ func memoryRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
 	cfg := pageConfig(o)
 	var libraries []library
 	defer func() { err = errors.Join(err, closeLibraries(libraries)) }()
+
 	var probes []probe
 	for _, n := range cfg.callers {
 		lib, err := newOursInMemory(ctx, newKeyset(keys), n, twoLimits)
@@ -59,12 +62,15 @@ func memoryRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
 		libraries = append(libraries, lib)
 		probes = append(probes, inProcess(ctx, caller{fmt.Sprintf("%s, %d keys", nameOurs, keys), n}, pickOne(lib)))
 	}
+
 	return callRows(ctx, cfg, probes)
 }
 
 // pickOne returns a call that acquires for a key at random.
 func pickOne(o *ours) func(context.Context) error {
 	keys := o.pickers[0].keys
+	// Concurrent callers share this function, so it has no picker, which
+	// belongs to one of them.
 	return func(ctx context.Context) error {
 		req := o.request
 		req.Entity = keys[rand.IntN(len(keys))]
@@ -79,6 +85,7 @@ func sqliteRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dbs.close()) }()
+
 	var probes []probe
 	for _, n := range cfg.callers {
 		probes = append(probes,
@@ -86,6 +93,7 @@ func sqliteRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
 			//nolint:contextcheck // take makes its own
 			inProcess(ctx, caller{nameShared, n}, func(context.Context) error { return dbs.shared.take(0, 1) }))
 	}
+
 	return callRows(ctx, cfg, probes)
 }
 
@@ -110,22 +118,28 @@ func engineRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
 // tableRows measures all ways to call the table of an engine or a stub.
 func tableRows(ctx context.Context, o pageOptions, endpoint string) (_ []pageRow, err error) {
 	cfg := pageConfig(o)
+
+	// The page has no gaps, so a machine without Python cannot write it.
 	py, err := startPython(ctx, cfg.python, endpoint)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, py.close()) }()
+
 	if err := prepare(ctx, endpoint); err != nil {
 		return nil, err
 	}
+
 	g, err := newRig(ctx, endpoint)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
+
 	table, err := py.table(endpoint)
 	if err != nil {
 		return nil, err
 	}
+
 	return callRows(ctx, cfg, g.probes(ctx, cfg.callers, table))
 }

@@ -24,17 +24,21 @@ func (t *pageTable) chart() string {
 	for _, r := range t.rows {
 		low, high = min(low, r.p50), max(high, r.p99)
 	}
+
 	axis := newLogAxis(low, high)
 	height := chartTop + len(t.rows)*(chartBar+chartGap) + 10
+
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="%d 0 %d %d" role="img" aria-label="%s">`,
 		-chartMargin, chartWidth+chartMargin+chartGap, height,
 		html.EscapeString("Latency of "+t.source.title+": p50 to p99"))
 	b.WriteString(chartStyle)
 	axis.draw(&b, height)
+
 	for i, r := range t.rows {
 		drawRow(&b, axis, r, float64(chartTop+i*(chartBar+chartGap)))
 	}
+
 	b.WriteString("</svg>\n")
 	return b.String()
 }
@@ -46,7 +50,9 @@ const chartStyle = `<style>text{font:12px system-ui,sans-serif;fill:#24292f}.tic
 type logAxis struct{ from, to float64 }
 
 func newLogAxis(low, high float64) logAxis {
+	// A time of 0 has no logarithm, so the axis begins at 1 ns.
 	from, to := math.Floor(math.Log10(max(low, 1))), math.Ceil(math.Log10(max(high, 1)))
+	// Ends that are equal would leave no width to divide by.
 	return logAxis{from, max(to, from+1)}
 }
 
@@ -69,9 +75,12 @@ func drawRow(b *strings.Builder, a logAxis, r pageRow, y float64) {
 	label := fmt.Sprintf("%s, %s", r.what, callersOf(r.callers))
 	fmt.Fprintf(b, `<text x="%d" y="%.1f" text-anchor="end">%s</text>`, chartLabels-10, y+chartBar-4,
 		html.EscapeString(label))
+
 	begin, end, mark := a.at(r.p50), a.at(r.p99), a.at(r.p95)
+	// A bar of equal percentiles must still be visible.
 	fmt.Fprintf(b, `<rect class="bar" x="%.1f" y="%.1f" width="%.1f" height="%d" rx="2"><title>%s</title></rect>`,
 		begin, y, max(2, end-begin), chartBar,
 		html.EscapeString(fmt.Sprintf("p50 %s, p95 %s, p99 %s", shortTime(r.p50), shortTime(r.p95), shortTime(r.p99))))
+
 	fmt.Fprintf(b, `<line class="mark" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, mark, y, mark, y+chartBar)
 }

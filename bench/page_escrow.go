@@ -15,16 +15,19 @@ func escrowPageRows(ctx context.Context, o pageOptions) (_ []pageRow, err error)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, stub.close()) }()
+
 	redis, err := startRedis(ctx, cfg.redis)
 	if err != nil {
 		redis = nil
 	}
 	defer func() { err = errors.Join(err, redis.close()) }()
+
 	g, err := newEscrowRig(ctx, endpoint, redis)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, g.close()) }() //nolint:contextcheck // Close takes none
+
 	var rows []pageRow
 	for _, w := range workloads() {
 		probes := g.probes(w, cfg.callers)
@@ -32,6 +35,7 @@ func escrowPageRows(ctx context.Context, o pageOptions) (_ []pageRow, err error)
 		if err != nil {
 			return nil, err
 		}
+
 		for i := range probes {
 			row := all.pageRow(probes[i].id)
 			row.notes = all.escrowNotes(probes[i].id)

@@ -32,6 +32,7 @@ func pageLoads(o pageOptions) (all []loadTest) {
 	if o.quick {
 		seconds = 1
 	}
+
 	backends := [][2]string{{"memory", "--store memory:"}, {"sqlite", "--store sqlite:load.db"}, {
 		"DynamoDB Local", "--name " + loadTable,
 	}}
@@ -52,27 +53,34 @@ func (l *loadTest) args() string {
 }
 
 func loadRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
+	// The program runs in a folder of its own.
 	program, err := filepath.Abs(o.program)
 	if err != nil {
 		return nil, err
 	}
+
+	// The engine takes long to start, so the program is looked for first.
 	if _, err := os.Stat(program); err != nil {
 		return nil, fmt.Errorf("there is no program to run load tests; make build creates it: %w", err)
 	}
+
 	engine, endpoint, err := startServer(ctx, pageConfig(o).engine, "run")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, engine.close()) }()
+
 	cfg := awsConfig()
 	if err := dynamo.CreateTable(ctx, loadTable, &dynamo.Options{Endpoint: endpoint, AWS: &cfg}); err != nil {
 		return nil, err
 	}
+
 	folder, err := os.MkdirTemp("", "zae-limiter-report-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+
 	var rows []pageRow
 	for _, l := range pageLoads(o) {
 		row, err := l.run(ctx, program, folder, endpoint)
@@ -111,13 +119,18 @@ type loadResult struct {
 
 // row returns the acquires of a test.
 func (r *loadResult) row() (pageRow, error) {
+	// The speed of a limiter that failed or admitted too much means nothing.
 	if !r.Promise.Held || r.Failures > 0 {
 		return pageRow{}, fmt.Errorf("%d calls failed, promise kept: %v", r.Failures, r.Promise.Held)
 	}
+
 	const ms = float64(time.Millisecond)
 	var row pageRow
+
 	for _, c := range r.Calls {
-		if c.Type == "ACQUIRE" && c.Requests > row.calls { // a scenario with several resources has one busiest
+		// Where a scenario has several resources, the percentiles are of the
+		// busiest.
+		if c.Type == "ACQUIRE" && c.Requests > row.calls {
 			row.p50, row.p95, row.p99 = c.P50*ms, c.P95*ms, c.P99*ms
 		}
 		if c.Type == "ACQUIRE" || c.Type == "RATE_LIMITED" {
@@ -125,6 +138,8 @@ func (r *loadResult) row() (pageRow, error) {
 			row.perSecond += c.RPS
 		}
 	}
+
+	// The percentage of the duration is the CPU time of all requests.
 	row.cpu = r.CPU / 100 * r.Seconds * float64(time.Second) / float64(max(1, r.Requests))
 	var notes []string
 	if r.Refused > 0 {
@@ -135,24 +150,29 @@ func (r *loadResult) row() (pageRow, error) {
 			fmt.Sprintf("%.2f requests and %.2f write units per acquire", r.PerAcquire.Requests,
 				r.PerAcquire.WriteUnits))
 	}
+
 	row.notes = strings.Join(notes, "; ")
 	return row, nil
 }
 
 func (l *loadTest) run(ctx context.Context, program, folder, endpoint string) (pageRow, error) {
 	cmd := exec.CommandContext(ctx, program, append(strings.Fields(l.args()), "--json")...)
+	// The path of the SQLite file among the arguments is relative.
 	cmd.Dir = folder
 	cmd.Env = append(pythonEnv(), "AWS_ENDPOINT_URL="+endpoint, "AWS_DEFAULT_REGION="+awsRegion)
+
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
 	if err != nil {
 		return pageRow{}, fmt.Errorf("%w: %s", err, errs.String())
 	}
+
 	var got loadResult
 	if err := json.Unmarshal(out, &got); err != nil {
 		return pageRow{}, err
 	}
+
 	row, err := got.row()
 	row.what, row.callers, row.command = l.backend+": "+l.scenario, l.users, "zae-limiter "+l.args()
 	return row, err

@@ -18,24 +18,29 @@ type machine struct {
 	free                                                float64 // of the processors, at the start
 }
 
-// thisMachine describes this machine. It refuses a tree with changes, since the
-// page names the commit that its figures are from.
+// thisMachine describes this machine. The page names the commit that its
+// figures are from, so the description marks a tree with changes.
 func thisMachine(ctx context.Context) (machine, error) {
+	// The docs do not affect figures, and include the page itself.
 	changes, err := git(ctx, "status", "--porcelain", "--untracked-files=no", "--", ":!../docs")
 	if err != nil {
 		return machine{}, err
 	}
+
 	commit, err := git(ctx, "rev-parse", "HEAD")
 	if err != nil {
 		return machine{}, err
 	}
+
 	if changes != "" {
 		commit += " with changes that are not committed"
 	}
+
 	release, err := newestRelease("../CHANGELOG.md")
 	if err != nil {
 		return machine{}, err
 	}
+
 	return machine{
 		commit: commit, release: release, date: time.Now().UTC().Format(time.DateOnly), processor: processor(),
 		processors: runtime.NumCPU(),
@@ -50,6 +55,7 @@ func newestRelease(changelog string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	for line := range strings.Lines(string(text)) {
 		name, ok := strings.CutPrefix(line, "## [")
 		if name, _, _ = strings.Cut(name, "]"); ok && name != "Unreleased" {
@@ -69,11 +75,13 @@ func git(ctx context.Context, args ...string) (string, error) {
 
 // processor returns the name of the CPU, if the system says it.
 func processor() string {
+	// Only Linux has this file.
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
 		return "unknown CPU"
 	}
 	defer f.Close() //nolint:errcheck // it was only read
+
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
 			return strings.TrimSpace(value)

@@ -27,12 +27,14 @@ table with each other. `+"`make bench`"+` prints ratios with their spread.
 p50, p95 and p99 are percentiles of single calls. Where a table has no commands, each row is the median over several rounds in which all
 rows take turns, and the number of calls is the sum over the rounds.
 `, m.commit, m.release, m.date, m.processor, m.processors, m.free, m.system, m.goVersion)
+
 	for i := range tables {
 		t := &tables[i]
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n![Latency from p50 to p99, with a mark at "+
 			"p95](images/%s)\n\n%s\nRepeat it with `make report REPORTFLAGS='-only %s'`.\n",
 			t.source.title, t.source.about, t.chartFile(), t.markdown(), t.source.name)
 	}
+
 	b.WriteString(publishedMarkdown)
 	return b.String()
 }

@@ -36,9 +36,11 @@ var pageSources = []pageSource{
 	{"sqlite", "In one file", "Package `sqlite`, beside the cheapest safe statement that a limiter could " +
 		"use: one prepared UPDATE that returns its row and " +
 		"judges nothing. Files are in WAL mode with synchronous=NORMAL.", sqliteRows},
-	{"stub", "The client of a table alone",
+	{
+		"stub", "The client of a table alone",
 		"Package `dynamo` against a stub in a process of its own, which answers at once: what remains is the client. " +
-			"The raw call is the SDK's UpdateItem with the same request. The Python library is 0.10.0, with asyncio.", stubRows},
+			"The raw call is the SDK's UpdateItem with the same request. The Python library is 0.10.0, with asyncio.", stubRows,
+	},
 	{"dynamodb", "DynamoDB Local", "Package `dynamo` against DynamoDB Local on the same machine. The engine " +
 		"uses most of the CPU, so these figures compare " +
 		"clients with each other. They do not predict latency in AWS.", engineRows},
@@ -71,14 +73,17 @@ func (t *pageTable) markdown() string {
 		"| what | callers | calls | calls/s | p50 | p95 | p99 | client CPU per call | " +
 			"|\n|---|--:|--:|--:|--:|--:|--:|--:|---|\n",
 	)
+
 	for _, r := range t.rows {
 		cpu, notes := "", r.notes
 		if r.cpu > 0 {
 			cpu = shortTime(r.cpu)
 		}
+
 		if r.command != "" {
 			notes = strings.TrimSpace(notes + " `" + r.command + "`")
 		}
+
 		fmt.Fprintf(&b, "| %s | %d | %d | %s | %s | %s | %s | %s | %s |\n", r.what, r.callers, r.calls,
 			count(r.perSecond), shortTime(r.p50), shortTime(r.p95), shortTime(r.p99), cpu, notes)
 	}
@@ -90,6 +95,7 @@ func count(n float64) string {
 	if n < 100 {
 		return fmt.Sprintf("%.1f", n)
 	}
+
 	digits := fmt.Sprintf("%.0f", n)
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]
@@ -100,16 +106,20 @@ func count(n float64) string {
 // shortTime returns nanoseconds with a unit and about three digits.
 func shortTime(ns float64) string {
 	if ns == 0 {
-		return "< 1 µs" // the histograms of load tests count microseconds
+		// The histograms of load tests count microseconds.
+		return "< 1 µs"
 	}
+
 	units := []struct {
 		unit string
 		size time.Duration
 	}{{"s", time.Second}, {"ms", time.Millisecond}, {"µs", time.Microsecond}}
+
 	for _, u := range units {
 		if v := ns / float64(u.size); v >= 1 {
 			return fmt.Sprintf("%.3g %s", v, u.unit)
 		}
 	}
+
 	return fmt.Sprintf("%.0f ns", ns)
 }

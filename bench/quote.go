@@ -22,18 +22,24 @@ func quote(ctx context.Context, cfg config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+
+	// Measuring takes minutes, so a page without a place for the figures fails
+	// first.
 	if _, err := replaceFigures(string(old), ""); err != nil {
 		return fmt.Errorf("%s: %w", cfg.write, err)
 	}
+
 	m, err := thisMachine(ctx)
 	if err != nil {
 		return err
 	}
+
 	r := &report{out: out, page: &strings.Builder{}}
 	r.line("commit %s, %s, %s", m.commit, m.date, m.processor)
 	if err := r.run(ctx, cfg); err != nil {
 		return err
 	}
+
 	page, err := replaceFigures(string(old), r.page.String())
 	if err != nil {
 		return err
@@ -45,6 +51,7 @@ func quote(ctx context.Context, cfg config, out io.Writer) error {
 func replaceFigures(page, figures string) (string, error) {
 	head, rest, begins := strings.Cut(page, quoteBegin)
 	_, tail, ends := strings.Cut(rest, quoteEnd)
+
 	if !begins || !ends {
 		return "", errors.New(
 			"the page has no lines " + strings.TrimSpace(quoteBegin) + " and " + strings.TrimSpace(quoteEnd),

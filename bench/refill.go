@@ -40,19 +40,23 @@ func refillSection(ctx context.Context, cfg config, r *report) (err error) {
 		r.line("  left out: DynamoDB Local is switched off")
 		return nil
 	}
+
 	engine, endpoint, err := startServer(ctx, cfg.engine, "run")
 	if err != nil {
 		r.line("  left out, since DynamoDB Local does not start: %s", oneLine(err))
 		return ctx.Err()
 	}
 	defer func() { err = errors.Join(err, engine.close()) }()
+
 	g, err := newRefillRig(ctx, endpoint)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
+
 	rounds := halfOf(cfg.rounds)
 	r.line("  %d rounds of %v, limits refill %d acquires a second", rounds, cfg.span, refillPerSecond)
+
 	var rows [][]string
 	for _, l := range loads() {
 		b, err := g.compare(ctx, l, rounds, cfg.span)
@@ -62,6 +66,7 @@ func refillSection(ctx context.Context, cfg config, r *report) (err error) {
 		rows = append(rows, b.row(l))
 		b.targets(r, l)
 	}
+
 	return r.table([]string{
 		"takers", "who", "bucket covers", "load", "looks", "second, without", "with", "ratio",
 		"requests/acquire, without", "with", "admitted, with / without",
@@ -73,14 +78,17 @@ type both struct{ without, with []loaded }
 
 func (g *refillRig) compare(ctx context.Context, l load, rounds int, span time.Duration) (b both, err error) {
 	for round := range rounds {
+		// The same seed gives both runs the same calls.
 		without, err := g.run(ctx, l, false, span, uint64(round))
 		if err != nil {
 			return b, err
 		}
+
 		with, err := g.run(ctx, l, true, span, uint64(round))
 		if err != nil {
 			return b, err
 		}
+
 		b.without, b.with = append(b.without, without), append(b.with, with)
 	}
 	return b, nil
@@ -98,9 +106,11 @@ func (b both) over(of func(loaded) float64) (s series) {
 
 func (b both) row(l load) []string {
 	ratio := "-"
+	// Rounds without a second request leave nothing to divide by.
 	if s := b.over(loaded.share); len(s) > 0 {
 		ratio = s.ratio()
 	}
+
 	without, with := summed(b.without), summed(b.with)
 	return append(l.cells(),
 		fmt.Sprintf("%.2f%%", 100*without.share()), fmt.Sprintf("%.2f%%", 100*with.share()), ratio,
@@ -121,6 +131,7 @@ func (b both) targets(r *report, l load) {
 		r.atMost(0.5, s, "refill: second requests with an aggregator / without, %d x %s, a look in %v", l.takers,
 			l.who, l.looks)
 	}
+
 	if l.left == 0 {
 		r.atLeast(0.99, b.over(loaded.taken), "refill: admitted at the limit with an aggregator / without, %d x %s",
 			l.takers, l.who)

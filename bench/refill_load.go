@@ -47,12 +47,15 @@ type arrival struct {
 
 // arrivals returns all calls within a span.
 func (l load) arrivals(span time.Duration, seed uint64) (all []arrival) {
+	// The takers share the load, so each of them makes a part of the calls.
 	period := time.Duration(float64(time.Second) * float64(l.takers) / (l.offered * refillPerSecond))
+
 	for taker := range l.takers {
 		for _, at := range steady(period, span, seed*100+uint64(taker)) {
 			all = append(all, arrival{at, taker})
 		}
 	}
+
 	slices.SortFunc(all, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
 	return all
 }
@@ -121,10 +124,12 @@ func (l *loading) run(ctx context.Context, all []arrival, looks []time.Duration)
 			}
 			looks = looks[1:]
 		}
+
 		n := together(all)
 		if err := errors.Join(l.takeAll(ctx, all[:n]), ctx.Err()); err != nil {
 			return err
 		}
+
 		all = all[n:]
 	}
 	return nil
@@ -133,6 +138,7 @@ func (l *loading) run(ctx context.Context, all []arrival, looks []time.Duration)
 func (l *loading) takeAll(ctx context.Context, all []arrival) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(all))
+
 	for i, a := range all {
 		wg.Go(func() { errs[i] = l.take(ctx, a) })
 	}
@@ -142,8 +148,11 @@ func (l *loading) takeAll(ctx context.Context, all []arrival) error {
 
 func (l *loading) take(ctx context.Context, a arrival) error {
 	admitted, trips, err := countedTake(ctx, l.takers[a.taker], l.begin.Add(a.at))
+
+	// Calls within a round trip run concurrently.
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	l.asked++
 	l.trips += trips
 	if admitted {
@@ -172,6 +181,8 @@ func (l *loading) checkBalance(was, is storedBucket) error {
 		rpm:      was.rpm + bucket.Accrued(was.refilled, is.refilled, rateOf(limits[0])) - calls*rpmTaken,
 		tpm:      was.tpm + bucket.Accrued(was.refilled, is.refilled, rateOf(limits[1])) - calls*tpmTaken,
 	}
+
+	// A balance below 0 would be an admission beyond the limit.
 	if is != want || is.rpm < 0 || is.tpm < 0 {
 		return fmt.Errorf("the bucket holds %v after %d calls, want %v: tokens were lost or made", is, l.admitted, want)
 	}

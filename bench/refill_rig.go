@@ -29,14 +29,17 @@ func newRefillRig(ctx context.Context, endpoint string) (*refillRig, error) {
 	if err := dynamo.CreateTable(ctx, refillTable, opts); err != nil {
 		return nil, err
 	}
+
 	repo, err := dynamo.Connect(ctx, refillTable, opts)
 	if err != nil {
 		return nil, err
 	}
+
 	lim, err := limiter.New(repo, nil)
 	if err == nil {
 		err = lim.SetSystemDefaults(ctx, refillLimits()...)
 	}
+
 	return &refillRig{endpoint: endpoint, repo: repo}, err
 }
 
@@ -48,29 +51,38 @@ func (g *refillRig) run(
 ) (_ loaded, err error) {
 	g.runs++
 	entity := fmt.Sprintf("entity-%d", g.runs)
+	// The store counts milliseconds, so the time of the load begins with a
+	// whole one.
 	under := &loading{table: g, begin: time.UnixMilli(time.Now().UnixMilli())}
 	defer func() { err = errors.Join(err, under.close()) }()
+
 	var looks []time.Duration
 	if aggregated {
 		looks = steady(l.looks, span, seed)
 	}
+
+	// Records of earlier loads and of the fill do not belong to this load.
 	if err := errors.Join(
 		g.fill(ctx, entity, under.begin, l.left), g.join(ctx, under, l, entity), g.follow(ctx, skip),
 	); err != nil {
 		return loaded{}, err
 	}
+
 	stored := newSpeculator(g.endpoint, g.repo.NamespaceID(), entity)
 	was, err := stored.read(ctx)
 	if err != nil {
 		return loaded{}, err
 	}
+
 	if err := under.run(ctx, l.arrivals(span, seed), looks); err != nil {
 		return loaded{}, err
 	}
+
 	is, err := stored.read(ctx)
 	if err != nil {
 		return loaded{}, err
 	}
+
 	return under.loaded, under.checkBalance(was, is)
 }
 
@@ -84,6 +96,7 @@ func (g *refillRig) join(ctx context.Context, under *loading, l load, entity str
 				return err
 			}
 		}
+
 		under.takers = append(under.takers, t)
 	}
 	return nil
@@ -94,8 +107,10 @@ func (g *refillRig) fill(ctx context.Context, entity string, now time.Time, left
 	var amounts limiter.Amounts
 	for i, each := range []int64{1, tpmEach} {
 		l := refillLimits()[i]
+		// A new bucket is full, so the charge leaves what the load begins with.
 		amounts = amounts.And(l.Name, l.Capacity-left*each)
 	}
+
 	out, err := g.repo.Consume(ctx, now, limiter.Charge{Entity: entity, Resource: benchResource, Amounts: amounts})
 	if err == nil && !out.Admitted {
 		err = errors.New("a new bucket is not full")
@@ -119,6 +134,7 @@ func (g *refillRig) aggregate(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
+
 	return g.follow(ctx, func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
 		tally := dynamo.Aggregate(ctx, a, records)
 		return tally.Done, tally.Err

@@ -35,15 +35,20 @@ func (s *speculator) take(ctx context.Context, now time.Time) (bool, error) {
 	stored, err := s.update(ctx, "ADD b_rpm_tk :rpm, b_tpm_tk :tpm, b_rpm_tc :r, b_tpm_tc :t",
 		"b_rpm_tk >= :r AND b_tpm_tk >= :t",
 		map[string]int64{":rpm": -rpmTaken, ":tpm": -tpmTaken})
+
 	for range maxRefills {
 		if err != nil || stored == nil {
 			return err == nil, err
 		}
+
 		was := decodeBucket(stored)
 		is := was.at(now.UnixMilli())
 		if is.rpm < rpmTaken || is.tpm < tpmTaken {
 			return false, nil
 		}
+
+		// Another taker may have changed the bucket since it was read, so the
+		// write needs the same balances.
 		stored, err = s.update(ctx, "SET rf = :now ADD b_rpm_tk :rpm, b_tpm_tk :tpm, b_rpm_tc :r, b_tpm_tc :t",
 			"rf = :seen AND b_rpm_tk = :rpmSeen AND b_tpm_tk = :tpmSeen", map[string]int64{
 				":now": is.refilled, ":rpm": is.rpm - was.rpm - rpmTaken, ":tpm": is.tpm - was.tpm - tpmTaken,
@@ -65,11 +70,13 @@ func (s *speculator) update(
 	for name, n := range numbers {
 		values[name] = number(n)
 	}
+
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: aws.String(refillTable), Key: s.key, UpdateExpression: &change, ConditionExpression: &condition,
 		ExpressionAttributeValues:           values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	})
+
 	if refused, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		return refused.Item, nil
 	}
@@ -96,7 +103,8 @@ type storedBucket struct{ refilled, rpm, tpm int64 }
 func decodeBucket(it map[string]types.AttributeValue) (b storedBucket) {
 	for attr, to := range map[string]*int64{"rf": &b.refilled, "b_rpm_tk": &b.rpm, "b_tpm_tk": &b.tpm} {
 		if n, ok := it[attr].(*types.AttributeValueMemberN); ok {
-			*to, _ = strconv.ParseInt(n.Value, 10, 64) // our store writes whole numbers
+			// Our store writes whole numbers.
+			*to, _ = strconv.ParseInt(n.Value, 10, 64)
 		}
 	}
 	return b

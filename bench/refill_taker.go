@@ -52,7 +52,9 @@ func newService(ctx context.Context, endpoint, entity string, now time.Time, exa
 	if err != nil {
 		return nil, err
 	}
+
 	s := &service{repo, entity}
+	// A charge of 0 fills the cache and takes nothing.
 	_, err = s.consume(ctx, now, limiter.Tokens("rpm", 0))
 	return s, err
 }

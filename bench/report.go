@@ -18,6 +18,7 @@ func (r *report) line(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	fmt.Fprintln(r.out, text)
 	if r.page != nil {
+		// Line breaks and indentation are for the terminal only.
 		fmt.Fprintf(r.page, "%s\n\n", strings.TrimSpace(text))
 	}
 }
@@ -27,6 +28,7 @@ func (r *report) table(header []string, rows [][]string) error {
 	if r.page != nil {
 		writeMarkdown(r.page, header, rows)
 	}
+
 	w := tabwriter.NewWriter(r.out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "  "+strings.Join(header, "\t"))
 	for _, row := range rows {
@@ -40,6 +42,7 @@ func writeMarkdown(page *strings.Builder, header []string, rows [][]string) {
 	line := func(cells []string) { fmt.Fprintf(page, "| %s |\n", strings.Join(cells, " | ")) }
 	line(header)
 	fmt.Fprintf(page, "|%s\n", strings.Repeat("---|", len(header)))
+
 	for _, row := range rows {
 		line(row)
 	}
@@ -102,5 +105,6 @@ func (r *report) verdicts() error {
 	for _, t := range r.targets {
 		rows = append(rows, []string{t.what, t.wanted(), t.measured(), t.verdict()})
 	}
+
 	return r.table([]string{"ratio", "target", "measured", "verdict"}, rows)
 }

@@ -16,8 +16,12 @@ import (
 type databases struct {
 	folder string
 	ours   *ours
-	own    *bare // one connection for each goroutine: they wait for each other in SQLite
-	shared *bare // one connection for all: they wait for each other in database/sql
+	// own has a connection for each goroutine, so they wait for each other in
+	// SQLite.
+	own *bare
+	// shared has one connection for all, so they wait for each other in package
+	// database/sql.
+	shared *bare
 }
 
 // openDatabases creates the files, with one bucket each.
@@ -28,20 +32,25 @@ func openDatabases(ctx context.Context, callers int) (_ *databases, err error) {
 			err = errors.Join(err, d.close())
 		}
 	}()
+
 	if d.folder, err = os.MkdirTemp("", "zae-limiter-bench-"); err != nil {
 		return nil, err
 	}
+
 	path := func(name string) string { return filepath.Join(d.folder, name) }
 	repo, err := sqlite.Open(ctx, path("ours.db"), nil)
 	if err != nil {
 		return nil, err
 	}
 	if d.ours, err = newOurs(ctx, repo, newKeyset(1), callers, twoLimits); err != nil {
+		// The repository does not belong to d yet.
 		return nil, errors.Join(err, repo.Close())
 	}
+
 	if d.own, err = newBare(ctx, path("own.db"), path("ours.db"), callers); err != nil {
 		return nil, err
 	}
+
 	d.shared, err = newBare(ctx, path("shared.db"), path("ours.db"), 1)
 	return d, err
 }
@@ -87,25 +96,30 @@ func (d *databases) contenders(cfg config) (all []contender[caller]) {
 func sqliteSection(ctx context.Context, cfg config, r *report) error {
 	cfg.rounds *= 3
 	maxCallers := cfg.callers[len(cfg.callers)-1]
+
 	dbs, err := openDatabases(ctx, maxCallers)
 	if err != nil {
 		return err
 	}
+
 	contenders := dbs.contenders(cfg)
 	times, err := measure(ctx, cfg, contenders)
 	if err := errors.Join(err, dbs.close()); err != nil {
 		return err
 	}
+
 	var rows [][]string
 	for _, c := range contenders {
 		beside := ""
 		if c.id.what != nameOurs {
 			beside = times[caller{nameOurs, c.id.callers}].over(times[c.id]).ratio()
 		}
+
 		rows = append(rows, []string{
 			strconv.Itoa(c.id.callers), c.id.what, times[c.id].micros(), throughput(times[c.id]), beside,
 		})
 	}
+
 	sqliteTargets(cfg, r, times)
 	return r.table([]string{"goroutines", "what", "us/op", "ops/s", "ours / it"}, rows)
 }
@@ -114,6 +128,7 @@ func throughput(s series) string { return fmt.Sprintf("%.0f", 1e9/s.median()) }
 
 func sqliteTargets(cfg config, r *report, times map[caller]series) {
 	one, maxCallers := cfg.callers[0], cfg.callers[len(cfg.callers)-1]
+	// Which bare way is the faster one depends on the number of goroutines.
 	best := func(n int) (series, string) {
 		own, shared := times[caller{nameOwn, n}], times[caller{nameShared, n}]
 		if own.median() < shared.median() {
@@ -121,9 +136,11 @@ func sqliteTargets(cfg config, r *report, times map[caller]series) {
 		}
 		return shared, nameShared
 	}
+
 	alone, way := best(one)
 	r.atMost(4, times[caller{nameOurs, one}].over(alone),
 		"sqlite: our time / the better bare one (%s), %d goroutine", way, one)
+
 	crowd, way := best(maxCallers)
 	r.atLeast(1, crowd.over(times[caller{nameOurs, maxCallers}]),
 		"sqlite: our throughput / the better bare one (%s), %d goroutines", way, maxCallers)

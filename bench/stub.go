@@ -55,18 +55,21 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client is gone
 	}
+
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	answer, err := s.answer(operation, body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+
 	time.Sleep(s.delay)
 	h := w.Header()
 	h.Set("Content-Type", "application/x-amz-json-1.0")
 	h.Set("Content-Length", strconv.Itoa(len(answer)))
 	h.Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(answer)), 10))
 	h.Set("X-Amzn-Requestid", "UTLEQ3KCS36VJ41KHI3M4AIB0FVV4KQNSO5AEMVJF66Q9ASUAAJG")
+
 	_, _ = w.Write(answer)
 }
 
@@ -75,6 +78,7 @@ func (s *stub) answer(operation string, body []byte) (json.RawMessage, error) {
 	if err := json.Unmarshal(body, &in); err != nil {
 		return nil, err
 	}
+
 	switch operation {
 	case "UpdateItem":
 		if it, ok := s.get(in.Key.key()); ok {
@@ -99,6 +103,7 @@ func (s *stub) answer(operation string, body []byte) (json.RawMessage, error) {
 			}
 		}
 	}
+
 	return json.RawMessage("{}"), nil
 }
 
@@ -113,6 +118,7 @@ func (s *stub) get(k stubKey) (storedItem, bool) {
 func (s *stub) getAll(in *stubRequest) map[string][]json.RawMessage {
 	found := map[string][]json.RawMessage{}
 	for table, wanted := range in.RequestItems {
+		// A nil slice would be null in JSON, where clients expect a list.
 		found[table] = []json.RawMessage{}
 		for _, k := range wanted.Keys {
 			if it, ok := s.get(k.key()); ok {
@@ -129,14 +135,18 @@ func (s *stub) put(item json.RawMessage) error {
 	if item == nil {
 		return nil
 	}
+
 	var at stubItem
 	if err := json.Unmarshal(item, &at); err != nil {
 		return err
 	}
+	// The answer is encoded only once, so that an update costs the stub almost
+	// nothing.
 	updated, err := json.Marshal(map[string]any{"Attributes": item})
 	if err != nil {
 		return err
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.items[at.key()] = storedItem{item, updated}
@@ -154,10 +164,12 @@ func serveStub(ctx context.Context, delay string, in io.Reader, out io.Writer) e
 	if err != nil {
 		return err
 	}
+
 	url, stop, err := serve(ctx, &stub{delay: d, items: map[stubKey]storedItem{}})
 	if err != nil {
 		return err
 	}
+
 	fmt.Fprintln(out, url)
 	_, _ = io.Copy(io.Discard, in)
 	return stop()
@@ -169,6 +181,7 @@ func serve(ctx context.Context, handler http.Handler) (url string, stop func() e
 	if err != nil {
 		return "", nil, err
 	}
+
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }() // until it is closed
 	return "http://" + listener.Addr().String(), server.Close, nil

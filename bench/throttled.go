@@ -17,6 +17,7 @@ type throttledGCRA struct {
 }
 
 func newThrottled(ctx context.Context, keys *keyset, workers int) (*throttledGCRA, error) {
+	// A size of 0 disables eviction.
 	store, err := memstore.NewCtx(0)
 	if err != nil {
 		return nil, err
@@ -28,8 +29,11 @@ func newThrottled(ctx context.Context, keys *keyset, workers int) (*throttledGCR
 	if err != nil {
 		return nil, err
 	}
-	limiter.SetMaxCASAttemptsLimit(math.MaxInt) // workers that collide at one key retry until they succeed
+
+	// Workers that collide at one key retry until they succeed.
+	limiter.SetMaxCASAttemptsLimit(math.MaxInt)
 	t := &throttledGCRA{limiter, keys.pickers(workers)}
+
 	for _, key := range keys.keys {
 		if limited, _, err := limiter.RateLimitCtx(ctx, key, 1); err != nil || limited {
 			return nil, errors.Join(errRefused, err)
@@ -49,6 +53,7 @@ func (t *throttledGCRA) take(worker, n int) error {
 			return errRefused
 		}
 	}
+
 	t.pickers[worker] = keys
 	return nil
 }

@@ -25,6 +25,7 @@ func waitSection(ctx context.Context, cfg config, r *report) error {
 	if err != nil {
 		return err
 	}
+
 	repo, err := sqlite.Open(ctx, filepath.Join(folder, "wait.db"), nil)
 	if err == nil {
 		err = errors.Join(besideWaiters(ctx, cfg, r, &callCounter{Repository: repo}), repo.Close())
@@ -32,6 +33,7 @@ func waitSection(ctx context.Context, cfg config, r *report) error {
 	if err := errors.Join(err, os.RemoveAll(folder)); err != nil {
 		return err
 	}
+
 	return leavingLines(ctx, cfg, r)
 }
 
@@ -42,38 +44,49 @@ func besideWaiters(ctx context.Context, cfg config, r *report, repo *callCounter
 	if err != nil {
 		return err
 	}
+
+	// A limit by the day gives a waiter nothing while the section runs.
 	if err := lim.SetSystemDefaults(ctx, limiter.PerDay("rpm", 100)); err != nil {
 		return err
 	}
 	if err := lim.SetLimits(ctx, "busy", "", limiter.Custom("rpm", plenty, 1_000_000, time.Minute)); err != nil {
 		return err
 	}
+
 	waiting := keysOf(cfg.waiters[0])
 	if err := exhaust(ctx, lim, waiting); err != nil {
 		return err
 	}
+
 	busy := func(n int) error { return acquireAndAdjust(ctx, lim, "busy", n) }
+	// The first call creates the bucket.
 	if err := busy(1); err != nil {
 		return err
 	}
+
 	n, err := calibrate(busy, cfg.stay)
 	if err != nil {
 		return err
 	}
+
 	var lone, beside series
-	for range min(cfg.rounds, 3) { // the rounds are long
+	// A few rounds suffice, since each is long.
+	for range min(cfg.rounds, 3) {
 		if lone, err = timedRound(lone, busy, n); err != nil {
 			return err
 		}
+
 		dissolve, err := startWaiters(ctx, lim, repo, waiting)
 		if err != nil {
 			return err
 		}
+
 		beside, err = timedRound(beside, busy, n)
 		if err := errors.Join(err, dissolve(), ctx.Err()); err != nil {
 			return err
 		}
 	}
+
 	ratio := lone.over(beside)
 	r.atLeast(0.8, ratio, "wait: throughput of a busy key on sqlite beside %d that wait / alone", cfg.waiters[0])
 	return r.table([]string{"a busy key on sqlite", "us/op", "ops/s", "it / alone"}, [][]string{
@@ -100,6 +113,7 @@ func acquireAndAdjust(ctx context.Context, lim *limiter.RateLimiter, entity stri
 		if err == nil {
 			err = errors.Join(lease.Used("rpm", 4), lease.Commit(ctx))
 		}
+
 		if err != nil {
 			return err
 		}
@@ -123,6 +137,8 @@ type callCounter struct {
 
 // Consume counts the call.
 func (a *callCounter) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	// The call counts only when it has returned, since startWaiters waits for
+	// its end.
 	defer a.times.Add(1)
 	return a.Repository.Consume(ctx, now, charge)
 }
@@ -155,17 +171,21 @@ func startWaiters(
 	var group sync.WaitGroup
 	errs := make([]error, len(entities))
 	all := repo.times.Load() + int64(len(entities))
+
 	for i, e := range entities {
 		req := limiter.Request{Entity: e, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 100)}
 		group.Go(func() { _, errs[i] = lim.Wait(ctx, req) })
 	}
+
 	for repo.times.Load() < all && ctx.Err() == nil {
 		time.Sleep(time.Millisecond)
 	}
+
 	return func() error {
 		cancel()
 		group.Wait()
 		for _, err := range errs {
+			// A waiter that was served or failed did not stay until the end.
 			if !errors.Is(err, context.Canceled) {
 				return fmt.Errorf("a waiter returned: %w", err)
 			}
@@ -182,13 +202,16 @@ func leavingLines(ctx context.Context, cfg config, r *report) error {
 	if err != nil {
 		return err
 	}
+
 	if err := lim.SetSystemDefaults(ctx, limiter.PerDay("rpm", 100)); err != nil {
 		return err
 	}
+
 	const entity = "line"
 	if err := exhaust(ctx, lim, []string{entity}); err != nil {
 		return err
 	}
+
 	few, many := cfg.waiters[1], cfg.waiters[2]
 	times := map[int]series{}
 	for range cfg.rounds {
@@ -197,6 +220,7 @@ func leavingLines(ctx context.Context, cfg config, r *report) error {
 			if err != nil {
 				return err
 			}
+
 			begin := time.Now()
 			if err := dissolve(); err != nil {
 				return err
@@ -204,6 +228,7 @@ func leavingLines(ctx context.Context, cfg config, r *report) error {
 			times[n] = append(times[n], float64(time.Since(begin).Nanoseconds())/float64(n))
 		}
 	}
+
 	ratio := times[many].over(times[few])
 	r.atMost(3, ratio, "wait: time for one of %d waiters of a line to leave / one of %d", many, few)
 	return r.table([]string{"waiters of a line that leave", "us each", "it / the shorter"}, [][]string{

@@ -30,6 +30,7 @@ func (r *Repository) auditPut(ctx context.Context, ev limiter.AuditEvent) (types
 	if err != nil {
 		return types.TransactWriteItem{}, err
 	}
+
 	it := newItem(r.ns, auditKey(r.ns, ev.Entity, ev.ID))
 	it[attrEntity] = text(ev.Entity)
 	it[attrEventID] = text(ev.ID)
@@ -39,6 +40,7 @@ func (r *Repository) auditPut(ctx context.Context, ev limiter.AuditEvent) (types
 	it[attrResource] = textOrNull(ev.Resource)
 	it[attrDetails] = valueMap(ev.Details)
 	it[attrTTL] = number(ev.At.Unix() + days*secondsPerDay)
+
 	return r.putIf(it, nil), nil
 }
 
@@ -55,9 +57,13 @@ func (r *Repository) retentionDays(ctx context.Context, now int64) (int64, error
 		it, err = r.get(ctx, system.key())
 		days, _ = it.number(attrRetention)
 	}
+
 	if days <= 0 {
 		days = defaultDays
 	}
+
+	// Nothing bounds the days that are stored. Beyond this, the expiry in
+	// seconds might overflow.
 	return min(days, math.MaxInt32), err
 }
 
@@ -72,9 +78,13 @@ func (r *Repository) SetAuditRetention(ctx context.Context, now time.Time, days 
 			Field: "audit retention", Value: strconv.Itoa(days), Reason: "must be at least 1 day",
 		}
 	}
+
 	if err := r.requireActiveNow(ctx, now); err != nil {
 		return err
 	}
+
+	// An update that fails may still have been executed, so the cached record
+	// goes in any case.
 	defer r.cache.evict(r.configFact(limiter.Scope{}))
 	return r.change(ctx, r.indexedUpdate(configKey(r.ns, "", ""), ", #days = :days, #v = if_not_exists(#v, :v)",
 		map[string]string{"#days": attrRetention, "#v": attrConfigVersion},
@@ -89,9 +99,13 @@ func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter
 	}
 	return listing(ctx, r, func() *dynamodb.QueryInput {
 		in := queryPrefix(auditPK(r.ns, entity), auditSKPrefix)
-		if after != "" { // it need not exist
+
+		// The event of the cursor may have expired. Its key still bounds the
+		// range, which includes it.
+		if after != "" {
 			in = between(auditPK(r.ns, entity), auditSKPrefix, auditSKPrefix+after)
 		}
+
 		in.ScanIndexForward = aws.Bool(false)
 		return in
 	}, func(it item) (limiter.AuditEvent, bool, error) {
@@ -132,13 +146,18 @@ func (s *store) author(ctx context.Context, ev *limiter.AuditEvent) string {
 	if ev.Principal != "" || s.client.Options().BaseEndpoint != nil {
 		return ev.Principal
 	}
+
 	id := &s.identity
 	id.fetch.Do(func() {
 		id.done = make(chan struct{})
+
+		// Later changes use the answer too, so the request does not end with
+		// this caller.
 		if !s.runInBackground(func() { s.fetchIdentity(context.WithoutCancel(ctx)) }) {
 			close(id.done)
 		}
 	})
+
 	select {
 	case <-id.done:
 		return id.arn
@@ -153,8 +172,10 @@ func (s *store) fetchIdentity(ctx context.Context) {
 	defer close(s.identity.done)
 	ctx, cancel := context.WithTimeout(ctx, identityTimeout)
 	defer cancel()
+
 	client := sts.NewFromConfig(s.config, func(o *sts.Options) { o.Retryer = aws.NopRetryer{} })
 	out, err := client.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+
 	if err == nil && strings.HasPrefix(aws.ToString(out.Arn), "arn:") {
 		s.identity.arn = *out.Arn
 	}

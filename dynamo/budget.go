@@ -13,21 +13,26 @@ import (
 // until they are there. A reply that used more leaves a debt, which the next
 // requests wait for.
 type budget struct {
-	rate float64       // units a second, and the most that accumulate
-	turn chan struct{} // holds the right to wait for units, so that requests go in order
+	// Units a second, and the most that accumulate.
+	rate float64
+	// Holds the right to wait for units, so that requests go in order.
+	turn chan struct{}
 
 	mu      sync.Mutex
 	balance float64
 	at      time.Time // of balance
 	used    float64
 	recent  recentUnits
-	spare   *budget // for reads that are not urgent; no call waits for it
+	// For reads that are not urgent. No call waits for it.
+	spare *budget
 }
 
 func newBudget(units float64) *budget {
-	if !(units >= 1) { // also if it is not a number
+	// Written like this, the condition also replaces NaN.
+	if !(units >= 1) {
 		units = 1
 	}
+
 	b := &budget{rate: units, turn: make(chan struct{}, 1), balance: units, at: time.Now()}
 	b.spare = &budget{rate: units * sparePart, balance: units * sparePart, at: b.at}
 	return b
@@ -42,6 +47,7 @@ func (b *budget) reserve(ctx context.Context, units float64, alone bool) (settle
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+
 	for {
 		wait := b.take(units)
 		if wait == 0 {
@@ -52,9 +58,13 @@ func (b *budget) reserve(ctx context.Context, units float64, alone bool) (settle
 			return nil, err
 		}
 	}
+
+	// The cost of a request with unknown units may be a large debt. The others
+	// wait until it is known.
 	if !alone {
 		<-b.turn
 	}
+
 	return func(used float64) {
 		b.settle(units, used)
 		if alone {
@@ -68,9 +78,14 @@ func (b *budget) take(units float64) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refill()
+
+	// More than the units of a second never accumulate. With 10 units a second,
+	// a request of 50 begins at 10 and leaves a debt of 40.
 	if missing := min(units, b.rate) - b.balance; missing > 0 {
+		// A wait that is rounded to 0 would mean that the units were taken.
 		return max(time.Duration(missing/b.rate*float64(time.Second)), time.Millisecond)
 	}
+
 	b.balance -= units
 	return 0
 }
@@ -120,6 +135,8 @@ type recentUnits struct {
 func (r *recentUnits) add(at time.Time, units float64) {
 	second := at.Unix()
 	i := second % recentSeconds
+
+	// The slot may hold the units of an earlier second.
 	if r.second[i] != second {
 		r.second[i], r.units[i] = second, 0
 	}

@@ -13,8 +13,12 @@ import (
 // spending is the budget of a call, in its context.
 type spending struct {
 	*budget
-	prepaid *float64  // units that the call has reserved already, guarded by the budget; nil if each request waits
-	until   time.Time // when a request that still waits for units fails with errUnpaid; zero for never
+	// Units that the call has reserved already, guarded by the budget. It is
+	// nil if each request waits by itself.
+	prepaid *float64
+	// When a request that still waits for units fails with errUnpaid; zero for
+	// never.
+	until time.Time
 }
 
 // errUnpaid is the error of a request whose units did not come in time.
@@ -38,8 +42,8 @@ func spendUntil(ctx context.Context, until time.Time) context.Context {
 	return context.WithValue(ctx, spendingKey{}, s)
 }
 
-// withoutBudget returns a context whose reads use no budget: those that calls
-// without one may wait for.
+// withoutBudget returns a context whose reads use no budget. It is for reads
+// that calls without a budget may wait for.
 func withoutBudget(ctx context.Context) context.Context {
 	if ctx.Value(spendingKey{}) == nil {
 		return ctx
@@ -55,16 +59,19 @@ func prepay(ctx context.Context) (paid context.Context, end func(), err error) {
 	if s.budget == nil || s.prepaid != nil {
 		return ctx, func() {}, nil
 	}
+
 	if _, err := s.reserve(ctx, 1, false); err != nil {
 		return nil, nil, err
 	}
+
 	s.prepaid = new(1.0)
 	return context.WithValue(ctx, spendingKey{}, s), func() { s.settle(s.takePrepaid(), 0) }, nil
 }
 
-// prepayLookup does what prepay does before a lookup, because other calls wait for
-// a read of the cache. If the cache has all facts, it does not wait, and a read
-// that is necessary all the same counts only.
+// prepayLookup does what prepay does, before a lookup, because other calls wait
+// for a read of the cache. If the cache has all facts, it does not wait. A read
+// that is necessary all the same, because of an eviction, is counted without a
+// wait.
 func (c *cache) prepayLookup(
 	ctx context.Context, at moment, life time.Duration, keys []factKey,
 ) (paid context.Context, end func(), err error) {
@@ -72,6 +79,7 @@ func (c *cache) prepayLookup(
 	if s.budget == nil || s.prepaid != nil || !c.has(at, life, keys) {
 		return prepay(ctx)
 	}
+
 	s.prepaid = new(0.0)
 	return context.WithValue(ctx, spendingKey{}, s), func() {}, nil
 }
@@ -96,14 +104,20 @@ func (s spending) begin(ctx context.Context, units float64, alone bool) (settle 
 	if s.prepaid == nil && s.until.IsZero() {
 		return s.reserve(ctx, units, alone)
 	}
+
 	if s.prepaid == nil {
 		patient, cancel := context.WithDeadline(ctx, s.until)
 		defer cancel()
+
+		// If the caller's own context has ended, its error counts.
 		if settle, err = s.reserve(patient, units, alone); err != nil && ctx.Err() == nil {
 			err = errUnpaid
 		}
 		return settle, err
 	}
+
+	// The call has waited before its first request, which takes over what is
+	// left of the reservation.
 	return func(used float64) { s.settle(s.takePrepaid(), used) }, nil
 }
 
@@ -124,13 +138,17 @@ func (budgetMeter) HandleInitialize(
 	if s.budget == nil || units == 0 {
 		return next.HandleInitialize(ctx, in)
 	}
+
 	settle, err := s.begin(ctx, units, alone)
 	if err != nil {
 		return out, metadata, err
 	}
+
+	// Only a response that names its capacity shows what was billed.
 	ask(in.Parameters)
 	used := units
 	defer func() { settle(used) }()
+
 	out, metadata, err = next.HandleInitialize(ctx, in)
 	if err == nil {
 		var billed usedCapacity
@@ -154,7 +172,8 @@ func expectedUnits(parameters any) (units float64, unknown bool) {
 	case *dynamodb.TransactGetItemsInput:
 		return 2 * float64(len(in.TransactItems)), false
 	case *dynamodb.QueryInput:
-		const itemsPerUnit = 8 // of half a kibibyte
+		// Assumes items of half a kibibyte. A unit reads four kibibytes.
+		const itemsPerUnit = 8
 		pages := (max(1, aws.ToInt32(in.Limit)) + itemsPerUnit - 1) / itemsPerUnit
 		return float64(pages) * unitsPerItem(in.ConsistentRead), in.Limit == nil
 	case *dynamodb.ScanInput:

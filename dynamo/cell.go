@@ -16,18 +16,28 @@ import (
 
 // cell is one limit of a bucket.
 type cell struct {
-	name   string
-	rate   bucket.Rate // the numbers of the item, and the window of a quota
-	tokens int64       // as the item has them
-	start  int64       // of the window that the tokens of a quota belong to
-	peak   int64       // the largest capacity of that window, 0 if that is the present one
-	hidden int64       // how much of the use in that window the tokens do not show
-	shift  int64       // by how much the tokens have to move, because the capacity was changed without them
-	peaks  string      // the attribute that holds the last three
-	zone   string      // of a quota, as is every
+	name string
+	// The numbers of the item, and the window of a quota.
+	rate bucket.Rate
+	// As the item has them.
+	tokens int64
+	// The start of the window that the tokens of a quota belong to.
+	start int64
+	// The largest capacity of that window, 0 if that is the present one.
+	peak int64
+	// How much of the use in that window the tokens do not show.
+	hidden int64
+	// By how much the tokens have to move, because the capacity was changed
+	// without them.
+	shift int64
+	// The stored text that peak, hidden and shift come from; see peakText.
+	peaks string
+	// The zone and the calendar of a quota.
+	zone   string
 	every  limiter.Calendar
 	shadow bool
-	extras extras // which of these the item has
+	// Which fields of quotas and shadow limits the item has.
+	extras extras
 }
 
 // extras is a set of the fields that only quotas and shadow limits have.
@@ -71,7 +81,8 @@ func (e extras) fields() (fields []string) {
 	return fields
 }
 
-// The stored rate of a quota: one token in 285 years.
+// Python knows no quotas. To its clients the stored rate of one gains a token
+// in 285 years.
 const (
 	quotaAmount  = 1
 	quotaSeconds = 9_000_000_000
@@ -98,7 +109,9 @@ func decodeCell(it item, name string) (c cell, err error) {
 		{fieldCapacity, &c.rate.Capacity},
 		{fieldAmount, &c.rate.Amount},
 		{fieldPeriod, &c.rate.Period},
-		{fieldTotal, new(int64)}, // only checked: a charge cannot add to what is not a number
+		// The total is only checked: the table cannot add to what is not a
+		// number.
+		{fieldTotal, new(int64)},
 	} {
 		if *part.to, err = it.number(bucketAttr(name, part.field)); err != nil {
 			return c, err
@@ -109,6 +122,8 @@ func decodeCell(it item, name string) (c cell, err error) {
 
 // decodeExtras decodes the attributes that only quotas and shadow limits have.
 func (img *image) decodeExtras(it item, attrs []string) error {
+	// The attributes come from a map. In a fixed order, the same damage is
+	// always the same error.
 	slices.Sort(attrs)
 	for _, attr := range attrs {
 		name, field := bucketField(attr)
@@ -118,9 +133,15 @@ func (img *image) decodeExtras(it item, attrs []string) error {
 			return err
 		}
 	}
+
+	// The fields of a quota come in any order, so its window is computed after
+	// all of them.
 	for c := range img.all() {
 		c.openWindow(img.refill)
 	}
+
+	// A limit that has left keeps its attributes, but no charge is judged by
+	// it.
 	img.left = slices.DeleteFunc(slices.Clone(img.cells), func(c cell) bool { return c.extras&hasLeft == 0 })
 	img.cells = slices.DeleteFunc(img.cells, func(c cell) bool { return c.extras&hasLeft != 0 })
 	return nil
@@ -148,11 +169,13 @@ func (img *image) holder(limit string) *cell {
 			}
 		}
 	}
+
+	// Fields of a limit that has no tokens are remains, which a repair removes.
 	img.loose = append(img.loose, cell{name: limit})
 	return &img.loose[len(img.loose)-1]
 }
 
-// decodeExtra decodes one of the attributes.
+// decodeExtra decodes one attribute that only quotas and shadow limits have.
 func (c *cell) decodeExtra(it item, attr, field string) (err error) {
 	switch field {
 	case fieldWindow:
@@ -168,17 +191,19 @@ func (c *cell) decodeExtra(it item, attr, field string) (err error) {
 	case fieldShadow:
 		c.shadow = it.truth(attr)
 	case fieldSpared:
-		_, err = it.number(attr) // only checked, like the total
+		// Only checked: the table cannot add to what is not a number.
+		_, err = it.number(attr)
 	case fieldPeak:
 		c.peaks = it.text(attr)
 	}
 	return err
 }
 
-// peakText returns the stored form of what a bucket knows of a quota's window: its
-// start, the largest capacity that was in force in it, the capacity that the tokens
-// belong to, and how much of the use they do not show, if any. The capacity shows that
-// Python has changed it: Python leaves the tokens.
+// peakText returns the stored form of what a bucket knows of a quota's window:
+// its start, the largest capacity that was in force in it, the capacity that
+// the tokens belong to, and how much of the use they do not show, if any.
+// Python leaves the tokens when it changes a capacity. The stored capacity then
+// differs from that of the limit.
 func peakText(start, peak, capacity, hidden int64) string {
 	b := strconv.AppendInt(make([]byte, 0, 64), start, 10)
 	b = strconv.AppendInt(append(b, ':'), max(peak, capacity), 10)
@@ -189,16 +214,20 @@ func peakText(start, peak, capacity, hidden int64) string {
 	return string(b)
 }
 
-// readPeak reverts peakText for a window and a capacity. It returns by how much the
-// tokens have to move, too. The peak and the hidden use of another window do not count,
-// so that a step need not write the text. Before, it held a window and what was spent in
-// it above a capacity that was lowered. A text of another form counts as absent.
+// readPeak decodes the text of peakText, under the present window and capacity
+// of a quota. It also returns by how much the tokens have to move. The peak and
+// the hidden use of another window do not count, so that a step need not write
+// the text. An older form of the text has a window and what was spent in it
+// above a capacity that was lowered. A text of any other form counts as absent.
 func readPeak(text string, start, capacity int64) (peak, hidden, shift int64) {
 	of, rest, _ := strings.Cut(text, ":")
+
 	var numbers [3]int64
 	count := 0
 	for part := range strings.SplitSeq(rest, ":") {
 		n, err := strconv.ParseInt(part, 10, 64)
+
+		// Neither a peak nor a capacity is negative.
 		if err != nil || count == len(numbers) || n < 0 && count < 2 {
 			return 0, 0, 0
 		}
@@ -207,7 +236,9 @@ func readPeak(text string, start, capacity int64) (peak, hidden, shift int64) {
 	}
 
 	same := of == strconv.FormatInt(start, 10)
-	if count == 1 { // what was spent above the capacity
+
+	// The older form, with what was spent above the capacity.
+	if count == 1 {
 		if excess := numbers[0]; same && excess > 0 {
 			return bucket.Add(capacity, excess), 0, -excess
 		}
@@ -227,10 +258,15 @@ func (c *cell) openWindow(refill int64) {
 	if c.every == 0 {
 		return
 	}
+
+	// The window is nil if this process cannot load the zone. Charges are
+	// refused then.
 	c.rate.Window = rules.RateOf(c.limit()).Window
+
 	if c.extras&hasStart == 0 && c.rate.Window != nil {
 		c.start = c.rate.Window.Start(refill)
 	}
+
 	if c.extras&hasPeak != 0 {
 		c.peak, c.hidden, c.shift = readPeak(c.peaks, c.start, c.rate.Capacity)
 	}
@@ -329,9 +365,9 @@ func (c *cell) set(v rules.Level) {
 	}
 }
 
-// adopt returns the image in which limits are quotas if limits says so and Python
-// created them: it knows the stored rate, and not the window. It returns img itself
-// if there are none.
+// adopt returns the image with the windows of quotas that Python stored in a
+// bucket. Python stores only the rate of a quota, so the windows come from
+// limits. adopt returns img itself if there is no such quota.
 func (img *image) adopt(limits []limiter.Limit) *image {
 	var adopted *image
 	for _, l := range limits {
@@ -339,18 +375,24 @@ func (img *image) adopt(limits []limiter.Limit) *image {
 		if l.Window == 0 || i < 0 || img.cells[i].every != 0 {
 			continue
 		}
+
+		// A limit with any other rate was a rate, which a repair changes.
 		if r := img.cells[i].rate; r.Amount != quotaAmount*bucket.Milli || r.Period != quotaSeconds*bucket.Milli {
 			continue
 		}
+
+		// An image is immutable, and other calls share it.
 		if adopted == nil {
 			clone := *img
 			clone.cells = slices.Clone(img.cells)
 			adopted = &clone
 		}
+
 		c := &adopted.cells[i]
 		c.every, c.zone = l.Window, l.Zone
 		c.openWindow(img.refill)
 	}
+
 	if adopted == nil {
 		return img
 	}
@@ -363,11 +405,13 @@ func refillRates(b *rules.Bucket, to int64) {
 	if to <= b.At {
 		return
 	}
+
 	for i, l := range b.Account.Limits {
 		if l.Window == 0 {
 			b.Tokens[i] = bucket.Advance(b.Tokens[i], b.At, to, rules.RateOf(l))
 		}
 	}
+
 	b.At = to
 }
 

@@ -69,9 +69,11 @@ func (c *condition) same(it item, attr string) *condition {
 	if !ok {
 		return c.lacks(attr)
 	}
+
 	if c.values == nil {
 		c.values = item{}
 	}
+
 	placeholder := fmt.Sprintf(":v%d", len(c.values))
 	c.values[placeholder] = v
 	return c.and(c.name(attr) + " = " + placeholder)

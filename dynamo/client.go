@@ -27,32 +27,42 @@ func (s *store) newClients(ctx context.Context) error {
 		cfg = s.opts.AWS.Copy()
 	} else {
 		var err error
-		// the default logger prints to stderr
+
+		// The default logger prints to stderr, which a library must not.
 		if cfg, err = config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})); err != nil {
 			return err
 		}
-		if loaded, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok { // keeps the certificates of AWS_CA_BUNDLE
+
+		// The client that the SDK loaded has the certificates of AWS_CA_BUNDLE.
+		if loaded, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 			cfg.HTTPClient = tuneHTTP(loaded)
 		}
 	}
+
 	cfg.Region = cmp.Or(s.opts.Region, cfg.Region)
 	if cfg.Region == "" {
 		return errNoRegion
 	}
 	s.opts.Region = cfg.Region
+
 	if cfg.HTTPClient == nil {
 		cfg.HTTPClient = tuneHTTP(awshttp.NewBuildableClient())
 	}
+
+	// Otherwise each request would fetch credentials, perhaps over the network.
 	if _, cached := cfg.Credentials.(*aws.CredentialsCache); cfg.Credentials != nil && !cached {
 		cfg.Credentials = aws.NewCredentialsCache(cfg.Credentials)
 	}
+
 	s.config = cfg
 	s.slow = dynamodb.NewFromConfig(cfg, s.configure)
 	s.client = dynamodb.NewFromConfig(cfg, s.configure, func(o *dynamodb.Options) {
+		// What the caller has configured about retries takes precedence.
 		if cfg.Retryer == nil && cfg.RetryMode == "" && cfg.RetryMaxAttempts == 0 {
 			o.Retryer = newRetryer()
 		}
 	})
+
 	s.once = dynamodb.NewFromConfig(cfg, s.configure, noRetries)
 	s.newWire()
 	return nil
@@ -64,13 +74,17 @@ func noRetries(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 // newWire makes the lean way to send an update, if the caller has configured
 // nothing that it would bypass.
 func (s *store) newWire() {
-	plain := dynamodb.NewFromConfig(s.config, s.setEndpoint, noRetries) // without our own middleware
+	// Without our own middleware: it would count the requests that only serve
+	// as models, and the wire refuses clients with middleware.
+	plain := dynamodb.NewFromConfig(s.config, s.setEndpoint, noRetries)
 	client := s.once.Options().HTTPClient
+
 	send := func(req *http.Request) (*http.Response, error) {
 		return s.watch(req.Context(), func(ctx context.Context) (*http.Response, error) {
 			return client.Do(req.WithContext(ctx))
 		})
 	}
+
 	s.wire, _ = wire.New(plain, send)
 }
 
@@ -79,19 +93,24 @@ var errNoRegion = errors.New("no AWS region; pass one, set AWS_REGION, or set a 
 // configure sets the endpoint and the timeout of each try.
 func (s *store) configure(o *dynamodb.Options) {
 	s.setEndpoint(o)
+
 	// The SDK compares checksums after it has used a response, and then prints a
 	// line to stderr, which a library must not. TLS protects the bytes.
 	o.DisableValidateResponseChecksum = true
+
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 		if s.opts.CountCapacity {
 			if err := stack.Initialize.Add(capacityMeter{&s.used}, middleware.After); err != nil {
 				return err
 			}
 		}
+
 		if err := stack.Initialize.Add(budgetMeter{}, middleware.After); err != nil {
 			return err
 		}
-		return stack.Deserialize.Add(tryTimeouts{s}, middleware.After) // closest to the wire: signing does not count
+
+		// Closest to the wire, so that signing does not count.
+		return stack.Deserialize.Add(tryTimeouts{s}, middleware.After)
 	})
 }
 
@@ -108,7 +127,8 @@ func newRetryer() aws.Retryer {
 	return awsretry.NewStandard(func(o *awsretry.StandardOptions) {
 		o.MaxAttempts = 1 + maxUnknown
 		o.Backoff = awsretry.BackoffDelayerFunc(func(try int, err error) (time.Duration, error) {
-			if retryable(err) { // the table is busy or unreachable
+			// The table is busy or unreachable, and needs a longer pause.
+			if retryable(err) {
 				try += 3
 			}
 			return backoff(try), nil

@@ -92,18 +92,22 @@ func (b bounds) within(guard time.Duration) bool { return -guard <= b.low && b.h
 // tableClock estimates the table's time from the dates of replies. It is safe for
 // concurrent use.
 type tableClock struct {
-	guard time.Duration // negative to correct nothing
+	// Negative to correct nothing.
+	guard time.Duration
 
-	mu         sync.Mutex
-	header     string        // the last date
-	date       time.Duration // the same, since 1970
-	table      bounds        // of the table's time
-	first      time.Duration // the first date that they rest on; 0 if there is none
-	since      time.Duration // steady time of its reply
-	replies    int           // that agree since
-	sure       bool          // later dates have confirmed them
-	shaken     bool          // a reply has contradicted earlier ones, and too few have agreed since
-	awaiting   bool          // a second date would confirm them
+	mu     sync.Mutex
+	header string        // the last date
+	date   time.Duration // the same, since 1970
+	table  bounds        // of the table's time
+	first  time.Duration // the first date behind the bounds; 0 if there is none
+	// Steady time of the reply with the first date.
+	since   time.Duration
+	replies int // that have agreed since
+	// Later dates have confirmed the bounds.
+	sure bool
+	// A reply has contradicted earlier ones, and too few have agreed since.
+	shaken     bool
+	awaiting   bool          // a second date would confirm the bounds
 	seen       time.Duration // steady time of the last reply
 	machine    time.Duration // origin by the machine's clock at the last reply
 	correcting bool
@@ -120,18 +124,23 @@ func (c *tableClock) observe(header string, sent, received reading) {
 	if stepped(received.origin()-sent.origin()) || !c.readDate(header) {
 		return
 	}
+
 	reply := bounds{c.date - received.steady, c.date + dateStep - sent.steady}.loosened(dateError)
 	by := received.origin() - c.machine
+
 	switch {
 	case c.first == 0:
 		c.begin(reply, received.steady)
 	case !stepped(by):
 		c.narrow(reply, received.steady)
-	case received.steady < c.seen: // from before the step
+	// A reply from before the step was processed late. It shows nothing about
+	// the step.
+	case received.steady < c.seen:
 		return
 	default:
 		c.settle(reply, by, received.steady)
 	}
+
 	c.seen = max(c.seen, received.steady)
 	c.machine = received.origin()
 }
@@ -143,9 +152,12 @@ func (c *tableClock) readDate(header string) bool {
 		return true
 	}
 	date, err := time.Parse(http.TimeFormat, header)
+
+	// Parse accepts other spellings of a date, which the service never writes.
 	if err != nil || date.Year() < minDateYear || date.Year() > maxDateYear || date.Format(http.TimeFormat) != header {
 		return false
 	}
+
 	c.header, c.date = header, time.Duration(date.UnixNano())
 	return true
 }
@@ -153,6 +165,9 @@ func (c *tableClock) readDate(header string) bool {
 // begin starts anew with the bounds of one reply.
 func (c *tableClock) begin(reply bounds, at time.Duration) {
 	c.table, c.first, c.since, c.replies = reply, c.date, at, 1
+
+	// After a contradiction, one more date would not be enough, so no call
+	// waits for it.
 	c.sure, c.correcting, c.awaiting = false, false, !c.shaken
 }
 
@@ -160,14 +175,19 @@ func (c *tableClock) begin(reply bounds, at time.Duration) {
 // If nothing is left, it starts anew.
 func (c *tableClock) narrow(reply bounds, at time.Duration) {
 	drift := max(0, at-c.seen) / fading
+
 	if both, ok := c.table.loosened(min(drift, maxDrift)).and(reply); ok {
 		c.table = both
 		c.confirm(at)
 		return
 	}
+
+	// Within the full drift the reply may be right. Then it only starts anew,
+	// and later ones need not make up for a contradiction.
 	if !c.table.loosened(drift).agree(reply) {
 		c.shaken = true
 	}
+
 	c.begin(reply, at)
 }
 
@@ -181,6 +201,7 @@ func (c *tableClock) settle(reply bounds, by, at time.Duration) {
 		c.begin(reply, at)
 		return
 	}
+
 	c.table = reply
 	c.confirm(at)
 }
@@ -191,9 +212,12 @@ func (c *tableClock) settle(reply bounds, by, at time.Duration) {
 func (c *tableClock) confirm(at time.Duration) {
 	agreed := at - c.since
 	c.replies++
+
+	// For a second, even a frozen date agrees.
 	if agreed < dateStep {
 		return
 	}
+
 	c.awaiting = false
 	if c.date > c.first && (!c.shaken || agreed >= calmTime && c.replies >= calmReplies) {
 		c.sure, c.shaken = true, false

@@ -39,6 +39,7 @@ type arrival struct {
 // arrive returns the arrival of a call at now.
 func (s *store) arrive(now time.Time) arrival {
 	a := arrival{now: now.UnixMilli(), machine: s.clocks()}
+
 	off := bucket.Sub(a.now, a.machine.wall.UnixMilli())
 	a.own = off < -rules.Agreement || off > rules.Agreement
 	return a

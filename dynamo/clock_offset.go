@@ -20,12 +20,14 @@ func (c *tableClock) correction(r reading) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	off := c.offset(r)
+
 	switch {
 	case !c.sure || c.guard < 0 || c.hasLeft(r) || off.within(c.guard):
 		c.correcting = false
 	case off.beyond(c.guard):
 		c.correcting = true
 	}
+
 	var by time.Duration
 	if c.correcting {
 		by = off.low + (off.high-off.low)/2
@@ -44,6 +46,7 @@ func (c *tableClock) unsettled(r reading) (left, doubtful bool) {
 	if c.guard < 0 {
 		return false, false
 	}
+
 	left = c.hasLeft(r)
 	return left, !left && c.awaiting && c.offset(r).beyond(c.guard)
 }
@@ -65,6 +68,7 @@ func (c *tableClock) estimate(r reading) (offset, margin time.Duration, known bo
 	if !c.sure || c.hasLeft(r) {
 		return 0, 0, false
 	}
+
 	off := c.offset(r)
 	margin = (off.high - off.low) / 2
 	return off.low + margin, margin, true

@@ -20,8 +20,10 @@ type dateRequests struct {
 // dateRequest asks the table for its date. It continues if its callers leave, so
 // that one with little time does not fail it for the others.
 type dateRequest struct {
-	first  chan struct{} // closed after the reply that settles a step
-	second chan struct{} // closed after the reply that confirms the date, if one has to
+	// Closed after the reply that settles a step.
+	first chan struct{}
+	// Closed after the reply that confirms the date, if one has to.
+	second chan struct{}
 }
 
 // settleClock waits for a date if the machine's clock was set, if the machine has
@@ -32,14 +34,19 @@ func (s *store) settleClock(ctx context.Context) {
 	if !left && !doubtful {
 		return
 	}
+
 	d := s.requestDate(ctx)
 	if d == nil {
 		return
 	}
+
 	if left {
 		await(ctx, d.first)
+
+		// The date may leave a doubt that only a second one ends.
 		left, doubtful = s.tableClock.unsettled(s.clocks())
 	}
+
 	if end, ok := ctx.Deadline(); (left || doubtful) && (!ok || time.Until(end) >= 2*nextDate) {
 		await(ctx, d.second)
 	}
@@ -61,11 +68,16 @@ func (s *store) requestDate(ctx context.Context) *dateRequest {
 	if s.dates.running != nil {
 		return s.dates.running
 	}
+
 	d := &dateRequest{make(chan struct{}), make(chan struct{})}
+
+	// All calls share the read, so it neither ends with this one nor waits for
+	// its budget.
 	ctx = withoutBudget(context.WithoutCancel(ctx))
 	if !s.runInBackground(func() { s.readDates(ctx, d) }) {
 		return nil
 	}
+
 	s.dates.running = d
 	return d
 }
@@ -81,12 +93,18 @@ func (s *store) readDates(ctx context.Context, d *dateRequest) {
 		s.dates.running = nil
 		close(d.second)
 	}()
+
 	if left, _ := s.tableClock.unsettled(s.clocks()); left {
 		if _, err := s.get(ctx, versionKey()); err == nil {
-			s.tableClock.forget(s.clocks()) // if replies have no date any more
+			// The replies may have no date. Without this, every call would wait
+			// for one.
+			s.tableClock.forget(s.clocks())
 		}
 	}
+
 	close(d.first)
+
+	// A second date is evidence only if it differs from the first.
 	if _, doubtful := s.tableClock.unsettled(s.clocks()); doubtful && pause.For(ctx, nextDate) == nil {
 		_, _ = s.get(ctx, versionKey())
 	}

@@ -21,10 +21,14 @@ func (r *Repository) ResourcesWithDefaults(ctx context.Context) ([]string, error
 	if err != nil {
 		return nil, err
 	}
+
 	set, _ := it[attrResources].(*types.AttributeValueMemberSS)
-	if set == nil { // DynamoDB removes an empty set
+
+	// DynamoDB removes an empty set.
+	if set == nil {
 		return nil, nil
 	}
+
 	return slices.Sorted(slices.Values(set.Value)), nil
 }
 
@@ -35,19 +39,25 @@ func (r *Repository) ResourcesWithLimits(ctx context.Context) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
+
 	var names []string
 	for attr, v := range it {
+		// The item also has its keys, which count nothing.
 		if _, counter := v.(*types.AttributeValueMemberN); !counter {
 			continue
 		}
+
 		n, err := it.number(attr)
 		if err != nil {
 			return nil, err
 		}
+
+		// Removing a counter of zero may have failed.
 		if n > 0 {
 			names = append(names, portResource(attr))
 		}
 	}
+
 	slices.Sort(names)
 	return names, nil
 }
@@ -57,8 +67,11 @@ func (r *Repository) ResourcesWithLimits(ctx context.Context) ([]string, error) 
 func (r *Repository) EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] {
 	return listing(ctx, r, func() *dynamodb.QueryInput {
 		in := queryPartition(configsPK(r.ns, storedResource(resource)))
+
+		// Reads of an index cannot be consistent.
 		in.IndexName, in.ConsistentRead = aws.String(indexConfigs), nil
 		in.ExpressionAttributeNames["#pk"] = attrGSI3PK
+
 		return in
 	}, func(it item) (string, bool, error) {
 		id := it.text(attrGSI3SK)
@@ -90,12 +103,15 @@ func (r *Repository) countLimits(resource string) types.TransactWriteItem {
 func (r *Repository) removeEntityConfig(ctx context.Context, k key, more ...types.TransactWriteItem) error {
 	resource := strings.TrimPrefix(k.sk, configSKPrefix)
 	gone := r.deleteIf(k, new(condition).exists(attrGSI3PK))
+
 	err := r.change(ctx, append([]types.TransactWriteItem{gone, r.uncountLimits(resource)}, more...)...)
 	if _, bare := refusedAt(err, 0); bare {
+		// It may be a config that is neither indexed nor counted.
 		err = r.change(ctx, append([]types.TransactWriteItem{r.deleteIf(k, present())}, more...)...)
 	} else if _, uncounted := refusedAt(err, 1); uncounted {
 		err = r.change(ctx, append([]types.TransactWriteItem{gone}, more...)...)
 	}
+
 	if err == nil {
 		r.dropCount(ctx, resource)
 	}
@@ -116,6 +132,8 @@ func (r *Repository) uncountLimits(resource string) types.TransactWriteItem {
 // dropCount removes a counter that has reached zero. It ignores failures, since a
 // counter of zero has no effect.
 func (r *Repository) dropCount(ctx context.Context, resource string) {
+	// Another call may have counted the resource again, so the condition
+	// repeats that it is zero.
 	_, _ = r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &r.table, Key: entityConfigsKey(r.ns).at(),
 		UpdateExpression: aws.String("REMOVE #r"), ConditionExpression: aws.String("#r <= :zero"),

@@ -38,24 +38,32 @@ func (r *Repository) putSystem(
 		if err := pause.For(ctx, backoff(try)); err != nil {
 			return err
 		}
+
 		stored, err := r.get(ctx, k)
 		if err != nil {
 			return err
 		}
+
 		cfg := next(stored)
 		if rules.Empty(cfg) {
 			return r.change(ctx, event)
 		}
+
 		it := newItem(r.ns, k)
 		maps.Copy(it, otherAttributes(stored))
 		it.setLimits(cfg.Limits)
+
 		if cfg.OnUnavailable != "" {
 			it[attrMode] = text(string(cfg.OnUnavailable))
 		}
+
 		err = r.change(ctx, r.putIf(it, unchanged(stored, keepsMode)), event)
 		if err == nil {
+			// In an outage nothing can be read, so the mode is kept beside the
+			// cache.
 			r.modes.Store(r.ns, cfg.OnUnavailable)
 		}
+
 		if _, changed := refusedAt(err, 0); !changed || try == maxTries {
 			return err
 		}
@@ -68,9 +76,11 @@ func (r *Repository) setMode(ctx context.Context, mode limiter.OnUnavailable, ev
 	if mode == "" {
 		return r.change(ctx, event)
 	}
+
 	update := r.indexedUpdate(configKey(r.ns, "", ""), ", #m = :m, #v = if_not_exists(#v, :v)",
 		map[string]string{"#m": attrMode, "#v": attrConfigVersion},
 		item{":m": text(string(mode)), ":v": number(configVersion)})
+
 	err := r.change(ctx, update, event)
 	if err == nil {
 		r.modes.Store(r.ns, mode)
@@ -82,13 +92,17 @@ func (r *Repository) setMode(ctx context.Context, mode limiter.OnUnavailable, ev
 // item if nothing else is left.
 func (r *Repository) removeSystem(ctx context.Context, stored item, event types.TransactWriteItem) error {
 	k := stored.key()
+
+	// Of two calls that delete the same limits, the second must find none.
 	holds := unchanged(stored, true).exists(limitAttribute(stored))
 	write := r.deleteIf(k, holds)
+
 	if rest := otherAttributes(stored); len(rest) > 0 {
 		it := newItem(r.ns, k)
 		maps.Copy(it, rest)
 		write = r.putIf(it, holds)
 	}
+
 	err := r.change(ctx, write, event)
 	if err == nil {
 		r.modes.Store(r.ns, limiter.OnUnavailable(""))
@@ -129,11 +143,17 @@ func unchanged(stored item, mode bool) *condition {
 	if stored == nil {
 		return absent()
 	}
+
 	kept := otherAttributes(stored)
+
+	// Another call may add the retention, so that it must still be missing if
+	// it was.
 	c := new(condition).same(stored, attrRetention)
+
 	if mode {
 		c.same(stored, attrMode)
 	}
+
 	for attr := range kept {
 		if attr != attrRetention {
 			c.same(stored, attr)

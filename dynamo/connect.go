@@ -26,8 +26,9 @@ const (
 	defaultNamespace = "default"
 	defaultCacheTTL  = 60 * time.Second
 	defaultImages    = 100_000
-	factsPerImage    = 4 // the entity, its switches, its limits, and its limits for the resource
-	sharedFacts      = 10_000
+	// The entity, its switches, its limits, and its limits for the resource.
+	factsPerImage = 4
+	sharedFacts   = 10_000
 
 	envName, envNamespace = "ZAEL_STACK", "ZAEL_NAMESPACE"
 )
@@ -60,28 +61,38 @@ func connect(ctx context.Context, name string, opts *Options, clock func() time.
 	if err != nil {
 		return nil, err
 	}
+
 	s.clock, s.begun = clock, clock()
 	namespace := namespaceName(opts)
+
 	found, err := s.getAll(ctx, []key{versionKey(), namespaceKey(namespace)})
 	if err != nil {
 		return nil, s.failure(ctx, "connect", err)
 	}
+
 	if err := s.checkVersion(found[versionKey()]); err != nil {
 		return nil, err
 	}
+
 	s.settleClock(ctx)
+
 	if namespace == reservedNamespace {
 		return &Repository{store: s, ns: reservedNamespace, name: reservedNamespace}, nil
 	}
+
 	forward := found[namespaceKey(namespace)]
 	if !isActive(forward) {
 		return nil, fmt.Errorf("namespace %q: %w in table %q; %s creates it", namespace, limiter.ErrNotFound, s.table,
 			s.place().Command("namespace", "register", namespace, "--name", s.table))
 	}
+
+	// A newer release of Python's library may leave the version record alone.
+	// Its buckets then are the only trace.
 	ns := forward.text(attrNamespaceID)
 	if err := s.checkLayout(ctx, ns, namespace); err != nil {
 		return nil, s.failure(ctx, "connect", err)
 	}
+
 	return &Repository{store: s, ns: ns, name: namespace}, nil
 }
 
@@ -112,12 +123,14 @@ func newStore(ctx context.Context, op, name string, opts *Options) (*store, erro
 	if opts != nil {
 		s.opts = *opts
 	}
+
 	if err := checkName(s.table); err != nil {
 		return nil, err
 	}
 	if err := s.fillOptions(); err != nil {
 		return nil, err
 	}
+
 	if err := s.newClients(ctx); err != nil {
 		return nil, s.failure(ctx, op, s.explain(err))
 	}
@@ -135,6 +148,7 @@ func checkName(name string) error {
 			}
 		}
 	}
+
 	if len(name) < shortest {
 		return &limiter.InvalidError{
 			Field: "name", Value: name, Reason: fmt.Sprintf("must be at least %d characters", shortest),
@@ -156,13 +170,18 @@ func (s *store) fillOptions() error {
 			Field: "images", Value: strconv.Itoa(s.opts.Images), Reason: "must not be negative",
 		}
 	}
+
 	s.ttl = rules.Multiplier(s.opts.BucketTTL)
 	s.opts.CacheTTL = max(0, cmp.Or(s.opts.CacheTTL, defaultCacheTTL))
 	s.opts.Images = cmp.Or(s.opts.Images, defaultImages)
 	s.opts.Timeout = cmp.Or(s.opts.Timeout, defaultTimeout)
+
+	// A charge that is on its way may create a bucket for as long as its
+	// timeout lasts.
 	s.opts.SwitchWait = max(0, cmp.Or(s.opts.SwitchWait, max(0, s.opts.Timeout), defaultTimeout))
 	s.opts.PurgeWait = max(0, cmp.Or(s.opts.PurgeWait, 2*max(s.opts.Timeout, maxResponseTime)))
 	s.tableClock.guard = cmp.Or(s.opts.ClockGuard, defaultClockGuard)
+
 	s.cache = newCache(s.opts.CacheTTL, factsPerImage*s.opts.Images+sharedFacts)
 	s.listed = newCache(min(s.opts.CacheTTL, maxListedLife), factsPerImage*s.opts.Images)
 	s.images = newImages(s.opts.Images)
@@ -183,6 +202,7 @@ func (s *store) failure(ctx context.Context, op string, err error) error {
 		return s.foreignTable()
 	case isDomain(err):
 		return err
+	// The error says already that the table did not answer.
 	case isTimeout(err):
 	case isContext(err):
 		err = fmt.Errorf("table %q did not answer in time; check that region %s is reachable: %w", s.table,

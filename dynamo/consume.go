@@ -34,10 +34,10 @@ import (
 //	        Then the charge is judged again. A refusal of the last second is
 //	        repeated without a read.
 //	write   sends one conditional write for each payer that has one of the limits,
-//	        in parallel. Two new buckets are one transaction. A payer has paid, or the response holds
-//	        the image that contradicts the decision, or the charge fails. A caller
-//	        that leaves meanwhile does not end the requests: what they turn out to
-//	        have paid is undone.
+//	        in parallel. Two new buckets are one transaction. A payer has paid, or
+//	        the response holds the image that contradicts the decision, or the
+//	        charge fails. A caller that leaves meanwhile does not end the requests:
+//	        what they turn out to have paid is undone.
 //	retry   judges again from that image, up to maxRounds times. Then the charge
 //	        is refused: an error would count as an outage and be admitted by
 //	        callers that fail open. A charge of a shadow limit, which must not
@@ -74,9 +74,12 @@ type consumeOp struct {
 	now    int64
 	charge *limiter.Charge
 	self   *payer
-	parent *payer      // nil if the entity does not cascade
-	ended  atomic.Bool // the writes have ended, or the caller has left: whichever comes first
-	left   bool        // the caller has left: everything else belongs to the writes
+	// Nil if the entity does not cascade.
+	parent *payer
+	// The writes have ended, or the caller has left: whichever comes first.
+	ended atomic.Bool
+	// The caller has left, so that everything else belongs to the writes.
+	left bool
 }
 
 // Consume takes every amount, or nothing.
@@ -84,19 +87,28 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 	if err := r.requireNamespace(ctx); err != nil {
 		return limiter.Outcome{}, err
 	}
+
+	// The caller's time is compared with the machine's clock before credentials
+	// are fetched, which may take long.
 	c := &consumeOp{repo: r, now: r.tableTime(ctx, now), charge: &charge}
+
 	ctx, cancel, err := r.withTimeout(ctx)
 	if err != nil {
 		return limiter.Outcome{}, err
 	}
 	defer cancel()
+
 	out, err := c.run(ctx)
+
+	// The requests that are under way undo what they turn out to have paid.
 	if c.left {
 		return limiter.Outcome{}, r.explainTimeout(ctx, err)
 	}
+
 	if err != nil || !out.Admitted {
 		c.undo(ctx)
 	}
+
 	if errorCode(err) == "ValidationException" {
 		err = c.diagnose(ctx, err)
 	}
@@ -108,12 +120,16 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 	if err := r.requireNamespace(ctx); err != nil {
 		return limiter.Outcome{}, err
 	}
+
 	c := &consumeOp{repo: r, now: r.tableTime(ctx, now), charge: &charge}
 	ctx, cancel, err := r.withTimeout(ctx)
 	if err != nil {
 		return limiter.Outcome{}, err
 	}
 	defer cancel()
+
+	// A peek sends no write that could be refused, so nothing would correct a
+	// stale image. It reads the buckets.
 	fits, err := c.begin(ctx, true)
 	if err == nil {
 		fits, err = c.verify(ctx, fits)
@@ -121,6 +137,7 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 	if err != nil {
 		return limiter.Outcome{}, r.explainTimeout(ctx, err)
 	}
+
 	if fits {
 		for _, p := range c.payers() {
 			p.take(&charge.Amounts)
@@ -139,9 +156,13 @@ func (c *consumeOp) run(ctx context.Context) (limiter.Outcome, error) {
 		if !fits {
 			return c.refuse(ctx), nil
 		}
+
+		// The second round follows at once, because the refusal has just
+		// returned the present image.
 		if err = pause.For(ctx, backoff(max(0, round-1))); err != nil {
 			break
 		}
+
 		var paid bool
 		paid, err = c.write(ctx)
 		switch {
@@ -150,8 +171,11 @@ func (c *consumeOp) run(ctx context.Context) (limiter.Outcome, error) {
 		case err != nil || paid:
 			return c.outcome(paid), err
 		}
+
 		fits, err = c.judge()
 	}
+
+	// A refusal would name a shadow limit, which does not refuse.
 	if err == nil && fits && c.namesShadow() {
 		err = c.repo.explain(errBusy)
 	}
@@ -200,6 +224,7 @@ func (c *consumeOp) begin(ctx context.Context, read bool) (fits bool, err error)
 		if err == nil {
 			fits, err = c.judge()
 		}
+
 		if !c.mayBeStale(err) {
 			break
 		}
@@ -213,6 +238,8 @@ func (c *consumeOp) mayBeStale(err error) bool {
 	if _, invalid := errors.AsType[*limiter.InvalidError](err); invalid {
 		return true
 	}
+
+	// A switch that this call has read itself is not stale.
 	_, disabled := errors.AsType[*limiter.DisabledError](err)
 	return disabled && !slices.ContainsFunc(c.payers(), func(p *payer) bool { return p.off != nil && p.offRead })
 }
@@ -223,15 +250,19 @@ func (c *consumeOp) gatherParent(ctx context.Context, maxAge time.Duration, read
 	if err := c.checkSwitch(c.self); err != nil {
 		return err
 	}
+
 	if !c.self.cascade {
 		c.parent = nil
 		return nil
 	}
+
+	// A parent that stays the same keeps what it has paid.
 	if c.parent == nil || c.parent.entity != c.self.parent {
 		if c.parent, err = c.repo.gatherPayer(ctx, c.now, c.self.parent, c.charge, maxAge, read); err != nil {
 			return err
 		}
 	}
+
 	return c.checkSwitch(c.parent)
 }
 
@@ -241,12 +272,19 @@ func (c *consumeOp) checkSwitch(p *payer) error {
 	if p.off == nil {
 		return nil
 	}
+
+	// In an outage, LastSwitch finds the parent's switch only if the parent is
+	// known.
 	if p != c.self {
 		c.repo.seen.setParent(c.repo.entityFact(c.self.entity), p.entity)
 	}
+
+	// A late charge pays for work that is done already, so a switch does not
+	// refuse it.
 	if c.charge.Late {
 		return nil
 	}
+
 	return p.off.Refuse(c.charge.Entity, c.charge.Resource)
 }
 
@@ -268,6 +306,7 @@ func (c *consumeOp) judge() (fits bool, err error) {
 		}
 		views = append(views, p.plan.view)
 	}
+
 	_, err = rules.Judge(c.charge, views...)
 	return fits, err
 }
@@ -280,22 +319,29 @@ func (c *consumeOp) judge() (fits bool, err error) {
 // under way go on, since a request that is cut off may be executed or not. What
 // their responses show to be paid is given back, and Close waits for it.
 func (c *consumeOp) write(ctx context.Context) (paid bool, err error) {
-	if err := ctx.Err(); err != nil { // do not begin
+	// Nothing is sent for a caller that has left.
+	if err := ctx.Err(); err != nil {
 		return false, err
 	}
+
 	c.ended.Store(false)
 	done := make(chan error, 1)
 	send := func() {
 		err := c.send(ctx)
+
+		// One of the two comes first, so a charge is either returned or undone,
+		// and never both.
 		if c.ended.CompareAndSwap(false, true) {
 			done <- err
 			return
 		}
 		c.undo(ctx)
 	}
+
 	if !c.repo.runInBackground(send) {
 		return false, limiter.ErrClosed
 	}
+
 	select {
 	case err = <-done:
 	case <-ctx.Done():
@@ -305,6 +351,7 @@ func (c *consumeOp) write(ctx context.Context) (paid bool, err error) {
 		}
 		err = <-done
 	}
+
 	return c.self.paid && (c.parent == nil || c.parent.paid), err
 }
 
@@ -316,14 +363,18 @@ func (c *consumeOp) send(ctx context.Context) (err error) {
 			p.take(amounts)
 		}
 	}
+
 	switch {
 	case c.parent == nil || c.parent.paid:
 		return c.self.write(ctx, amounts)
 	case c.self.paid:
 		return c.parent.write(ctx, amounts)
+	// One transaction creates both buckets or neither, so that there is no half
+	// to undo.
 	case c.self.cached.image == nil && c.parent.cached.image == nil:
 		return c.createBoth(ctx)
 	}
+
 	var parentErr error
 	var wg sync.WaitGroup
 	wg.Go(func() { parentErr = c.parent.write(ctx, amounts) })
@@ -332,7 +383,7 @@ func (c *consumeOp) send(ctx context.Context) (err error) {
 	return errors.Join(err, parentErr)
 }
 
-// createBoth creates both buckets, or none.
+// createBoth creates both buckets, or neither.
 func (c *consumeOp) createBoth(ctx context.Context) error {
 	var items []types.TransactWriteItem
 	for _, p := range c.payers() {
@@ -341,10 +392,14 @@ func (c *consumeOp) createBoth(ctx context.Context) error {
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		}})
 	}
+
+	// The end of ctx must not cut the transaction off, which then might have
+	// been executed or not.
 	err := c.repo.transact(context.WithoutCancel(ctx), items...)
 	if err != nil && resultOf(err) != refused {
 		return c.repo.explain(err)
 	}
+
 	for i, p := range c.payers() {
 		var applyErr error
 		if err == nil {
@@ -368,12 +423,19 @@ func (c *consumeOp) refuse(ctx context.Context) limiter.Outcome {
 			p.untake(&c.charge.Amounts)
 			continue
 		}
+
+		// A refusal is remembered only if this call has read the bucket. An
+		// older image may lack a give-back.
 		if p.verified && !p.covers(&c.charge.Amounts) {
 			c.repo.images.refuse(p.key, p.changes, c.repo.moment(c.now))
 		}
+
 		if p.plan.repair && p.fresh && p.cached.image != nil && !p.plan.recreate && !p.override {
 			p.repair(ctx, c.now, c.charge)
 		}
+
+		// Otherwise a bucket whose quota of a month is spent would refuse an
+		// override of 10 a day until the month ends.
 		if p.stored != nil && !p.plan.recreate && rules.AwaitsOverride(
 			p.cached.image.limits(), p.plan.view, &c.charge.Amounts,
 		) {

@@ -18,10 +18,15 @@ func (c *consumeOp) verify(ctx context.Context, fits bool) (bool, error) {
 			return false, err
 		}
 	}
+
+	// A refusal would name a shadow limit, which does not refuse.
 	if fits && c.namesShadow() {
 		return false, c.repo.explain(errBusy)
 	}
-	return false, nil // others change the buckets faster than they can be read
+
+	// Others change the buckets faster than they can be read. An error would
+	// count as an outage, which callers that fail open admit.
+	return false, nil
 }
 
 // readStale reads the first stale record that the decision rests on: limits
@@ -31,6 +36,8 @@ func (c *consumeOp) readStale(ctx context.Context) (bool, error) {
 	for _, p := range c.payers() {
 		switch {
 		case p.paid:
+		// A repair needs records of one moment. A new bucket needs a namespace
+		// that is not being purged.
 		case p.plan.repair && !p.fresh, p.cached.image == nil && !p.namespaceChecked:
 			return true, c.refresh(ctx, p)
 		case p.mayFollow():
@@ -39,10 +46,12 @@ func (c *consumeOp) readStale(ctx context.Context) (bool, error) {
 			return true, c.readSwitch(ctx, p)
 		}
 	}
+
 	for _, p := range c.payers() {
 		if p.paid || p.covers(&c.charge.Amounts) || p.provesRefusal(c.now, &c.charge.Amounts) {
 			continue
 		}
+
 		if !p.verified && p.refusedRecently(c.now) {
 			c.repo.rejections.Add(1)
 			return false, nil
@@ -67,6 +76,7 @@ func (c *consumeOp) readSwitch(ctx context.Context, p *payer) error {
 	if err != nil {
 		return err
 	}
+
 	p.off, p.offRead = facts[0].off.Refusing(p.entity, "", c.charge.Resource), true
 	return c.checkSwitch(p)
 }
@@ -78,6 +88,7 @@ func (c *consumeOp) readLevels(ctx context.Context, p *payer) error {
 	if err != nil {
 		return err
 	}
+
 	p.stored = &c.charge.Defaults
 	if i := firstWithLimits(levels); i >= 0 {
 		p.stored = &levels[i].config.Limits
@@ -95,13 +106,16 @@ func (c *consumeOp) readBuckets(ctx context.Context, refusing *payer) error {
 			read, keys = append(read, p), append(keys, p.key)
 		}
 	}
+
 	if len(read) == 1 {
 		return refusing.readBucket(ctx)
 	}
+
 	items, err := c.repo.getAll(ctx, keys)
 	if err != nil {
 		return err
 	}
+
 	for _, p := range read {
 		img, err := decodeImage(items[p.key])
 		if err != nil {
@@ -112,16 +126,20 @@ func (c *consumeOp) readBuckets(ctx context.Context, refusing *payer) error {
 	return nil
 }
 
-// refresh reads a payer's records anew. If the entity now has another parent, the
-// old one gets back what it paid.
+// refresh reads a payer's records anew. If the entity has got another parent
+// since, the old one gets back what it paid.
 func (c *consumeOp) refresh(ctx context.Context, p *payer) error {
 	err := p.refresh(ctx, c.now, c.charge)
+
+	// A level that is off precedes other errors, such as missing limits.
 	if off := c.checkSwitch(p); off != nil {
 		return off
 	}
+
 	if err != nil || p == c.parent {
 		return err
 	}
+
 	before := c.parent
 	err = c.gatherParent(ctx, c.repo.cache.life, false)
 	if before != nil && before != c.parent {

@@ -17,13 +17,14 @@ func (c *consumeOp) undo(ctx context.Context) {
 	}
 }
 
-// paidWindows returns for each limit that the charge is judged by the window that
-// the plan has paid from, nil if the bucket has no quota.
+// paidWindows returns the window that each limit of the charge has paid from,
+// or nil if the bucket has no quota.
 func (p *payer) paidWindows() []int64 {
 	after := &p.plan.after
 	if after.Starts == nil {
 		return nil
 	}
+
 	windows := make([]int64, len(p.plan.view.Account.Limits))
 	for i, l := range p.plan.view.Account.Limits {
 		if j := slices.IndexFunc(after.Account.Limits, func(own limiter.Limit) bool {
@@ -32,6 +33,7 @@ func (p *payer) paidWindows() []int64 {
 			windows[i] = after.Starts[j]
 		}
 	}
+
 	return windows
 }
 
@@ -45,12 +47,16 @@ func (p *payer) undo(ctx context.Context, now int64, amounts *limiter.Amounts) {
 		return
 	}
 	p.paid = false
+
 	back := limiter.Credit{Account: p.plan.view.Account, Spared: p.plan.spared, Starts: p.paidWindows(), Undo: true}
-	for _, l := range back.Account.Limits { // the bucket may have other limits by now, which paid nothing
+
+	// The plan's limits have paid, and no others that the bucket may have.
+	for _, l := range back.Account.Limits {
 		if n, named := amounts.Lookup(l.Name); named {
 			back.Amounts = back.Amounts.And(l.Name, n)
 		}
 	}
+
 	done := make(chan struct{})
 	give := func() {
 		defer close(done)
@@ -58,9 +64,12 @@ func (p *payer) undo(ctx context.Context, now int64, amounts *limiter.Amounts) {
 		defer cancel()
 		_ = p.repo.uncharge(ctx, now, back)
 	}
+
+	// Once Close waits, no work may start in the background.
 	if !p.repo.runInBackground(give) {
 		give()
 	}
+
 	select {
 	case <-done:
 	case <-ctx.Done():

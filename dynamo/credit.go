@@ -24,9 +24,13 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 	}
 	at := r.tableTime(ctx, now)
 	ctx = r.withCreditTries(ctx)
+
 	errs := make([]error, len(credits))
 	apply := func(i int) { errs[i] = r.credit(ctx, at, credits[i]) }
-	if len(credits) == 2 && credits[0].Account.Entity != credits[1].Account.Entity { // a child and its parent
+
+	// A child and its parent are two buckets, so their requests need not wait
+	// for each other. Credits of one bucket would refuse each other's writes.
+	if len(credits) == 2 && credits[0].Account.Entity != credits[1].Account.Entity {
 		var wg sync.WaitGroup
 		wg.Go(func() { apply(1) })
 		apply(0)
@@ -36,6 +40,7 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 			apply(i)
 		}
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -46,14 +51,20 @@ type creditOp struct {
 	ref     *ref
 	account *limiter.Account
 	amounts limiter.Amounts
-	spared  []string // limits whose amounts change the usage alone
-	starts  []int64  // windows to which give-backs of quotas are bound, nil for none
-	undo    bool
-	uncount bool     // the charge was not admitted: its usage and what it counted for spared limits is reverted
-	late    []string // limits that uncount finds in another window: their amounts change the usage alone
-	now     int64
-	cached  cachedBucket
-	left    []rules.Level // limits that have left, after the credit
+	// Limits whose amounts change the usage alone.
+	spared []string
+	// The windows to which give-backs of quotas are bound, nil for none.
+	starts []int64
+	undo   bool
+	// The charge was not admitted. Its usage is reverted, and what it counted
+	// for spared limits.
+	uncount bool
+	// Limits that uncount finds in another window: their amounts change the
+	// usage alone.
+	late   []string
+	now    int64
+	cached cachedBucket
+	left   []rules.Level // limits that have left, after the credit
 }
 
 // credit applies one credit at now.
@@ -73,14 +84,19 @@ func (r *Repository) applyCredit(ctx context.Context, now int64, credit limiter.
 			Field: "account", Value: credit.Account.Entity, Reason: "must come from this store",
 		}
 	}
+
 	c := &creditOp{
 		repo: r, key: bucketKey(r.ns, credit.Account.Entity, credit.Account.Resource), ref: ref,
 		account: credit.Account, amounts: credit.Amounts, spared: credit.Spared, starts: credit.Starts,
 		undo: credit.Undo, uncount: uncount, now: now,
 	}
+
+	// The bucket ended with its entity. A new one of the same name must not get
+	// these tokens.
 	if r.images.isDeleted(c.key, ref) {
 		return nil
 	}
+
 	return c.run(ctx)
 }
 
@@ -96,24 +112,31 @@ func (c *creditOp) run(ctx context.Context) error {
 			return err
 		}
 	}
+
 	var lost error
 	for round := range 2 * maxRounds {
-		if err := pause.For(ctx, backoff(min(max(0, round-2), 3))); err != nil { // short, to leave time for forceDebit
+		// The pauses stay short, to leave time for forceDebit.
+		if err := pause.For(ctx, backoff(min(max(0, round-2), 3))); err != nil {
 			c.drop()
 			return errors.Join(lost, err)
 		}
+
 		done, err := c.apply(ctx)
 		if done {
 			return errors.Join(lost, err)
 		}
+
 		if _, corrupt := errors.AsType[*limiter.CorruptError](err); corrupt {
 			c.drop()
 			return err
 		}
-		if err != nil { // the give-back is lost, the debit is not
+
+		// The give-back is lost. The next round sends the debit.
+		if err != nil {
 			lost = err
 		}
 	}
+
 	return errors.Join(lost, c.forceDebit(ctx))
 }
 
@@ -144,19 +167,29 @@ func (c *creditOp) observe(it item) error {
 // apply tries once, from the cached image.
 func (c *creditOp) apply(ctx context.Context) (done bool, err error) {
 	absent, replaced := c.cached.image == nil || c.cached.expired(c.now, c.repo.ttl), c.isReplaced()
-	if replaced && !c.ref.expired(c.now) && lineOf(c.cached.image.life) != lineOf(c.ref.life()) { // it was deleted
+
+	// The bucket of the lease was deleted: it had not expired by its ttl, and
+	// the identity of a bucket that replaces an expired one begins as the old
+	// one does.
+	if replaced && !c.ref.expired(c.now) && lineOf(c.cached.image.life) != lineOf(c.ref.life()) {
 		return true, nil
 	}
+
+	// The bucket that the lease paid from is gone. What takes its place pays
+	// what is taken late, and gets nothing back.
 	if absent || replaced || c.ref.over.Load() {
 		c.amounts, _ = rules.Takes(&c.amounts)
 	}
+
 	if absent {
 		return c.recreate(ctx)
 	}
+
 	after, u := c.update()
 	if u == nil {
 		return true, nil
 	}
+
 	if c.hasToken() {
 		return c.sendUndo(ctx, u, after)
 	}
@@ -184,21 +217,30 @@ func (c *creditOp) recreate(ctx context.Context) (done bool, err error) {
 	if c.amounts.Len() == 0 || !expired {
 		return true, nil
 	}
+
 	p := &payer{repo: c.repo, entity: c.account.Entity, key: c.key, cached: c.cached}
 	if ok, err := p.resolveLate(ctx, c.now, c.account); err != nil || !ok {
 		return true, err
 	}
+
 	p.plan = plan{now: c.now, at: c.now, recreate: true, after: rules.New(c.now, p.account, p.idle), spared: c.spared}
 	_ = p.plan.after.Credit(c.now, &c.amounts, c.spared, c.account.Limits, rules.NoBook)
+
+	// A write takes positive amounts.
 	var taken limiter.Amounts
 	for name, n := range c.amounts.All() {
 		taken = taken.And(name, -n)
 	}
+
 	send := func() (item, error) { return p.put(ctx, &taken) }
+
+	// The table may still have the expired item, which then becomes the new
+	// bucket.
 	if c.cached.image != nil {
 		in := p.lockedWrite(&taken, false).input(&c.repo.table, c.key)
 		send = func() (item, error) { return c.repo.updateOnce(ctx, in) }
 	}
+
 	stored, err := sendWrite(ctx, maxUnknown, send)
 	switch {
 	case err == nil:
@@ -221,6 +263,7 @@ func (p *payer) resolveLate(ctx context.Context, now int64, lease *limiter.Accou
 	if err != nil || !facts[0].exists {
 		return false, err
 	}
+
 	p.cascade, p.parent = facts[1].cascade, facts[1].parent
 	if p.resolveLimits(charge, facts[firstLevel:]) != nil {
 		if lease.Default {

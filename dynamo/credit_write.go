@@ -18,22 +18,30 @@ import (
 func (c *creditOp) send(ctx context.Context, u *update, after *rules.Bucket) (done bool, err error) {
 	in := u.input(&c.repo.table, c.key)
 	gives, unknowns := c.gives(), maxUnknown
-	if gives { // a try with an unknown result is the last, so it may wait for its response
+
+	// A try with an unknown result is the last, so it may wait for its
+	// response.
+	if gives {
 		ctx, unknowns = withoutTryTimeout(ctx), 0
 	}
+
 	stored, err := sendWrite(ctx, unknowns, func() (item, error) { return c.repo.updateOnce(ctx, in) })
 	if err == nil {
 		return true, c.applyResponse(ctx, stored, after)
 	}
+
 	switch result := resultOf(err); {
 	case result == refused:
 		return false, c.observe(refusedItem(err))
-	case result == unknown && gives: // what is taken may be sent again
+	// The give-back may have been executed and is not sent again. What is taken
+	// may be.
+	case result == unknown && gives:
 		c.repo.dropped.Add(1)
 		takes, some := rules.Takes(&c.amounts)
 		c.amounts = takes
 		return !some, c.repo.explain(err)
 	}
+
 	c.drop()
 	return true, c.repo.explain(err)
 }
@@ -46,7 +54,9 @@ func (c *creditOp) sendUndo(ctx context.Context, u *update, after *rules.Bucket)
 		TransactItems:      []types.TransactWriteItem{u.item(&c.repo.table, c.key)},
 		ClientRequestToken: aws.String(rand.Text()),
 	}
-	var pending error // of a try that may still arrive
+
+	// The error of a try that may still arrive.
+	var pending error
 	_, err = sendWrite(ctx, maxTries, func() (item, error) {
 		_, err := c.repo.once.TransactWriteItems(ctx, in)
 		if err != nil && resultOf(err) == unknown {
@@ -54,16 +64,19 @@ func (c *creditOp) sendUndo(ctx context.Context, u *update, after *rules.Bucket)
 		}
 		return nil, err
 	})
+
 	switch {
 	case err == nil:
 		c.repo.images.observeWrite(c.key, c.predict(after), &c.cached, after, false)
 		return true, nil
 	case resultOf(err) != refused:
 		pending = err
+	// No try may still arrive, so the caller may build the write anew.
 	case pending == nil:
 		stored, _ := refusedAt(err, 0)
 		return false, c.observe(stored)
 	}
+
 	c.repo.dropped.Add(1)
 	return true, c.repo.explain(pending)
 }
@@ -74,6 +87,7 @@ func (c *creditOp) applyResponse(ctx context.Context, stored item, after *rules.
 	if err != nil || img == nil {
 		return err
 	}
+
 	c.cached = c.repo.images.observeWrite(c.key, img, &c.cached, after, false)
 	c.repo.extendTTL(ctx, c.key, img, after.At)
 	return nil
@@ -84,6 +98,9 @@ func (c *creditOp) applyResponse(ctx context.Context, stored item, after *rules.
 func (c *creditOp) forceDebit(ctx context.Context) error {
 	c.drop()
 	u := newUpdate()
+
+	// The bucket need only exist, so that others cannot refuse this write again
+	// and again.
 	u.when("attribute_exists(" + u.attr(attrRefill) + ")")
 	for i := range c.amounts.Len() {
 		if name, n := c.amounts.At(i); n < 0 && c.cached.image != nil && c.cached.image.findAny(name) != nil {
@@ -93,12 +110,16 @@ func (c *creditOp) forceDebit(ctx context.Context) error {
 			u.addTo(u.attr(bucketAttr(name, fieldTotal)), bucket.Sub(0, bucket.Thousandths(n)))
 		}
 	}
+
 	if len(u.add) == 0 {
 		return nil
 	}
+
 	c.requireLife(u)
 	in := u.input(&c.repo.table, c.key)
 	_, err := sendWrite(ctx, maxUnknown, func() (item, error) { return c.repo.updateOnce(ctx, in) })
+
+	// After a refusal there is no bucket to take from.
 	if err == nil || resultOf(err) == refused {
 		return nil
 	}
@@ -115,24 +136,31 @@ func (c *creditOp) update() (*rules.Bucket, *update) {
 	refillRates(&after, c.at())
 	c.creditLeft(&after)
 	_ = after.Credit(c.now, &c.amounts, slices.Concat(c.spared, c.late), c.account.Limits, rules.NoBook)
+
 	u := newUpdate()
 	if c.locks() {
 		c.lockedWrite(u, &after)
 	} else {
 		c.plainWrite(u)
 	}
+
 	c.uncountSpared(u)
 	c.requireLife(u)
 	if len(u.add) == 0 {
 		return nil, nil
 	}
+
+	// A credit without a token sets the ttl, and extendTTL corrects it from the
+	// response. A transaction returns no item, so a credit under a token moves
+	// the ttl itself, and never back.
 	if end := expiry(&after); idle > 0 && !c.hasToken() {
 		u.setTo(u.attr(attrTTL), number(end))
-	} else if idle > 0 && end > img.ttl { // a transaction returns no item, so extendTTL cannot follow it
+	} else if idle > 0 && end > img.ttl {
 		ttl := u.attr(attrTTL)
 		u.setTo(ttl, number(end))
 		u.when(ttl, "<=", u.number(end))
 	}
+
 	return &after, u
 }
 
@@ -142,6 +170,7 @@ func (c *creditOp) update() (*rules.Bucket, *update) {
 func (c *creditOp) creditLeft(b *rules.Bucket) {
 	b.Left = b.LeftAt(c.at(), c.now)
 	b.Recall(c.now, &c.amounts, slices.Concat(c.spared, c.late), c.account.Limits)
+
 	c.left = slices.Clone(b.Left)
 	for i := range c.left {
 		v := &c.left[i]
@@ -159,6 +188,7 @@ func (c *creditOp) bindToWindows(b *rules.Bucket) {
 		c.amounts = bound
 		return
 	}
+
 	c.late = nil
 	for name := range c.amounts.All() {
 		if _, inWindow := bound.Lookup(name); !inWindow {
@@ -211,9 +241,12 @@ func (c *creditOp) locks() bool {
 	if c.recalls() {
 		return true
 	}
+
+	// The condition of a plain write fails on a refill time that has gone back.
 	if img.refill < c.cached.maxRefill || (img.due(c.now) || len(c.left) != len(img.left)) && c.changesUsage() {
 		return true
 	}
+
 	for i := range c.amounts.Len() {
 		name, n := c.amounts.At(i)
 		cell := img.findAny(name)
@@ -224,6 +257,7 @@ func (c *creditOp) locks() bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -235,11 +269,15 @@ func (c *creditOp) ceiling(l *cell) int64 { return l.ceiling(c.base(), c.at()) }
 // capacity; what it takes has no lower bound.
 func (c *creditOp) plainWrite(u *update) {
 	refill := u.attr(attrRefill)
+
+	// From an earlier refill time, more would have accrued than the ceilings
+	// below allow for. A give-back that stops at the capacity needs no ceiling.
 	if _, takes := rules.Takes(&c.amounts); takes {
 		u.when(refill, ">=", u.number(c.base()))
 	} else {
 		u.when("attribute_exists(" + refill + ")")
 	}
+
 	quota := false
 	for i := range c.amounts.Len() {
 		name, n := c.amounts.At(i)
@@ -252,6 +290,7 @@ func (c *creditOp) plainWrite(u *update) {
 		u.addTo(u.attr(bucketAttr(name, fieldTotal)), bucket.Sub(0, amount))
 		u.requireRate(l)
 		quota = quota || l.every != 0
+
 		switch room := bucket.Sub(l.rate.Capacity, l.tokens); {
 		case c.spares(name):
 			u.when("attribute_exists(" + tokens + ")")
@@ -261,11 +300,14 @@ func (c *creditOp) plainWrite(u *update) {
 		case amount <= room:
 			u.addTo(tokens, amount)
 			u.when(tokens, "<=", u.number(bucket.Sub(l.rate.Capacity, amount)))
-		default: // if others take meanwhile, there is room for more
+		// If others take meanwhile, there is room for more. The write is then
+		// refused, and the next round decides from their image.
+		default:
 			u.addTo(tokens, max(0, room))
 			u.when(tokens, "=", u.number(l.tokens))
 		}
 	}
+
 	if quota {
 		u.requireShape(c.cached.image)
 	}
@@ -278,25 +320,32 @@ func (c *creditOp) lockedWrite(u *update, after *rules.Bucket) {
 	refill := u.attr(attrRefill)
 	u.when(refill, "=", u.number(img.refill))
 	u.setTo(refill, number(max(after.At, img.refill)))
+
 	shape := u.requireShape(img)
 	for i := range img.cells {
 		l := &img.cells[i]
 		m := l.stay(after.Level(i))
 		c.change(u, l, &m)
 	}
+
 	dropped := false
 	for i := range img.left {
 		l := &img.left[i]
 		v := slices.IndexFunc(c.left, func(v rules.Level) bool { return v.Limit.Name == l.name })
 		if v < 0 {
+			// If the limit was charged since, it is not full, and has to stay.
 			u.when(u.attr(bucketAttr(l.name, fieldTokens)), "=", u.number(l.tokens))
 			u.dropLimit(l)
 			dropped = true
 			continue
 		}
+
 		m := l.leave(c.left[v])
 		c.change(u, l, &m)
 	}
+
+	// A write from an older image does not know which limits came back or went.
+	// The new shape refuses it.
 	if u.recallLimits(img, c.left) || dropped {
 		u.addTo(shape, 1)
 	}
@@ -317,27 +366,34 @@ func (c *creditOp) change(u *update, l *cell, m *move) {
 func (c *creditOp) predict(after *rules.Bucket) *image {
 	img := *c.cached.image
 	img.cells, img.left = slices.Clone(img.cells), slices.Clone(img.left)
+
 	locks := c.locks()
 	for l := range img.all() {
+		// Tokens above a capacity that Python has lowered stay.
 		if n, _ := c.amounts.Lookup(l.name); !locks && !c.spares(l.name) {
 			l.tokens = max(l.tokens, min(l.rate.Capacity, bucket.Add(l.tokens, bucket.Thousandths(n))))
 		}
 	}
+
 	if !locks {
 		return &img
 	}
+
 	for i := range img.cells {
 		img.cells[i].set(after.Level(i))
 	}
+
 	if len(c.left) != len(img.left) {
 		img.shape++
 	}
+
 	img.left = slices.DeleteFunc(img.left, func(l cell) bool {
 		return !slices.ContainsFunc(c.left, func(v rules.Level) bool { return v.Limit.Name == l.name })
 	})
 	for i, v := range c.left {
 		img.left[i].set(v)
 	}
+
 	img.refill = max(img.refill, after.At)
 	return &img
 }

@@ -12,7 +12,7 @@ import (
 const cronFields = "mhDMw"
 
 // calendarOf returns the window that starts whenever a stored cron expression
-// matches in a zone, or 0 if there is none. An hour is in UTC alone.
+// matches in a zone, or 0 if there is none. A window of an hour has no zone.
 func calendarOf(stored, zone string) limiter.Calendar {
 	fields, ok := splitCron(stored)
 	if !ok {
@@ -51,9 +51,11 @@ func splitCron(stored string) (fields [len(cronFields)]string, ok bool) {
 	if !ok || strings.Contains(rest, ";") {
 		return fields, false
 	}
+
 	for i := range fields {
 		fields[i] = "*"
 	}
+
 	for rest != "" {
 		field := strings.IndexByte(cronFields, rest[0])
 		rest = rest[1:]
@@ -61,6 +63,7 @@ func splitCron(stored string) (fields [len(cronFields)]string, ok bool) {
 		if end < 0 {
 			end = len(rest)
 		}
+
 		if field < 0 || end == 0 {
 			return fields, false
 		}

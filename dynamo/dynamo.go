@@ -44,9 +44,8 @@ type Options struct {
 	// Timeout limits one charge, read or ping, including its retries; default 1 s,
 	// negative for no limit. Fetching credentials does not count. For listings it
 	// limits each page or batch, for changes each request, and only while no data
-	// arrive. Credits
-	// are bounded by limiter.Options.SettleTimeout instead, and long operations by
-	// the timeouts of the HTTP client.
+	// arrive. Credits are bounded by limiter.Options.SettleTimeout instead, and
+	// long operations by the timeouts of the HTTP client.
 	Timeout time.Duration
 	// Exact disables the slack. With slack, a charge may leave the refill time alone
 	// although the bucket was full for a moment, so that up to 2 % of the capacity
@@ -100,22 +99,29 @@ var _ limiter.Repository = (*Repository)(nil)
 
 // store holds what all views of a table share.
 type store struct {
-	config aws.Config       // of all clients
-	client *dynamodb.Client // retries: for reads, and for writes that are safe to repeat
-	slow   *dynamodb.Client // retries with longer pauses: for long operations
-	once   *dynamodb.Client // does not retry: for charges and credits
-	wire   *wire.Client     // sends the updates of once for less CPU time; nil if the SDK has to
+	// The configuration of all clients.
+	config aws.Config
+	// Retries: for reads, and for writes that are safe to repeat.
+	client *dynamodb.Client
+	// Retries with longer pauses: for long operations.
+	slow *dynamodb.Client
+	// Does not retry: for charges and credits.
+	once *dynamodb.Client
+	// Sends the updates of once for less CPU time; nil if the SDK has to.
+	wire   *wire.Client
 	table  string
 	ttl    int
 	opts   Options
 	closed atomic.Bool
 	cache  *cache
-	listed *cache // levels of entities, for pages; charges do not rely on it
+	// Levels of entities, for pages. Charges do not rely on it.
+	listed *cache
 	images *images
-	modes  sync.Map // namespace ID to the limiter.OnUnavailable last seen
-	seen   *seenSwitches
-	clock  func() time.Time // of the machine
-	begun  time.Time        // when the steady clock began
+	// Namespace ID to the limiter.OnUnavailable last seen.
+	modes sync.Map
+	seen  *seenSwitches
+	clock func() time.Time // of the machine
+	begun time.Time        // when the steady clock began
 
 	tableClock tableClock
 	dates      dateRequests
@@ -125,9 +131,10 @@ type store struct {
 	rejections, dropped atomic.Int64
 	requests            atomic.Int64
 	used                usedCapacity
-	purgedMu            sync.Mutex     // held while Purged is called
-	closeMu             sync.Mutex     // keeps runInBackground from starting work once Close waits
-	background          sync.WaitGroup // work that runInBackground started
+	purgedMu            sync.Mutex // held while Purged is called
+	// Keeps runInBackground from starting work once Close waits.
+	closeMu    sync.Mutex
+	background sync.WaitGroup // work that runInBackground started
 }
 
 // Stats holds counters since Connect, summed over all views of the table.
@@ -135,8 +142,10 @@ type Stats struct {
 	CacheHits, CacheMisses int64 // lookups of cached records, and those that had to read
 	CacheSize              int64 // records in the cache
 	LocalRejections        int64 // refusals without a request
-	CreditsDropped         int64 // credits lost because a write's outcome stayed unknown or the bucket kept changing
-	Requests               int64 // requests sent to the table, retries included
+	// CreditsDropped counts credits that were lost because the outcome of a write
+	// stayed unknown, or because the bucket kept changing.
+	CreditsDropped int64
+	Requests       int64 // requests sent to the table, retries included
 	// ClockOffset is how far the table's time is ahead of the machine's, by the
 	// dates of replies, within plus or minus ClockMargin. Both are 0 unless
 	// ClockKnown is set.
@@ -153,6 +162,7 @@ type Stats struct {
 func (r *Repository) Stats() Stats {
 	reads, writes := r.used.units()
 	offset, margin, known := r.tableClock.estimate(r.clocks())
+
 	return Stats{
 		ClockOffset: offset, ClockMargin: margin, ClockKnown: known, ClockCorrected: r.tableClock.inForce.Load() != 0,
 		Requests: r.requests.Load(), ReadUnits: reads, WriteUnits: writes,

@@ -186,11 +186,13 @@ func (e *endurance) run(seed uint64, ops int) map[repotest.Net]int64 {
 // was only refused or filled is not stored, and counts nothing.
 func storedTotal(t *testing.T, table, ns string, net repotest.Net) int64 {
 	t.Helper()
-	out, err := dynamotest.Client(t).GetItem(context.Background(), &dynamodb.GetItemInput{TableName: &table,
+	out, err := dynamotest.Client(t).GetItem(context.Background(), &dynamodb.GetItemInput{
+		TableName:      &table,
 		ConsistentRead: aws.Bool(true), Key: map[string]types.AttributeValue{
 			"PK": &types.AttributeValueMemberS{Value: ns + "/ENTITY#" + net.Entity},
 			"SK": &types.AttributeValueMemberS{Value: "#BUCKET#" + net.Resource},
-		}})
+		},
+	})
 	must(t, err)
 	if out.Item == nil {
 		return 0

@@ -24,12 +24,18 @@ func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limi
 	if err := r.requireActiveNow(ctx, ev.At); err != nil {
 		return err
 	}
+
 	event, err := r.auditPut(ctx, ev)
 	if err != nil {
 		return err
 	}
+
 	err = r.change(ctx, r.putIf(r.entityItem(e), absent()), event)
-	r.cache.evict(r.entityFact(e.ID)) // also on failure: this call or another may have stored it
+
+	// If the write failed, this call or another may still have stored the
+	// entity.
+	r.cache.evict(r.entityFact(e.ID))
+
 	if _, exists := refusedAt(err, 0); exists {
 		return fmt.Errorf("entity %q: %w", e.ID, limiter.ErrExists)
 	}
@@ -45,9 +51,11 @@ func (r *Repository) entityItem(e limiter.Entity) item {
 	it[attrCascade] = truth(e.Cascade)
 	it[attrMetadata], _ = value(e.Metadata)
 	it[attrCreatedAt] = stamp(e.CreatedAt)
+
 	if e.Parent != "" {
 		it[attrGSI1PK], it[attrGSI1SK] = text(parentPK(r.ns, e.Parent)), text(childGSIPrefix+e.ID)
 	}
+
 	return it
 }
 
@@ -82,6 +90,7 @@ func decodeMetadata(it item) map[string]string {
 	if !ok || len(m.Value) == 0 {
 		return nil
 	}
+
 	metadata := make(map[string]string, len(m.Value))
 	for name, v := range m.Value {
 		switch v := v.(type) {
@@ -93,7 +102,9 @@ func decodeMetadata(it item) map[string]string {
 			var buffer bytes.Buffer
 			encoder := json.NewEncoder(&buffer)
 			encoder.SetEscapeHTML(false)
-			_ = encoder.Encode(plain(v)) // cannot fail: plain returns plain values only
+
+			// It cannot fail, because plain returns plain values only.
+			_ = encoder.Encode(plain(v))
 			metadata[name] = strings.TrimSuffix(buffer.String(), "\n")
 		}
 	}
@@ -123,6 +134,7 @@ func (r *Repository) allEntities(ctx context.Context) iter.Seq2[limiter.Entity, 
 		in.ExpressionAttributeValues[":meta"] = text(metaSK)
 		return in
 	}, func(it item) (key, bool, error) { return it.key(), true, nil })
+
 	return func(yield func(limiter.Entity, error) bool) {
 		for batch, err := range inBatches(keys, maxGets) {
 			if err != nil {
@@ -144,6 +156,7 @@ func (r *Repository) yieldEntities(ctx context.Context, keys []key, yield func(l
 		yield(limiter.Entity{}, err)
 		return false
 	}
+
 	for _, k := range keys {
 		if it, ok := found[k]; ok && !yield(r.decodeEntity(it), nil) {
 			return false
@@ -162,30 +175,41 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.Aud
 	if err := r.requireActiveNow(ctx, ev.At); err != nil {
 		return err
 	}
+
 	records := 0
 	for try := 0; ; try++ {
 		if err := pause.For(ctx, backoff(try)); err != nil {
 			return err
 		}
+
 		left, err := r.entityKeys(ctx, id)
 		if err != nil {
 			return err
 		}
+
 		if len(left) == 0 && records == 0 {
 			return fmt.Errorf("entity %q: %w", id, limiter.ErrNotFound)
 		}
 		records += len(left)
+
 		event, err := r.auditPut(ctx, rules.With(ev, "records_deleted", int64(records)))
 		if err != nil {
 			return err
 		}
+
 		err = r.deleteItems(ctx, left, event)
-		r.forgetEntity(id) // also on failure: part of it is done
+
+		// A call that failed may have deleted some of the items.
+		r.forgetEntity(id)
+
 		if _, overtaken := refusedAt(err, 0); !overtaken || try == maxTries {
 			return err
 		}
+
+		// Another call has deleted the record and counted these items in its
+		// event.
 		if left[len(left)-1].sk == metaSK {
-			records = 0 // the call that deleted the record has written the event
+			records = 0
 		}
 	}
 }
@@ -197,6 +221,7 @@ func (r *Repository) entityKeys(ctx context.Context, id string) ([]key, error) {
 	in := queryPartition(entityPK(r.ns, id))
 	in.ProjectionExpression = aws.String("#pk, #sk")
 	in.ExpressionAttributeNames["#sk"] = attrSK
+
 	var keys []key
 	for it, err := range r.query(ctx, r.ns, in) {
 		if err != nil {
@@ -206,6 +231,7 @@ func (r *Repository) entityKeys(ctx context.Context, id string) ([]key, error) {
 			keys = append(keys, k)
 		}
 	}
+
 	slices.SortStableFunc(keys, func(a, b key) int { return deletionRank(a) - deletionRank(b) })
 	return keys, nil
 }
@@ -227,18 +253,25 @@ func (r *Repository) deleteItems(ctx context.Context, keys []key, event types.Tr
 	if len(keys) == 0 {
 		return r.change(ctx, event)
 	}
+
 	last := keys[len(keys)-1]
 	keys = keys[:len(keys)-1]
+
+	// Each config goes together with its count in a registry.
 	for len(keys) > 0 && deletionRank(keys[0]) == 0 {
 		err := r.removeEntityConfig(ctx, keys[0])
+
+		// Another call may have deleted the config.
 		if _, gone := refusedAt(err, 0); err != nil && !gone {
 			return err
 		}
 		keys = keys[1:]
 	}
+
 	if err := r.deleteAll(ctx, keys); err != nil {
 		return err
 	}
+
 	if deletionRank(last) == 0 {
 		return r.removeEntityConfig(ctx, last, event)
 	}

@@ -30,6 +30,7 @@ func resultOf(err error) writeResult {
 	if _, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		return refused
 	}
+
 	if cancelled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
 		for _, reason := range cancelled.CancellationReasons {
 			if aws.ToString(reason.Code) == codeConditionFailed {
@@ -38,14 +39,19 @@ func resultOf(err error) writeResult {
 		}
 		return notExecuted
 	}
+
 	// The SDK returns a response without a status where there was none.
 	if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && response.HTTPStatusCode() != 0 {
 		status := response.HTTPStatusCode()
+
+		// A timeout, and a transaction that is in progress, say nothing about
+		// the outcome.
 		if status >= 400 && status < 500 && status != 408 && errorCode(err) != "TransactionInProgressException" {
 			return notExecuted
 		}
 		return unknown
 	}
+
 	if neverSent(err) {
 		return notExecuted
 	}
@@ -63,10 +69,14 @@ func neverSent(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return true
 	}
+
 	_, sent := errors.AsType[*smithyhttp.RequestSendError](err)
 	_, cancelled := errors.AsType[*smithy.CanceledError](err)
 	_, answered := errors.AsType[*smithy.DeserializationError](err)
 	operation, ours := errors.AsType[*smithy.OperationError](err)
+
+	// An error of the SDK that is none of these arose while it made the
+	// request.
 	return ours && !sent && !cancelled && !answered && !isContext(operation)
 }
 
@@ -91,7 +101,9 @@ func retryable(err error) bool {
 		return true
 	case "InvalidSignatureException", "SignatureDoesNotMatch", "AuthFailure", "RequestTimeTooSkewed",
 		"AccessDeniedException":
-		skew, ok := errors.AsType[retryableError](err) // the SDK has learned the skew from the reply
+		// The SDK has learned the skew from the reply, so another try has a
+		// valid signature.
+		skew, ok := errors.AsType[retryableError](err)
 		return ok && skew.RetryableError()
 	case "TransactionCanceledException":
 		cancelled, _ := errors.AsType[*types.TransactionCanceledException](err)
@@ -115,7 +127,8 @@ func errorCode(err error) string {
 	return ""
 }
 
-// explain adds the table, and what to do about errors that do not say it.
+// explain adds the table to an error, and what to do about it if the error does
+// not say that.
 func (s *store) explain(err error) error {
 	if err == nil || isContext(err) {
 		return err
@@ -123,6 +136,7 @@ func (s *store) explain(err error) error {
 	if _, ok := errors.AsType[*noResponseError](err); ok {
 		return s.timeoutError(err)
 	}
+
 	switch code := errorCode(err); {
 	case code == "ResourceNotFoundException":
 		return fmt.Errorf("table %q: not found in this account and region; check the region and the name: %w",
@@ -138,6 +152,7 @@ func (s *store) explain(err error) error {
 	case code == "" && neverSent(err) && strings.Contains(err.Error(), "credentials"):
 		return fmt.Errorf("table %q: %w", s.table, &hint.CredentialsError{Err: err})
 	}
+
 	return fmt.Errorf("table %q: %w", s.table, err)
 }
 

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// cache keeps facts for a while. For each key one caller reads and the others
-// wait for it. A read that an eviction overtook is not kept. A stale fact serves
-// while it cannot be read again.
+// cache keeps facts for a while. For each key, one caller reads and the others
+// wait for the result. If a fact is evicted during its read, the result is not
+// kept. A stale fact serves while it cannot be read again.
 type cache struct {
 	life    time.Duration
 	maxSize int
@@ -42,24 +42,27 @@ func (s *slot) usable(life time.Duration, at moment) bool {
 // failedReadLife is how long a stale fact is used after a read of it failed.
 const failedReadLife = time.Second
 
-// flight is a running read. Its results are valid once done is closed.
+// flight is a running read of one fact. Its results are valid once done is
+// closed.
 type flight struct {
-	done      chan struct{}
-	fact      *fact
-	err       error
-	abandoned bool // its reader gave up or panicked
+	done chan struct{}
+	fact *fact
+	err  error
+	// Its reader gave up or panicked.
+	abandoned bool
 }
 
-// errAbandoned is returned to callers that waited for an abandoned flight. They
+// errAbandoned is returned to callers that waited for an abandoned read. They
 // try again.
 var errAbandoned = errors.New("the reader gave up")
 
 // moment is a time by the clocks of this machine and of the caller, which may
 // differ. A record is old if it is old by either.
 type moment struct {
-	clock      time.Time
-	now        int64
-	correction int64 // in now, if the caller agrees with the machine
+	clock time.Time
+	now   int64
+	// What now adds to the machine's clock, if the caller agrees with that.
+	correction int64
 }
 
 // olderThan reports whether m lies life or more before other.
@@ -86,6 +89,9 @@ func (c *cache) lookup(
 		if err == nil {
 			return facts, len(own) == len(keys) && !stale, nil
 		}
+
+		// If a reader gives up, another caller that waits has to read by
+		// itself.
 		if !errors.Is(err, errAbandoned) {
 			return nil, false, err
 		}
@@ -119,8 +125,9 @@ func (c *cache) stale(k factKey) *fact {
 	return nil
 }
 
-// split fills in the cached facts. For the others it returns the flights that this
-// caller has to read, and those of other callers that it waits for.
+// split fills in the cached facts. For the others it returns the reads that
+// this caller has to make, and the running reads of other callers that it waits
+// for, by the index in keys.
 func (c *cache) split(at moment, life time.Duration, keys []factKey, facts []*fact) (own, waits map[int]*flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,22 +136,29 @@ func (c *cache) split(at moment, life time.Duration, keys []factKey, facts []*fa
 		if s.usable(life, at) {
 			c.hits.Add(1)
 			facts[i] = s.fact
-			// read by a call without a time, such as SetConfig: it ages from the first call that has one
+
+			// A call without a time, such as SetConfig, has read it. It ages
+			// from the first call that has one.
 			if s.read.now == 0 {
 				s.read.now = at.now
 			}
 			continue
 		}
+
 		c.misses.Add(1)
 		if s == nil {
 			c.shrink()
 			s = &slot{}
 			c.slots[k] = s
 		}
+
+		// With a life of 0, only a read that begins after this call is good
+		// enough.
 		if s.flight != nil && life > 0 {
 			waits = withFlight(waits, i, s.flight)
 			continue
 		}
+
 		s.flight = &flight{done: make(chan struct{})}
 		own = withFlight(own, i, s.flight)
 	}
@@ -166,14 +180,17 @@ func (c *cache) shrink() {
 		if len(c.slots) < c.maxSize {
 			return
 		}
+
+		// Other callers find the running read by its slot.
 		if s.flight == nil {
 			delete(c.slots, k)
 		}
 	}
 }
 
-// readOwn reads the facts of this caller's own flights. If an eviction has removed
-// a flight from its slot meanwhile, the result serves this caller and is not kept.
+// readOwn makes the reads that split left to this caller. If a fact is evicted
+// meanwhile, the result serves this caller and those that wait for it, and is
+// not kept.
 func (c *cache) readOwn(
 	ctx context.Context, at moment, keys []factKey, own map[int]*flight, facts []*fact,
 	read func([]factKey) ([]*fact, error),
@@ -181,6 +198,7 @@ func (c *cache) readOwn(
 	if len(own) == 0 {
 		return
 	}
+
 	var wanted []factKey
 	var order []int
 	for i := range keys {
@@ -188,13 +206,17 @@ func (c *cache) readOwn(
 			wanted, order = append(wanted, keys[i]), append(order, i)
 		}
 	}
+
 	var got []*fact
-	err := errAbandoned // if read panics
+
+	// If read panics, the callers that wait must not wait forever.
+	err := errAbandoned
 	defer func() { c.land(ctx, at, keys, own, facts, order, got, err) }()
 	got, err = read(wanted)
 }
 
-// land ends the flights of a read, with its facts or its error.
+// land passes the facts or the error of a read to the callers that wait, and
+// keeps the facts.
 func (c *cache) land(
 	ctx context.Context, at moment, keys []factKey, own map[int]*flight, facts []*fact, order []int,
 	got []*fact, err error,
@@ -203,22 +225,31 @@ func (c *cache) land(
 	defer c.mu.Unlock()
 	for n, i := range order {
 		f := own[i]
+
+		// A caller that gave up says nothing about the table, so the others try
+		// again.
 		f.err, f.abandoned = err, err != nil && (ctx.Err() != nil || errors.Is(err, context.Canceled) ||
 			errors.Is(err, errAbandoned))
 		if err == nil {
 			f.fact, facts[i] = got[n], got[n]
 		}
+
 		if s := c.slots[keys[i]]; s != nil && s.flight == f {
 			s.flight = nil
 			if err == nil {
 				s.fact, s.read, s.failed = f.fact, at, time.Time{}
-			} else if !f.abandoned || errors.Is(ctx.Err(), context.DeadlineExceeded) { // the next caller may have as little time
+			} else if !f.abandoned || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				// If the reader's deadline passed, the next caller may have as
+				// little time. It gets the stale fact for a moment.
 				s.failed = time.Now()
 			}
+
+			// A slot without a fact served only to find the running read.
 			if c.life <= 0 || s.fact == nil {
 				delete(c.slots, keys[i])
 			}
 		}
+
 		close(f.done)
 	}
 }
@@ -236,16 +267,19 @@ func (c *cache) collect(
 			return false, ctx.Err()
 		}
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range keys {
 		if facts[i] != nil {
 			continue
 		}
+
 		if s := c.slots[keys[i]]; s != nil && s.fact != nil && allowStale {
 			facts[i], stale = s.fact, true
 			continue
 		}
+
 		if f := own[i]; f != nil {
 			return false, f.err
 		}
@@ -301,6 +335,7 @@ func (c *cache) put(at moment, facts levels, evictions uint64) {
 			s = &slot{}
 			c.slots[k] = s
 		}
+
 		s.fact, s.read, s.failed = f, at, time.Time{}
 	}
 }

@@ -70,6 +70,7 @@ func (k factKey) key() key {
 // decode decodes the fact in an item, which may be nil.
 func (k factKey) decode(it item) (f *fact, err error) {
 	f = &fact{}
+
 	switch k.kind {
 	case factConfig:
 		if f.config, err = decodeConfig(k.scope, it); err == nil && k.scope == (limiter.Scope{}) {
@@ -77,7 +78,8 @@ func (k factKey) decode(it item) (f *fact, err error) {
 		}
 	case factEntity:
 		f.parent = it.text(attrParent)
-		// Python accepts an entity as its own parent
+
+		// Python accepts an entity as its own parent.
 		f.cascade = it.truth(attrCascade) && f.parent != "" && f.parent != k.scope.Entity
 	case factNamespace:
 		f.active = it.text(attrStatus) == statusActive
@@ -115,13 +117,16 @@ func (r *Repository) lookupWith(
 	at := r.moment(now)
 	life := maxAge
 	if len(more) > 0 {
-		life = 0 // it reads in any case
+		// The items are read in any case, so the call waits for its budget.
+		life = 0
 	}
+
 	ctx, endBudget, err := r.cache.prepayLookup(ctx, at, life, keys)
 	if err != nil {
 		return nil, nil, false, err
 	}
 	defer endBudget()
+
 	var readErr error
 	facts, fresh, err = r.cache.lookup(ctx, at, maxAge, keys, func(wanted []factKey) ([]*fact, error) {
 		var got []*fact
@@ -131,10 +136,14 @@ func (r *Repository) lookupWith(
 	if err != nil || len(more) == 0 {
 		return facts, nil, fresh, err
 	}
-	if readErr == nil && items == nil { // every fact was cached
+
+	// Every fact was cached, so the read above did not take place.
+	if readErr == nil && items == nil {
 		_, items, readErr = r.read(ctx, nil, more, get)
 	}
-	return facts, items, fresh, readErr // a stale fact may serve, a stale item may not
+
+	// A stale fact may serve in an outage. A stale item may not.
+	return facts, items, fresh, readErr
 }
 
 // read reads facts and the items of more from the table. The result also holds the
@@ -151,10 +160,12 @@ func (r *Repository) read(
 			keys = append(keys, k)
 		}
 	}
+
 	items, err := get(ctx, keys)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	facts := make([]*fact, len(wanted))
 	for i, k := range wanted {
 		if facts[i], err = k.decode(items[k.key()]); err != nil {
@@ -221,18 +232,25 @@ func decodeLimit(it item, name string) (limiter.Limit, error) {
 			return limiter.Limit{}, err
 		}
 	}
+
 	if n[2] > maxSeconds {
 		return limiter.Limit{}, it.corrupt("limit " + name + " has a period that is too long; set the limits again")
 	}
+
 	l := limiter.Custom(name, n[0], n[1], time.Duration(n[2])*time.Second)
 	if err := it.setKind(&l); err != nil {
 		return l, err
 	}
+
 	checked := l
-	checked.Zone = "" // charges refuse a zone that this process cannot load; the limits are sound
+
+	// Charges refuse a zone that this process cannot load. The limits
+	// themselves are sound.
+	checked.Zone = ""
 	if err := checked.Validate(); err != nil {
 		return l, it.corrupt(err.Error() + "; set the limits again")
 	}
+
 	return l, nil
 }
 

@@ -280,10 +280,12 @@ func TestOutageIsOverWithinTheTimeout(t *testing.T) {
 				s := newFaultyTable(t)
 				warmUp(s)
 				s.proxy.SetPlan(dynamotest.Always(f))
-				lim, err := limiter.New(s.repo, &limiter.Options{Timeout: 200 * time.Millisecond,
+				lim, err := limiter.New(s.repo, &limiter.Options{
+					Timeout:       200 * time.Millisecond,
 					OnUnavailable: mode, Now: func() time.Time {
 						return start
-					}})
+					},
+				})
 				must(t, err)
 				lease, err := lim.Acquire(t.Context(), limiter.Request{
 					Entity: "alice", Resource: model, Consume: limiter.Tokens("rpm", 10),

@@ -45,14 +45,19 @@ func (r *Repository) Fill(
 	if err := r.requireActiveNow(ctx, ev.At); err != nil {
 		return false, err
 	}
+
 	c := &fillOp{repo: r, now: r.tableTime(ctx, now), fill: &f, id: ev.ID}
 	if used, err := c.isUsed(ctx); err != nil || used {
 		return false, err
 	}
+
 	for try := range maxFills {
+		// A single charge that came between is over, so the first repetition
+		// follows at once.
 		if err := pause.For(ctx, backoff(min(max(0, try-1), 3))); err != nil {
 			return false, err
 		}
+
 		write, err := c.prepare(ctx)
 		if err != nil {
 			return false, err
@@ -60,23 +65,30 @@ func (r *Repository) Fill(
 		if write == nil {
 			continue
 		}
+
 		if c.event, err = r.auditPut(ctx, rules.FillEvent(ev, &f, c.payer.plan.view.Account.Limits)); err != nil {
 			return false, err
 		}
+
 		if err = c.send(ctx, *write); err == nil {
 			c.observe(ctx)
 			return true, nil
 		}
+
 		if stored, used := refusedAt(err, topUpWrite); used {
-			if done = stored.text(attrEventID) == c.id; done { // an earlier try was executed
+			// The ID may be of an earlier try of this call, which was executed
+			// although its response was lost.
+			if done = stored.text(attrEventID) == c.id; done {
 				c.observe(ctx)
 			}
 			return done, nil
 		}
+
 		if resultOf(err) != refused {
 			return false, r.explain(err)
 		}
 	}
+
 	return false, fmt.Errorf("bucket of entity %s and resource %s: others changed it %d times meanwhile; try again",
 		f.Entity, f.Resource, maxFills)
 }
@@ -90,6 +102,8 @@ func (c *fillOp) isUsed(ctx context.Context) (bool, error) {
 	if err != nil || it == nil {
 		return false, err
 	}
+
+	// The time in the attribute decides, because the table removes items late.
 	until, err := it.number(attrUntil)
 	return until > c.now, err
 }
@@ -106,28 +120,40 @@ func (c *fillOp) prepare(ctx context.Context) (*types.TransactWriteItem, error) 
 	p := &payer{repo: r, entity: f.Entity, key: bucketKey(r.ns, f.Entity, f.Resource)}
 	c.payer = p
 	p.cached = r.images.get(p.key, r.moment(c.now))
+
 	charge := &limiter.Charge{Entity: f.Entity, Resource: f.Resource, Defaults: f.Defaults}
 	if err := p.refresh(ctx, c.now, charge); err != nil && !errors.Is(err, limiter.ErrNoLimits) {
 		return nil, err
 	}
+
 	if p.noLimits != nil {
+		// An expired bucket, or none, has no limits of its own to be filled up
+		// to.
 		if !p.keepOwnLimits(c.now) {
 			return nil, p.noLimits
 		}
 	} else if !p.fresh {
+		// The records and the image are not of one moment, so the fill is made
+		// again.
 		return nil, nil
 	}
+
 	p.decide(c.now)
 	pl := &p.plan
+
 	if err := rules.CheckFill(f, pl.view.Account.Limits); err != nil {
 		return nil, err
 	}
+
+	// A missing bucket starts full, so it stays missing.
 	if pl.recreate {
 		return p.checkAbsent(), nil
 	}
+
 	if err := checkLimits(p.limitCount()); err != nil {
 		return nil, err
 	}
+
 	pl.fill = f
 	refillRates(&pl.after, pl.at)
 	pl.after.Fill(c.now, f)
@@ -147,25 +173,32 @@ func (p *payer) keepOwnLimits(now int64) bool {
 	return true
 }
 
-// checkAbsent returns a write that is refused unless there is no bucket, or still the
-// expired one. It changes nothing but quotas of the expired one that are due: Python
-// does not know that they are full. A ConditionCheck would do otherwise, but not every
-// policy that allows to change limits allows it.
+// checkAbsent returns a write that is refused unless there is no bucket, or
+// still the expired one. It changes only quotas of the expired bucket that are
+// due: Python does not know that they are full. A ConditionCheck would be
+// simpler, but some policies that allow changes of limits do not allow it.
 func (p *payer) checkAbsent() *types.TransactWriteItem {
 	if img := p.cached.image; img != nil {
 		u := newUpdate()
 		refill := u.attr(attrRefill)
+
+		// Setting the refill time to what it is changes nothing.
 		u.setTo(refill, number(img.refill))
 		u.when(refill, "=", u.number(img.refill))
+
 		for c := range img.all() {
 			if c.due(p.plan.now) {
 				m := c.steps(p.plan.now)
 				u.changeLimit(c, &m)
 			}
 		}
+
 		write := u.item(&p.repo.table, p.key)
 		return &write
 	}
+
+	// The condition leaves nothing to delete but an item without a refill time,
+	// which is no bucket.
 	write := p.repo.deleteIf(p.key, nil)
 	write.Delete.ConditionExpression = aws.String(ifNoBucket)
 	return &write
@@ -180,7 +213,9 @@ func (c *fillOp) send(ctx context.Context, bucketWrite types.TransactWriteItem) 
 	if c.fill.ID != "" {
 		writes = append(writes, c.putID())
 	}
+
 	in := &dynamodb.TransactWriteItemsInput{TransactItems: writes, ClientRequestToken: aws.String(rand.Text())}
+
 	_, err := sendWrite(ctx, maxTries, func() (item, error) {
 		_, err := c.repo.once.TransactWriteItems(ctx, in)
 		return nil, err
@@ -191,9 +226,11 @@ func (c *fillOp) send(ctx context.Context, bucketWrite types.TransactWriteItem) 
 // putID returns the write of the ID of a top-up, unless it was used within its life.
 func (c *fillOp) putID() types.TransactWriteItem {
 	it := newItem(c.repo.ns, c.topUpKey())
+
 	until := bucket.Add(c.now, limiter.TopUpLife.Milliseconds())
 	it[attrEntity], it[attrResource], it[attrEventID] = text(c.fill.Entity), text(c.fill.Resource), text(c.id)
 	it[attrUntil], it[attrTTL] = number(until), number(ceilSeconds(until))
+
 	return types.TransactWriteItem{Put: &types.Put{
 		TableName: &c.repo.table, Item: it,
 		ConditionExpression:                 aws.String("attribute_not_exists(#pk) OR #until <= :now"),
@@ -210,6 +247,7 @@ func (c *fillOp) observe(ctx context.Context) {
 	if p.plan.recreate {
 		return
 	}
+
 	c.repo.images.clearRefusals()
 	it, err := c.repo.get(ctx, p.key)
 	if err != nil {

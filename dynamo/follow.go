@@ -52,12 +52,15 @@ func (r *Repository) Follow(
 	if opts != nil {
 		f.opts = *opts
 	}
+
 	if f.opts.Pause <= 0 {
 		f.opts.Pause = time.Second
 	}
+
 	if err := f.open(ctx); err != nil {
 		return err
 	}
+
 	for done := false; !done; {
 		more, err := f.pass(ctx)
 		if err == nil && !more {
@@ -94,22 +97,31 @@ func (f *follower) pass(ctx context.Context) (more bool, err error) {
 	if err := f.repo.ready(ctx); err != nil {
 		return false, err
 	}
+
 	if f.listing.fresh = f.needsListing(); f.listing.fresh {
 		if err := f.check(ctx, &f.listing.retry, f.refresh(ctx)); err != nil {
 			return false, err
 		}
 	}
+
 	for _, id := range slices.Sorted(maps.Keys(f.shards)) {
 		s := f.shards[id]
+
+		// A child begins after the end of its parent, so that the records of
+		// one item stay in order.
 		if s.ended() || !f.ended(s.parent) || f.repo.clock().Before(s.retry.until) {
 			continue
 		}
+
 		moreOfShard, err := f.read(ctx, s)
 		if err := f.check(ctx, &s.retry, err); err != nil {
 			return false, err
 		}
 		more = more || moreOfShard
 	}
+
+	// If nothing is left to read, there may be shards that the last listing
+	// lacks.
 	f.listing.stale = f.listing.stale || !more
 	return more, nil
 }
@@ -133,6 +145,7 @@ func (f *follower) check(ctx context.Context, state *retryState, err error) erro
 	case isPermanent(err):
 		return f.failure(ctx, err)
 	}
+
 	if f.opts.OnError != nil {
 		f.opts.OnError(err)
 	}
@@ -147,9 +160,11 @@ func (f *follower) idle(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
+
 	if !failing && f.caughtUp() {
 		switch {
-		case !f.listing.fresh: // there may be new shards
+		// There may be new shards that this pass has not listed.
+		case !f.listing.fresh:
 			return false, nil
 		case f.listing.disabled:
 			if done, err = f.replace(ctx); done || err != nil {
@@ -159,6 +174,7 @@ func (f *follower) idle(ctx context.Context) (done bool, err error) {
 			return true, nil
 		}
 	}
+
 	return false, pause.For(ctx, f.opts.Pause)
 }
 
@@ -172,6 +188,7 @@ func (f *follower) failing(ctx context.Context) (failing bool, err error) {
 			states = append(states, &s.retry)
 		}
 	}
+
 	for _, state := range states {
 		failing = failing || state.err != nil
 		if f.opts.UntilEmpty && state.failures >= maxFailures {

@@ -301,11 +301,13 @@ func TestFollowReturnsWithItsContext(t *testing.T) {
 			f.stream.NewShard("a", nil).Put("1")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			f.server.SetFaults(dynamotest.First(1, where, dynamotest.Fault{Name: "leave",
+			f.server.SetFaults(dynamotest.First(1, where, dynamotest.Fault{
+				Name: "leave",
 				Act: func(x *dynamotest.Exchange) {
 					cancel()
 					dynamotest.Hang.Act(x)
-				}}))
+				},
+			}))
 			err := f.follow(ctx, dynamo.FollowOptions{Pause: time.Hour},
 				func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
 					switch where {

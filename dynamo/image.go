@@ -13,16 +13,24 @@ import (
 
 // image is a bucket as the table had it at some moment. It is immutable.
 type image struct {
-	cells   []cell // by name
-	left    []cell // limits that have left and are not forgotten yet, by name
-	damaged []cell // limits with tokens but without parameters, treated as absent
-	loose   []cell // what is left of limits without tokens, for a repair to remove
-	refill  int64  // up to when tokens were refilled
-	shape   int64  // how often limits joined, left or changed
-	life    string // identifies the bucket; "" if another program created it and none has locked it since
-	ttl     int64  // in seconds, 0 if the bucket does not expire
-	keep    int64  // the bucket does not expire before, in milliseconds
-	cascade bool   // copied from the entity's record, as is parent: Python relies on it
+	cells []cell // by name
+	// Limits that have left and are not forgotten yet, by name.
+	left []cell
+	// Limits with tokens but without parameters, treated as absent.
+	damaged []cell
+	// What is left of limits without tokens, for a repair to remove.
+	loose  []cell
+	refill int64 // up to when tokens were refilled
+	shape  int64 // how often limits joined, left or changed
+	// Identifies the bucket; "" if another program created it and none has
+	// locked it since.
+	life string
+	ttl  int64 // in seconds, 0 if the bucket does not expire
+	// The bucket does not expire before this time, in milliseconds.
+	keep int64
+	// Copied from the entity's record, as is parent, because Python relies on
+	// it.
+	cascade bool
 	parent  string
 	off     types.AttributeValue // the copy of a switch; nil for none
 }
@@ -38,6 +46,7 @@ func decodeImage(it item) (*image, error) {
 		cascade: it.truth(attrCascade), parent: it.text(attrParent), off: it[attrOff], life: it.text(attrLife),
 		cells: make([]cell, 0, 4),
 	}
+
 	for _, part := range []struct {
 		attr string
 		to   *int64
@@ -47,6 +56,7 @@ func decodeImage(it item) (*image, error) {
 			return nil, withRemedy(err)
 		}
 	}
+
 	var extras []string
 	for attr := range it {
 		name, field := bucketField(attr)
@@ -56,22 +66,30 @@ func decodeImage(it item) (*image, error) {
 			}
 			continue
 		}
+
 		c, err := decodeCell(it, name)
 		if err != nil {
 			return nil, withRemedy(err)
 		}
+
+		// Without parameters, a limit cannot be judged.
 		if c.rate.Capacity > 0 && c.rate.Amount > 0 && c.rate.Period > 0 {
 			img.cells = append(img.cells, c)
 		} else {
 			img.damaged = append(img.damaged, c)
 		}
 	}
+
 	slices.SortFunc(img.cells, compareCells)
+
+	// Most buckets have neither quotas nor shadow limits, and need no second
+	// look.
 	if extras != nil {
 		if err := img.decodeExtras(it, extras); err != nil {
 			return nil, withRemedy(err)
 		}
 	}
+
 	return img, nil
 }
 
@@ -133,14 +151,20 @@ func (img *image) bucket(account *limiter.Account, base int64, idle int64) rules
 	if idle > 0 {
 		b.Expires = bucket.Add(base, idle)
 	}
+
 	for i := range img.left {
 		b.Left = append(b.Left, img.left[i].level(base))
 	}
+
+	// One allocation holds both lists.
 	room := make([]int64, 2*len(img.cells))
 	b.Tokens, b.Used = room[:len(img.cells):len(img.cells)], room[len(img.cells):]
+
 	for i := range img.cells {
 		c := &img.cells[i]
 		b.Tokens[i] = c.balance()
+
+		// Most buckets have no quotas, and need no lists for them.
 		if c.every != 0 {
 			if b.Starts == nil {
 				b.Starts = make([]int64, len(img.cells))
@@ -160,26 +184,30 @@ func (img *image) bucket(account *limiter.Account, base int64, idle int64) rules
 			}
 		}
 	}
+
 	return b
 }
 
-// idle returns how long the bucket is kept without a write; 0 means forever, by the ttl that was
-// last written, at a time. It may be less than the limits imply, because limits
-// of an override do not count, and more because of a debt.
+// idle returns how long the bucket is kept without a write; 0 means forever. It
+// derives this from the ttl, and from the time at which the ttl was written. The
+// result may be less than the limits imply, because limits of an override do not
+// count, and more because of a debt.
 func (img *image) idle(at int64, multiplier int) int64 {
 	if img.ttl == 0 {
 		return 0
 	}
+
 	longest := rules.Idle(img.limits(), limiter.Scope{}, multiplier)
 	if left := img.ttl - ceilSeconds(at); left > 0 {
 		return min(longest, left*bucket.Milli)
 	}
+
 	return longest
 }
 
-// full reports whether every limit is full at now, also those that have left. The rates
-// are refilled up to base.
-// A quota whose window begins later is not: a new bucket would be in the window before.
+// full reports whether every limit is full at now, also those that have left.
+// The rates are refilled up to base. A quota whose window begins later is not
+// full: a new bucket would be in the window before.
 func (img *image) full(base, now int64) bool {
 	for c := range img.all() {
 		if !c.full(base, now, now) {
@@ -189,8 +217,9 @@ func (img *image) full(base, now int64) bool {
 	return true
 }
 
-// outgrown reports whether a limit that has left is full, and so would be those that it
-// may have replaced, so that the next write has to drop it.
+// outgrown reports whether the next write has to drop a limit that has left: it
+// is full, and keep has passed, so that limits which it may have replaced would
+// be full too.
 func (img *image) outgrown(base, at, now int64) bool {
 	return img.keep <= now && slices.ContainsFunc(img.left, func(c cell) bool { return c.full(base, at, now) })
 }

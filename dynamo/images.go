@@ -14,32 +14,40 @@ import (
 // images caches what this process last saw of buckets. It evicts at random: the
 // price is one read.
 type images struct {
-	size    int // the most entries
-	mu      sync.Mutex
-	cached  map[key]*cachedBucket
-	deleted map[string]uint64 // by partition of a deleted entity: lastRef at the time
+	size   int // the most entries
+	mu     sync.Mutex
+	cached map[key]*cachedBucket
+	// The value of lastRef when an entity was deleted, by the entity's partition.
+	// Handles with a number up to it belong to buckets that are gone.
+	deleted map[string]uint64
 	lastRef uint64
 	epoch   uint64 // how often all refusals were cleared
 }
 
 // cachedBucket holds what this process knows of one bucket.
 type cachedBucket struct {
-	image     *image // nil if unknown
-	maxRefill int64  // latest refill time ever seen in the item
-	lastWrite int64  // latest time at which this process changed the bucket
+	// Nil if unknown.
+	image *image
+	// The latest refill time ever seen in the item.
+	maxRefill int64
+	// The latest time at which this process changed the bucket.
+	lastWrite int64
 	written   lifetime
-	refused   moment // of the last refusal; zero if something may have been given back since
-	epoch     uint64 // images.epoch at the last refusal
-	changes   uint64 // how often this process changed the bucket
-	ref       *ref
-	account   *limiter.Account // of the last charge
+	// The moment of the last refusal; zero if something may have been given
+	// back since.
+	refused moment
+	epoch   uint64 // images.epoch at the last refusal
+	changes uint64 // how often this process changed the bucket
+	ref     *ref
+	account *limiter.Account // of the last charge
 }
 
 // lifetime is the ttl that this process wrote last, with the idle time that it
 // stands for. A ttl does not always show that: a debt, or a limit of an override,
 // moves it.
 type lifetime struct {
-	ttl  int64 // in seconds; another value in the item comes from another writer
+	// In seconds. Another value in the item comes from another writer.
+	ttl  int64
 	idle int64
 }
 
@@ -47,9 +55,11 @@ type lifetime struct {
 // can distinguish it from the next.
 type ref struct {
 	number uint64
-	named  atomic.Pointer[string] // identifies the life in the item; nil while it has none
-	ttl    atomic.Int64           // as last seen, in seconds
-	over   atomic.Bool            // the bucket was removed or replaced
+	// Identifies the life in the item; nil while it has none.
+	named atomic.Pointer[string]
+	ttl   atomic.Int64 // as last seen, in seconds
+	// The bucket was removed or replaced.
+	over atomic.Bool
 }
 
 // life returns what identifies the life in the item, or "".
@@ -100,12 +110,15 @@ func (m *images) get(k key, at moment) cachedBucket {
 	if e == nil {
 		return cachedBucket{}
 	}
+
 	if at.corrects(e.lastWrite) {
 		e.lastWrite = 0
 	}
+
 	if e.epoch != m.epoch {
 		e.refused = moment{}
 	}
+
 	return *e
 }
 
@@ -126,9 +139,13 @@ func (m moment) corrects(remembered int64) bool {
 func (m *images) observe(k key, img *image, before *cachedBucket) cachedBucket {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	if before == nil {
 		before = &cachedBucket{}
 	}
+
+	// Another call may have met a later bucket, which this response does not
+	// end.
 	if img == nil {
 		if e := m.find(k); e != nil && e.ref == before.ref {
 			e.ref.over.Store(true)
@@ -136,14 +153,19 @@ func (m *images) observe(k key, img *image, before *cachedBucket) cachedBucket {
 		}
 		return cachedBucket{}
 	}
+
 	e := m.entry(k)
 	maxRefill, older := m.meet(e, img, before)
 	if older {
 		return *e
 	}
+
+	// The image may be older than a give-back of this process, which a charge
+	// must not be refused for.
 	if m.update(e, img, maxRefill); e.changes != before.changes {
 		e.refused = moment{}
 	}
+
 	return *e
 }
 
@@ -156,15 +178,20 @@ func (m *images) meet(e *cachedBucket, img *image, before *cachedBucket) (maxRef
 	switch {
 	case known == img.life:
 		return before.maxRefill, false
-	case known == "": // a new entry, or a bucket that has just got its identity
+	// A new entry, or a bucket that has just got its identity.
+	case known == "":
 		e.ref.setLife(img.life)
 		return before.maxRefill, false
+	// The entry has another life than when the request began, and the image
+	// shows the earlier one.
 	case before.ref != nil && before.ref != e.ref && before.ref.life() == img.life:
 		return 0, true
 	}
+
 	e.ref.over.Store(true)
 	*e = cachedBucket{ref: m.newRef(), changes: e.changes + 1}
 	e.ref.setLife(img.life)
+
 	return 0, false
 }
 
@@ -177,21 +204,30 @@ func (m *images) observeWrite(
 ) cachedBucket {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	e := m.entry(k)
 	maxRefill := before.maxRefill
+
+	// If another call has met the new bucket before this response, its leases
+	// have the handle that the entry holds.
 	if recreate && !e.metSince(img.refill, before) {
 		e.ref.over.Store(true)
 		*e, maxRefill = cachedBucket{ref: m.newRef()}, 0
 	}
+
 	met, older := m.meet(e, img, before)
-	if older { // what was paid belongs to the life that has ended
+
+	// What was paid belongs to the life that has ended.
+	if older {
 		ended := *e
 		ended.ref, ended.account = before.ref, nil
 		return ended
 	}
+
 	if m.update(e, img, min(met, maxRefill)) {
 		e.written = lifetime{img.ttl, after.Idle}
 	}
+
 	e.lastWrite, e.refused = max(e.lastWrite, after.At), moment{}
 	e.changes++
 	return *e
@@ -210,10 +246,12 @@ func (m *images) shareAccount(k key, cached cachedBucket, account *limiter.Accou
 	if cached.account == account {
 		return cached
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := *account
 	a.Ref, cached.account = cached.ref, &a
+
 	if e := m.cached[k]; e != nil && e.ref == cached.ref {
 		e.account = &a
 	}
@@ -225,12 +263,17 @@ func (m *images) shareAccount(k key, cached cachedBucket, account *limiter.Accou
 // response may be older than what this process has learned since. If it has
 // learned nothing since, the item's refill time has gone back.
 func (m *images) update(e *cachedBucket, img *image, before int64) (taken bool) {
-	if min(e.maxRefill, before) > img.refill+maxBehind { // another bucket
+	// The refill time is so much earlier that this is another bucket.
+	if min(e.maxRefill, before) > img.refill+maxBehind {
 		e.maxRefill, e.lastWrite, e.written = 0, 0, lifetime{}
 	}
+
+	// This process has seen a later refill since the request began, so the
+	// image was overtaken.
 	if img.refill < e.maxRefill && before < e.maxRefill {
 		return false
 	}
+
 	e.image, e.maxRefill = img, max(e.maxRefill, img.refill)
 	e.ref.ttl.Store(img.ttl)
 	return true
@@ -251,20 +294,27 @@ func (b *cachedBucket) idle(multiplier int) int64 {
 	return b.image.idle(max(b.image.refill, b.maxRefill, b.lastWrite), multiplier)
 }
 
-// expired reports whether the bucket counts as absent at now, although the table may
-// still have the item: its time is over, and it is full. A quota moves the ttl to the
-// boundary at which it is full, but a give-back may fill it before. A process that
-// does not know the last write knows it from any other ttl.
+// expired reports whether the bucket counts as absent at now, although the
+// table may still have the item: its time is over, and it is full. A quota
+// moves the ttl to the boundary at which it is full. A give-back may fill the
+// bucket before, which then only has to idle since the last write. A process
+// that does not know that write counts from the refill time, and only if the
+// ttl is a boundary: any other ttl already is the idle time after the last
+// write.
 func (b *cachedBucket) expired(now int64, multiplier int) bool {
 	if b.image.ttl == 0 {
 		return false
 	}
+
 	base := max(b.image.refill, b.maxRefill)
 	end := b.image.ttl
 	if b.image.mayFillEarly() && (b.lastWrite > 0 || b.image.endsAtBoundary()) {
 		end = min(end, ceilSeconds(bucket.Add(max(base, b.lastWrite), b.idle(multiplier))))
 	}
+
+	// Limits that those of the bucket have replaced would be full only then.
 	end = max(end, ceilSeconds(b.image.keep))
+
 	return end*bucket.Milli <= now && b.image.full(base, now)
 }
 
@@ -295,6 +345,7 @@ func (m *images) entry(k key) *cachedBucket {
 			}
 			delete(m.cached, other)
 		}
+
 		e = &cachedBucket{ref: m.newRef()}
 		m.cached[k] = e
 	}
@@ -325,17 +376,21 @@ func (m *images) isDeleted(k key, r *ref) bool {
 	return r.number <= m.deleted[k.pk]
 }
 
-// forget drops the buckets of a deleted entity. Leases of them do nothing any
-// more.
+// forget drops the buckets of a deleted entity, and makes their leases do
+// nothing.
 func (m *images) forget(pk string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
+	// Dropping one at random costs little: the identity in the item still
+	// distinguishes the lives.
 	for other := range m.deleted {
 		if len(m.deleted) < m.size {
 			break
 		}
 		delete(m.deleted, other)
 	}
+
 	m.deleted[pk] = m.lastRef
 }
 

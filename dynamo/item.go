@@ -65,10 +65,12 @@ func (it item) number(attr string) (int64, error) {
 	if !found {
 		return 0, nil
 	}
+
 	n, ok := v.(*types.AttributeValueMemberN)
 	if !ok {
 		return 0, it.corrupt(attr + " is not a number")
 	}
+
 	i, ok := parseNumber(n.Value)
 	if !ok {
 		return 0, it.corrupt(attr + " is " + strconv.Quote(n.Value) + ", not a whole number")
@@ -82,15 +84,21 @@ func parseNumber(s string) (int64, bool) {
 	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return i, true
 	}
+
+	// ParseInt fails for an exponent, as in 1E+3, and for a number beyond 64
+	// bits.
 	f, err := strconv.ParseFloat(s, 64)
 	switch {
+	// ParseFloat also accepts Inf, NaN and hexadecimal digits, which DynamoDB
+	// does not store.
 	case err != nil || strings.Trim(s, "0123456789+-.eE") != "" || f != math.Trunc(f):
 		return 0, false
 	case f >= math.MaxInt64:
 		return math.MaxInt64, true
 	case f <= math.MinInt64:
 		return math.MinInt64, true
-	case math.Abs(f) > 1<<53: // a float64 would not be exact
+	case math.Abs(f) > 1<<53:
+		// A float64 would not be exact.
 		return parseExponent(s)
 	}
 	return int64(f), true
@@ -103,11 +111,14 @@ func parseExponent(s string) (int64, bool) {
 	if !ok || err != nil {
 		return 0, false
 	}
+
+	// In 1.5E+18, the digit of the fraction replaces a zero: 15 and 17 zeros.
 	whole, fraction, _ := strings.Cut(digits, ".")
 	shift -= len(fraction)
 	if shift < 0 || shift > 19 {
 		return 0, false
 	}
+
 	i, err := strconv.ParseInt(whole+fraction+strings.Repeat("0", shift), 10, 64)
 	return i, err == nil
 }
@@ -146,6 +157,7 @@ func value(v any) (types.AttributeValue, bool) {
 		return number(int64(v)), true
 	case int64:
 		return number(v), true
+	// DynamoDB stores neither NaN nor infinity.
 	case float64:
 		return &types.AttributeValueMemberN{
 			Value: strconv.FormatFloat(v, 'f', -1, 64),
@@ -193,9 +205,11 @@ func plain(v types.AttributeValue) any {
 	case *types.AttributeValueMemberBOOL:
 		return v.Value
 	case *types.AttributeValueMemberN:
+		// A number with a point is a float in Python, even 1.0.
 		if i, ok := parseNumber(v.Value); ok && !strings.Contains(v.Value, ".") {
 			return i
 		}
+
 		f, err := strconv.ParseFloat(v.Value, 64)
 		if err != nil {
 			return v.Value

@@ -53,17 +53,23 @@ func (s *store) wholeItems(ctx context.Context, found iter.Seq2[item, error]) it
 		var batch []item // begins with an item that holds nothing but keys
 		for it, err := range found {
 			if err != nil {
+				// What came before the error is complete, so it is yielded
+				// first.
 				if s.yieldWhole(ctx, batch, yield) {
 					yield(nil, err)
 				}
 				return
 			}
+
+			// A whole item needs no read. It waits all the same if items before
+			// it wait for their batch, since the order must not change.
 			if len(batch) == 0 && !it.isKeysOnly() {
 				if !yield(it, nil) {
 					return
 				}
 				continue
 			}
+
 			if batch = append(batch, it); len(batch) == maxGets {
 				if !s.yieldWhole(ctx, batch, yield) {
 					return
@@ -84,15 +90,18 @@ func (s *store) yieldWhole(ctx context.Context, batch []item, yield func(item, e
 			keys = append(keys, k)
 		}
 	}
+
 	stored, err := s.getListed(ctx, keys)
 	if err != nil {
 		yield(nil, err)
 		return false
 	}
+
 	for _, it := range batch {
 		if it.isKeysOnly() {
 			it = stored[it.key()]
 		}
+		// An item that was deleted since the index was read is not in stored.
 		if it != nil && !yield(it, nil) {
 			return false
 		}

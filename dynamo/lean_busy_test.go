@@ -131,10 +131,12 @@ func TestABatchMayTakeAsLongAsItComes(t *testing.T) {
 			&busyTable{most: all, stream: stall(20)}, time.Second, 20 * time.Minute,
 			`table "quiet" did not answer in time; check that its region, us-east-1, is reachable`,
 		},
-		"no key": {&busyTable{delay: 50 * time.Millisecond, most: func() int {
-			return 0
-		}}, time.Second, 1100 * time.Millisecond,
-			`table "quiet" is too busy: it returned none of 20 items within 1s; try again later, or raise its read capacity`},
+		"no key": {
+			&busyTable{delay: 50 * time.Millisecond, most: func() int {
+				return 0
+			}}, time.Second, 1100 * time.Millisecond,
+			`table "quiet" is too busy: it returned none of 20 items within 1s; try again later, or raise its read capacity`,
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := &aws.Config{

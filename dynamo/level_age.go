@@ -32,6 +32,10 @@ func (r *Repository) levelLife(ctx context.Context, at moment, keys []factKey) t
 	if s.budget == nil {
 		return recentLimits
 	}
+
+	// Replacing the facts that are between the two ages costs units. Only the
+	// spare part of the budget pays for that, and if it is used up, the old
+	// facts serve.
 	aging := r.listed.between(at, recentLimits, r.listed.life, keys)
 	if aging == 0 || s.spare.take(float64(aging)*unitsPerItem(nil)) == 0 {
 		return recentLimits
@@ -44,6 +48,7 @@ func (r *Repository) levelLife(ctx context.Context, at moment, keys []factKey) t
 func (c *cache) between(at moment, least, most time.Duration, keys []factKey) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	for _, k := range keys {
 		if s := c.slots[k]; s.usable(most, at) && !s.usable(least, at) {
 			n++
@@ -56,11 +61,15 @@ func (c *cache) between(at moment, least, most time.Duration, keys []factKey) (n
 func (r *Repository) laggingLevels(ctx context.Context, now int64, keys []factKey) ([]*fact, error) {
 	at := r.moment(now)
 	life := r.levelLife(ctx, at, keys)
+
+	// Other calls may wait for this read, so the budget has to be paid before
+	// it begins.
 	ctx, endBudget, err := r.listed.prepayLookup(ctx, at, life, keys)
 	if err != nil {
 		return nil, err
 	}
 	defer endBudget()
+
 	facts, _, err := r.listed.lookup(ctx, at, life, keys, func(wanted []factKey) ([]*fact, error) {
 		facts, _, err := r.read(ctx, wanted, nil, r.getLagging)
 		return facts, err

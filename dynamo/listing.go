@@ -25,11 +25,13 @@ func listing[T any](
 			yield(zero, err)
 			return
 		}
+
 		for it, err := range r.query(ctx, r.ns, query()) {
 			if err != nil {
 				yield(zero, err)
 				return
 			}
+
 			v, ok, err := decode(it)
 			if err != nil {
 				yield(zero, err)
@@ -60,11 +62,13 @@ func sortedListing[T any](
 			yield(zero, err)
 			return
 		}
+
 		keys, err := r.indexedKeys(ctx, prefix, keep)
 		if err != nil {
 			yield(zero, err)
 			return
 		}
+
 		slices.SortFunc(keys, order)
 		for batch := range slices.Chunk(keys, maxGets) {
 			found, err := r.getListed(ctx, batch)
@@ -77,6 +81,7 @@ func sortedListing[T any](
 				if it == nil { // deleted since the index was read
 					continue
 				}
+
 				v, ok, err := decode(it)
 				if err != nil {
 					yield(zero, err)
@@ -99,9 +104,12 @@ func (r *Repository) indexedKeys(ctx context.Context, prefix string, keep func(k
 			return nil, err
 		}
 		k := it.key()
+		// An index key may be forged, so it need not begin like the key of its
+		// item.
 		if !strings.HasPrefix(k.pk, prefix) || !keep(k) {
 			continue
 		}
+
 		if keys = append(keys, k); len(keys) > maxListed {
 			return nil, &limiter.InvalidError{
 				Field: "query",
@@ -119,6 +127,7 @@ func (r *Repository) allEvents(ctx context.Context, after string) iter.Seq2[limi
 		return strings.HasPrefix(k.sk, auditSKPrefix) && (after == "" || k.sk < auditSKPrefix+after)
 	}
 	newestFirst := func(a, b key) int { return cmp.Or(cmp.Compare(b.sk, a.sk), cmp.Compare(a.pk, b.pk)) }
+
 	return sortedListing(ctx, r, auditPK(r.ns, ""), older, newestFirst,
 		func(it item) (limiter.AuditEvent, bool, error) {
 			ev := decodeEvent(it)
@@ -137,6 +146,7 @@ func (r *Repository) allUsage(ctx context.Context, q limiter.UsageQuery) iter.Se
 	newestFirst := func(a, b key) int {
 		return cmp.Or(cmp.Compare(usageStart(b), usageStart(a)), cmp.Compare(a.sk, b.sk), cmp.Compare(a.pk, b.pk))
 	}
+
 	return sortedListing(ctx, r, entityPKPrefix(r.ns), during, newestFirst, decodeUsage)
 }
 
@@ -147,6 +157,9 @@ func usageStart(k key) string {
 	if !ok {
 		return ""
 	}
+
+	// The rest is RESOURCE#START in Python's keys and for an hour, and
+	// RESOURCE#START#WINDOW otherwise.
 	_, rest, _ = strings.Cut(rest, "#") // after the resource
 	start, _, _ := strings.Cut(rest, "#")
 	return start

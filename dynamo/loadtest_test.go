@@ -26,13 +26,15 @@ func TestLoadKeepsThePromise(t *testing.T) {
 			}
 			return test.SetSystemDefaults(ctx, limiter.PerMinute("rpm", 100), limiter.PerHour("tpm", 1000))
 		},
-		Classes: []loadtest.Class{{Name: "User",
+		Classes: []loadtest.Class{{
+			Name: "User",
 			Tasks: []loadtest.Task{{Run: func(ctx context.Context, u *loadtest.User) error {
 				req := limiter.Request{
 					Entity: "child", Resource: "api", Consume: limiter.Tokens("rpm", 1).And("tpm", 20),
 				}
 				return u.Do(ctx, req, func(l *loadtest.Lease) error { return l.Used("tpm", 10+u.Rand.Int64N(25)) })
-			}}}}},
+			}}},
+		}},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -31,10 +31,12 @@ func (r *Repository) SetManaged(
 	if err := r.requireActiveNow(ctx, now); err != nil {
 		return err
 	}
+
 	it := r.managedItem(now, hash, scopes)
 	if owner != "" {
 		it[attrManagedOwner] = text(owner)
 	}
+
 	err := r.change(ctx, r.putIf(it, hashIs(previous)))
 	if _, overtaken := refusedAt(err, 0); overtaken {
 		return rules.Overtaken()
@@ -52,6 +54,7 @@ func hashIs(hash string) *condition {
 	if hash != "" {
 		return c.same(item{attrAppliedHash: text(hash)}, attrAppliedHash)
 	}
+
 	name := c.name(attrAppliedHash)
 	c.values = item{":text": text("S")}
 	return c.and("(attribute_not_exists(" + name + ") OR NOT attribute_type(" + name + ", :text))")
@@ -90,6 +93,7 @@ func (r *Repository) ConfigListed(ctx context.Context, s limiter.Scope) (cfg lim
 	if err != nil {
 		return limiter.Config{}, false, err
 	}
+
 	cfg, err = decodeConfig(s, it)
 	if err != nil {
 		return limiter.Config{}, false, err
@@ -101,18 +105,25 @@ func (r *Repository) ConfigListed(ctx context.Context, s limiter.Scope) (cfg lim
 // then include the scope.
 func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
 	if cfg.Scope != (limiter.Scope{}) {
-		return r.SetConfig(ctx, cfg, ev) // replaces all limits; only the system has a mode
+		// SetConfig replaces all limits of a level, and only the system's has
+		// more than limits.
+		return r.SetConfig(ctx, cfg, ev)
 	}
+
 	if err := checkLimits(len(cfg.Limits)); err != nil {
 		return err
 	}
+
 	if err := r.requireActiveNow(ctx, ev.At); err != nil {
 		return err
 	}
+
 	event, err := r.auditPut(ctx, ev)
 	if err != nil {
 		return err
 	}
+
+	// SetConfig would keep a stored mode that cfg lacks.
 	err = r.putSystem(ctx, false, event, func(item) limiter.Config { return cfg })
 	r.configChanged(ctx, ev.At.UnixMilli(), cfg.Scope, err)
 	return err

@@ -17,6 +17,7 @@ const attrManagedOwner = "owner"
 // Python's provisioner, but is indexed.
 func (r *Repository) managedItem(now time.Time, hash string, scopes []limiter.Scope) item {
 	it := newItem(r.ns, managedKey(r.ns))
+
 	var resources []string
 	entities := map[string][]string{}
 	for _, s := range scopes {
@@ -27,10 +28,12 @@ func (r *Repository) managedItem(now time.Time, hash string, scopes []limiter.Sc
 			resources = append(resources, s.Resource)
 		}
 	}
+
 	lists := make(map[string]types.AttributeValue, len(entities))
 	for entity, of := range entities {
 		lists[entity] = sortedList(of)
 	}
+
 	it[attrManagedSystem] = truth(slices.Contains(scopes, limiter.Scope{}))
 	it[attrManagedResources] = sortedList(resources)
 	it[attrManagedEntities] = &types.AttributeValueMemberM{Value: lists}
@@ -45,24 +48,30 @@ func managedScopes(it item) (scopes []limiter.Scope, err error) {
 	if _, ok := system.(*types.AttributeValueMemberBOOL); system != nil && !ok {
 		return nil, it.corrupt(attrManagedSystem + " is neither true nor false")
 	}
+
 	if it.truth(attrManagedSystem) {
 		scopes = append(scopes, limiter.Scope{})
 	}
+
 	resources, ok := nameList(it[attrManagedResources])
 	if !ok {
 		return nil, it.corrupt(attrManagedResources + " is not a list of names")
 	}
+
 	for _, resource := range resources {
 		scopes = append(scopes, limiter.Scope{Resource: resource})
 	}
+
 	entities := it[attrManagedEntities]
 	lists, ok := entities.(*types.AttributeValueMemberM)
 	if entities != nil && !ok {
 		return nil, it.corrupt(attrManagedEntities + " is not a map of lists")
 	}
+
 	if lists == nil {
 		return rules.SortedScopes(scopes), nil
 	}
+
 	for entity, list := range lists.Value {
 		resources, ok := nameList(list)
 		if !ok {
@@ -116,6 +125,9 @@ func (it item) size() int {
 
 func valueSize(v types.AttributeValue) int {
 	const collection, element = 3, 1
+
+	// The service counts three bytes for a list or a map, and one for each of
+	// its elements.
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
 		return len(v.Value)
@@ -134,6 +146,7 @@ func valueSize(v types.AttributeValue) int {
 // isoFormat formats a time as Python does in this item.
 func isoFormat(t time.Time) string {
 	t = t.UTC().Truncate(time.Millisecond)
+	// Python's isoformat leaves out a fraction of zero.
 	if t.Nanosecond() == 0 {
 		return t.Format("2006-01-02T15:04:05+00:00")
 	}

@@ -26,8 +26,12 @@ func TestManagedIsStoredAsPythonStoresIt(t *testing.T) {
 	s := newStoredTable(t)
 	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn.Add(123456789*time.Nanosecond), "", "sha256:ab", "",
 		[]limiter.Scope{
-			{Resource: "openai/gpt-4"}, {Entity: "alice", Resource: "gpt-4"}, {Resource: "B"}, {},
-			{Entity: "alice"}, {Entity: "bob", Resource: "Z"},
+			{Resource: "openai/gpt-4"},
+			{Entity: "alice", Resource: "gpt-4"},
+			{Resource: "B"},
+			{},
+			{Entity: "alice"},
+			{Entity: "bob", Resource: "Z"},
 		}))
 	s.CheckItem(system, managedRecord, `
 		managed_system BOOL true
@@ -148,7 +152,11 @@ func TestManagedRecordOfPythonIsReadAndReplaced(t *testing.T) {
 	s.Equal("hash", got, hash)
 	s.Equal("owner", owner, "")
 	s.Equal("scopes", scopes, []limiter.Scope{
-		{}, {Resource: "gpt-3.5"}, {Resource: "gpt-4"}, {Entity: "user-0", Resource: "gpt-4"}, {Entity: "user-1"},
+		{},
+		{Resource: "gpt-3.5"},
+		{Resource: "gpt-4"},
+		{Entity: "user-0", Resource: "gpt-4"},
+		{Entity: "user-1"},
 		{Entity: "user-1", Resource: "gpt-4"},
 	})
 	if err := s.Repo.SetManaged(

@@ -51,6 +51,7 @@ func (m capacityMeter) count(result any, err error) {
 // ask sets the parameter that makes the service return the consumed capacity.
 func ask(parameters any) {
 	const total = types.ReturnConsumedCapacityTotal
+
 	switch in := parameters.(type) {
 	case *dynamodb.GetItemInput:
 		in.ReturnConsumedCapacity = total

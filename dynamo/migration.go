@@ -44,7 +44,9 @@ func Migrations() []Migration {
 // MigrateOptions configures [Migrate] and [PendingMigrations]. The zero value of
 // a field means its default.
 type MigrateOptions struct {
-	Options Options // how to reach the table; options of buckets and caches have no effect
+	// Options say how to reach the table. Options of buckets and caches have no
+	// effect.
+	Options Options
 	// DeleteOriginals deletes items without a namespace once they have been copied
 	// into one. Without it, an older release can still use them.
 	DeleteOriginals bool
@@ -101,15 +103,21 @@ func Migrate(ctx context.Context, name string, opts *MigrateOptions) ([]string, 
 	if err != nil {
 		return nil, err
 	}
+
+	// A migration may have to wait for a busy table longer than a call would.
 	ctx = withoutTryTimeout(ctx)
 	var applied []string
+
 	for _, migration := range Migrations() {
 		if !m.options.All && !migration.pending(m) {
 			continue
 		}
 		m.progress = Progress{Version: migration.Version}
+
 		err := migration.run(m, ctx)
 		if err == nil {
+			// The next migration decides by the records that this one has
+			// written.
 			err = m.readVersions(ctx)
 		}
 		if err != nil {
@@ -117,9 +125,13 @@ func Migrate(ctx context.Context, name string, opts *MigrateOptions) ([]string, 
 				Version: migration.Version, Applied: applied, Err: m.failure(ctx, "migrate", err),
 			}
 		}
+
 		m.report(Progress{Done: true})
 		applied = append(applied, migration.Version)
 	}
+
+	// A table without any version record would be searched for old items by
+	// every run.
 	if err := m.claimVersion(ctx); err != nil {
 		return applied, m.failure(ctx, "migrate", err)
 	}
@@ -133,6 +145,7 @@ func PendingMigrations(ctx context.Context, name string, opts *MigrateOptions) (
 	if err != nil {
 		return nil, err
 	}
+
 	return slices.DeleteFunc(Migrations(), func(migration Migration) bool {
 		return !m.options.All && !migration.pending(m)
 	}), nil
@@ -145,8 +158,10 @@ type migrator struct {
 	current, legacy item // version records with and without a namespace
 
 	progressMu sync.Mutex
-	progress   Progress   // guarded by progressMu
-	registryMu sync.Mutex // held while a registry is changed, since workers would conflict on its item
+	progress   Progress // guarded by progressMu
+	// registryMu is held while a registry is changed. All workers write the
+	// same item, so their transactions would conflict.
+	registryMu sync.Mutex
 }
 
 func newMigrator(ctx context.Context, op, name string, opts *MigrateOptions) (*migrator, error) {
@@ -158,6 +173,7 @@ func newMigrator(ctx context.Context, op, name string, opts *MigrateOptions) (*m
 	if m.store, err = newStore(ctx, op, name, &m.options.Options); err != nil {
 		return nil, err
 	}
+
 	if err := m.readVersions(ctx); err != nil {
 		return nil, m.failure(ctx, op, err)
 	}
@@ -170,6 +186,7 @@ func (m *migrator) readVersions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	m.current, m.legacy = found[versionKey()], found[legacyVersionKey()]
 	for _, record := range []item{m.current, m.legacy} {
 		if err := m.checkVersion(record); err != nil {
@@ -193,6 +210,7 @@ func (m *migrator) updateSchema(ctx context.Context) error {
 	if m.current == nil || !isOlder(m.current) {
 		return nil
 	}
+
 	in := &dynamodb.UpdateItemInput{TableName: &m.table, Key: versionKey().at()}
 	seen := new(condition).same(m.current, attrSchema)
 	in.UpdateExpression = aws.String("SET #schema = :schema, #at = :at, #by = :by")
@@ -203,6 +221,7 @@ func (m *migrator) updateSchema(ctx context.Context) error {
 	maps.Copy(in.ExpressionAttributeValues, item{
 		":schema": text(schemaVersion), ":at": stamp(m.clock()), ":by": text(updatedBy),
 	})
+
 	_, err := m.slow.UpdateItem(ctx, in)
 	if resultOf(err) == refused {
 		return nil
@@ -217,6 +236,7 @@ func (m *migrator) report(add Progress) {
 	m.progress.Items += add.Items
 	m.progress.Kept += add.Kept
 	m.progress.Done = add.Done
+
 	if m.options.Progress != nil {
 		m.options.Progress(m.progress)
 	}

@@ -39,6 +39,7 @@ func (m *migrator) convertLimits(ctx context.Context, ns string) error {
 		if err != nil {
 			return err
 		}
+
 		for scope, items := range levels {
 			if err := m.convertLevel(ctx, r, scope, items); err != nil {
 				return err
@@ -61,9 +62,12 @@ func (m *migrator) legacyPartitions(ctx context.Context, ns string) iter.Seq2[st
 		last := ""
 		for it, err := range m.scan(ctx, in) {
 			pk := it.text(attrPK)
+			// A scan returns the items of a partition one after another, so the
+			// last key suffices to leave out most duplicates.
 			if err == nil && pk == last {
 				continue
 			}
+
 			last = pk
 			if !yield(pk, err) {
 				return
@@ -93,13 +97,16 @@ func legacyScope(ns string, it item) (limiter.Scope, bool) {
 	if it.text(attrLimitName) == "" {
 		return limiter.Scope{}, false
 	}
+
 	pk := it.text(attrPK)
 	if pk == systemPK(ns) {
 		return limiter.Scope{}, true
 	}
+
 	if resource, ok := strings.CutPrefix(pk, resourcePK(ns, "")); ok {
 		return limiter.Scope{Resource: resource}, resource != ""
 	}
+
 	entity, ok := strings.CutPrefix(pk, entityPKPrefix(ns))
 	resource := it.text(attrResource)
 	return limiter.Scope{Entity: entity, Resource: portResource(resource)}, ok && entity != "" && resource != ""
@@ -115,9 +122,12 @@ func legacyLimit(it item) (limiter.Limit, error) {
 			return limiter.Limit{}, err
 		}
 	}
+
+	// A longer period would overflow a time.Duration.
 	seconds := min(n[attrLimitSeconds], maxSeconds)
 	l := limiter.Custom(it.text(attrLimitName), cmp.Or(n[attrLimitBurst], n[attrLimitCapacity]), n[attrLimitRefill],
 		time.Duration(seconds)*time.Second)
+
 	if err := l.Validate(); err != nil {
 		return l, it.corrupt(err.Error() + "; repair or delete the item")
 	}
@@ -136,12 +146,16 @@ func (m *migrator) convertLevel(ctx context.Context, r *Repository, scope limite
 		}
 		cfg.Limits, keys = append(cfg.Limits, l), append(keys, it.key())
 	}
+
+	// The old items are deleted last, so that a crash in between loses no
+	// limit.
 	if err := m.storeLevel(ctx, r, cfg); err != nil {
 		return err
 	}
 	if err := m.deleteAll(ctx, keys); err != nil {
 		return err
 	}
+
 	m.report(Progress{Items: int64(len(keys))})
 	return nil
 }
@@ -155,13 +169,18 @@ func (m *migrator) storeLevel(ctx context.Context, r *Repository, cfg limiter.Co
 		if err != nil {
 			return err
 		}
+
+		// The system's item may hold a mode or other attributes, and no limits
+		// yet.
 		if stored != nil && (cfg.Scope != limiter.Scope{} || len(heldConfig(cfg.Scope, stored).Limits) > 0) {
 			return nil
 		}
+
 		err = m.change(ctx, r.newLevel(cfg, stored)...)
 		if resultOf(err) != refused {
 			return err
 		}
+
 		if err := m.next(ctx, try, err); err != nil {
 			return err
 		}
@@ -178,11 +197,13 @@ func (r *Repository) newLevel(cfg limiter.Config, stored item) []types.TransactW
 	case s.Resource != "":
 		return []types.TransactWriteItem{r.putIf(r.configItem(cfg), absent()), r.countDefaults(s.Resource, "ADD")}
 	}
+
 	it := newItem(r.ns, configKey(r.ns, "", ""))
 	maps.Copy(it, otherAttributes(stored))
 	if mode, ok := stored[attrMode]; ok {
 		it[attrMode] = mode
 	}
+
 	it.setLimits(cfg.Limits)
 	return []types.TransactWriteItem{r.putIf(it, unchanged(stored, true))}
 }

@@ -26,6 +26,8 @@ func (m *migrator) keysPending() bool {
 
 func (m *migrator) migrateKeys(ctx context.Context) error {
 	ns := m.legacy.text(attrMovedTo)
+	// The mark in the old version record says that everything was copied
+	// before.
 	if ns == "" || m.options.All {
 		target, err := m.register(ctx, m.clock(), defaultNamespace)
 		if err != nil {
@@ -36,6 +38,7 @@ func (m *migrator) migrateKeys(ctx context.Context) error {
 			return err
 		}
 	}
+
 	if !m.options.DeleteOriginals {
 		return nil
 	}
@@ -70,14 +73,21 @@ func (m *migrator) copyOriginals(ctx context.Context, ns string) error {
 	if err != nil {
 		return err
 	}
-	if limits.Load() { // a table from before 0.8.0
+
+	// A table from before 0.8.0 has limits of the old form, which were copied
+	// as they are.
+	if limits.Load() {
 		if err := m.convertLimits(ctx, ns); err != nil {
 			return err
 		}
 	}
+
 	if m.legacy == nil {
 		return nil
 	}
+
+	// The version records come last, so that a run after a crash copies what is
+	// left.
 	if err := m.putNew(ctx, movedVersion(m.legacy)); err != nil && resultOf(err) != refused {
 		return m.explain(err)
 	}
@@ -92,6 +102,7 @@ func (m *migrator) copyOriginal(ctx context.Context, r *Repository, it item) err
 	if isRegistry(it) {
 		return nil
 	}
+
 	moved := movedItem(r.ns, it)
 	entry := r.registryEntry(moved)
 	var err error
@@ -102,6 +113,9 @@ func (m *migrator) copyOriginal(ctx context.Context, r *Repository, it item) err
 		err = m.change(ctx, m.putIf(moved, absent()), *entry)
 		m.registryMu.Unlock()
 	}
+
+	// A refusal means that an earlier run, or a client of the new release, has
+	// stored the new key.
 	switch {
 	case err == nil:
 		m.report(Progress{Items: 1})
@@ -113,6 +127,7 @@ func (m *migrator) copyOriginal(ctx context.Context, r *Repository, it item) err
 
 func isRegistry(it item) bool {
 	sk := it.text(attrSK)
+
 	return sk == resourcesSK || sk == entityConfigsSK
 }
 
@@ -139,13 +154,17 @@ func movedItem(ns string, it item) item {
 			moved[attr] = text(namespacePrefix(ns) + pk)
 		}
 	}
+
 	moved[attrGSI4PK], moved[attrGSI4SK] = text(ns), moved[attrPK]
 	k := moved.key()
 	entity, ofEntity := strings.CutPrefix(k.pk, entityPKPrefix(ns))
 	resource, config := strings.CutPrefix(k.sk, configSKPrefix)
-	if ofEntity && config && moved.text(attrGSI3PK) == "" { // Python's migration of limits does not set it
+	// Python's migration of limits leaves out the index keys, without which
+	// listings of entities with limits would miss the item.
+	if ofEntity && config && moved.text(attrGSI3PK) == "" {
 		moved[attrGSI3PK], moved[attrGSI3SK] = text(configsPK(ns, resource)), text(entity)
 	}
+
 	return moved
 }
 
@@ -168,6 +187,7 @@ func (m *migrator) markMoved(ctx context.Context, ns string) error {
 	in.ConditionExpression, in.ExpressionAttributeNames, _ = present().parts()
 	in.ExpressionAttributeNames["#to"] = attrMovedTo
 	in.ExpressionAttributeValues = item{":to": text(ns)}
+
 	_, err := m.slow.UpdateItem(ctx, in)
 	if resultOf(err) == refused {
 		return nil // another run has finished and deleted it
@@ -184,6 +204,9 @@ func (m *migrator) deleteOriginals(ctx context.Context, ns string) error {
 	if err != nil || m.progress.Kept > 0 {
 		return err
 	}
+
+	// Without the new record, the old one is the only sign that the table needs
+	// no other migration.
 	record, err := m.get(ctx, versionKey())
 	if err != nil || record == nil {
 		return err
@@ -197,16 +220,21 @@ func (m *migrator) deleteCopied(ctx context.Context, ns string, originals []item
 	for _, it := range originals {
 		wanted = append(wanted, replacement(ns, it))
 	}
+
 	found, err := m.getAll(ctx, unique(wanted))
 	if err != nil {
 		return err
 	}
+
+	// Registries were counted anew, and the table may have removed the copy of
+	// an expired item already.
 	var done []key
 	for i, it := range originals {
 		if found[wanted[i]] != nil || isRegistry(it) || m.isExpired(it) {
 			done = append(done, it.key())
 		}
 	}
+
 	if err := m.deleteAll(ctx, done); err != nil {
 		return err
 	}

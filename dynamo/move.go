@@ -10,22 +10,30 @@ import (
 
 // move is what a locked write does to one limit.
 type move struct {
-	to      limiter.Limit // the limit after the write
-	rate    bucket.Rate   // how it is stored
-	tokens  int64         // after the write
-	start   int64         // the window after the write, if it is a quota
-	peak    int64         // the largest capacity of that window, 0 if that is the capacity
-	hidden  int64         // how much of the use in that window the tokens do not show
-	used    int64         // is added to the total
-	taken   int64         // the part of used that the tokens pay
-	named   bool          // the charge names the limit
-	floor   bool          // the write is refused unless the tokens cover taken
-	sets    bool          // the tokens do not depend on those of the image
-	adds    bool          // the limit gains what a top-up adds, up to the capacity
-	spares  int64         // how often the write counts that the limit was spared
-	short   bool          // the write is refused if the tokens cover used, which spared limits do not pay
-	reserve int64         // tokens that a smaller quota of an override does not have
-	leaves  bool          // the limit is not in force
+	to     limiter.Limit // the limit after the write
+	rate   bucket.Rate   // how it is stored
+	tokens int64         // after the write
+	start  int64         // the window after the write, if it is a quota
+	peak   int64         // the largest capacity of that window, 0 if that is the capacity
+	hidden int64         // how much of the use in that window the tokens do not show
+	used   int64         // is added to the total
+	taken  int64         // the part of used that the tokens pay
+	named  bool          // the charge names the limit
+	floor  bool          // the write is refused unless the tokens cover taken
+	sets   bool          // the write sets the tokens, whatever the item holds by then
+	adds   bool          // the limit gains what a top-up adds, up to the capacity
+	spares int64         // how often the write counts that the limit was spared
+
+	// A spared limit does not pay what was used. If short is set, the write is
+	// refused once the stored tokens would cover it, since the limit then has
+	// to pay.
+	short bool
+
+	// The bucket's quota may be larger than that of an override. The charge
+	// must leave the difference, in thousandths of a token.
+	reserve int64
+
+	leaves bool // the limit is not in force
 }
 
 // stay returns a move to a level that changes no parameters of the limit.
@@ -36,11 +44,14 @@ func (c *cell) stay(v rules.Level) move {
 	}
 }
 
-// leave returns a move to a level that the limit has after it left.
+// leave returns a move to a level for a limit that is not in force.
 func (c *cell) leave(v rules.Level) move {
 	m := c.stay(v)
 	m.leaves = true
-	if v.Limit != m.to { // it was forgotten, and recalled as a lease knows it
+
+	// The item had forgotten the limit, and a lease has recalled it, perhaps with
+	// other parameters.
+	if v.Limit != m.to {
 		m.to, m.rate = v.Limit, rateOf(v.Limit)
 	}
 	return m
@@ -54,8 +65,9 @@ func (c *cell) steps(now int64) move {
 	return c.stay(rules.Level{Tokens: c.tokensAt(now, now, now), Start: c.rate.Window.Start(now)})
 }
 
-// changeLimit moves a limit of the item. The tokens must not be above the capacity
-// even without what was taken nor, if there is a floor, below zero.
+// changeLimit moves a limit of the item. The caller guarantees that the tokens of
+// the move are at most the capacity, even with what was taken added back, and
+// that they are not negative if there is a floor.
 func (u *update) changeLimit(c *cell, m *move) {
 	if m.sets {
 		u.resetLimit(c, m)
@@ -65,20 +77,29 @@ func (u *update) changeLimit(c *cell, m *move) {
 		u.changeQuota(c, m)
 		return
 	}
+
 	delta := bucket.Sub(m.tokens, c.tokens)
 	tokens := u.attr(bucketAttr(c.name, fieldTokens))
 	u.addTo(tokens, delta)
 	u.addTo(u.attr(bucketAttr(c.name, fieldTotal)), m.used)
 	u.requireRate(c)
+
+	// Others may have taken tokens since the image. The gain is right for any
+	// balance that leaves room for it: with 90 of 100 in the image and a gain
+	// of 5, for 95 or less.
 	gained := bucket.Add(delta, m.taken)
 	if highest := bucket.Sub(m.rate.Capacity, gained); highest > c.tokens {
 		u.when(tokens, "<=", u.number(min(highest, m.uncovered(gained))))
-	} else { // the refill stops at the capacity: what others took meanwhile would be lost
+	} else {
+		// The refill stops at the capacity, so the gain is right for one
+		// balance alone. If others have taken tokens, the bucket gains more.
 		u.when(tokens, "=", u.number(c.tokens))
 	}
+
 	if m.floor {
 		u.when(tokens, ">=", u.number(-delta))
 	}
+
 	if c.rate != m.rate {
 		u.setRate(c.name, m.rate)
 	}
@@ -95,8 +116,9 @@ func (u *update) resetLimit(c *cell, m *move) {
 	u.setExtras(c, m)
 }
 
-// uncovered returns the most tokens that do not cover what the move uses, if that
-// matters.
+// uncovered returns the largest stored balance that does not cover what the
+// move uses, once the write has added what the limit gains. It returns
+// math.MaxInt64 if the write does not depend on that.
 func (m *move) uncovered(gained int64) int64 {
 	if !m.short {
 		return math.MaxInt64
@@ -114,30 +136,40 @@ func (u *update) changeQuota(c *cell, m *move) {
 	if c.is(m.to) && stepped == 0 && delta == 0 && !m.named && m.leaves == (c.extras&hasLeft != 0) {
 		return
 	}
+
 	full := m.rate.Capacity
 	tokens := u.attr(bucketAttr(c.name, fieldTokens))
 	u.requireRate(c)
 	gained := bucket.Add(delta, m.taken)
-	room := bucket.Sub(c.rate.Capacity, stepped) // with more, a step would overflow
+
+	// With more than room tokens, a step would overflow the capacity.
+	room := bucket.Sub(c.rate.Capacity, stepped)
 	// A give-back, a top-up or a lower capacity may stop at the capacity.
 	clipped := (m.used < 0 || m.adds || full < c.rate.Capacity) && m.tokens >= full
 	switch {
+	// A step that fills the image fills any larger balance too. One that gains
+	// 100 of 100 fills the quota unless it is in debt.
 	case c.shift == 0 && stepped > 0 && c.tokens >= room:
 		u.setTo(tokens, number(m.tokens))
 		u.when(tokens, ">=", u.number(room))
+	// Nothing is cut off at the capacity, so the difference is right for other
+	// balances as well.
 	case c.shift == 0 && c.tokens <= room && !clipped:
 		u.addTo(tokens, delta)
 		u.when(tokens, "<=", u.number(min(room, bucket.Sub(full, gained), m.uncovered(gained))))
 		if m.floor {
 			u.when(tokens, ">=", u.number(bucket.Sub(m.reserve, delta)))
 		}
+	// The result depends on the balance, which has to be that of the image.
 	default:
 		u.addTo(tokens, delta)
 		u.when(tokens, "=", u.number(c.tokens))
 	}
+
 	if m.named {
 		u.addTo(u.attr(bucketAttr(c.name, fieldTotal)), m.used)
 	}
+
 	if c.rate != m.rate {
 		u.setRate(c.name, m.rate)
 	}
@@ -150,6 +182,7 @@ func (u *update) setExtras(c *cell, m *move) {
 	u.setWindow(c.name, c.extras, !c.follows(m.to), c.start, m)
 	u.setPeak(c, m)
 	u.setShadow(c.name, c.extras, c.shadow, m)
+
 	switch has := c.extras&hasLeft != 0; {
 	case m.leaves && !has:
 		u.setTo(u.attr(bucketAttr(c.name, fieldLeft)), truth(true))
@@ -167,6 +200,7 @@ func (u *update) setWindow(name string, has extras, changed bool, start int64, m
 		}
 		return
 	}
+
 	if changed || has&hasWindow == 0 {
 		u.setTo(u.attr(bucketAttr(name, fieldWindow)), text(rules.WindowText(m.to)))
 	}
@@ -180,12 +214,14 @@ func (u *update) setPeak(c *cell, m *move) {
 	if m.to.Window == 0 {
 		return
 	}
+
 	if c.extras&hasPeak != 0 {
 		peak, hidden, shift := readPeak(c.peaks, m.start, m.rate.Capacity)
 		if peak == m.peak && hidden == m.hidden && shift == 0 {
 			return
 		}
 	}
+
 	attr := u.attr(bucketAttr(c.name, fieldPeak))
 	u.setTo(attr, text(m.peakText()))
 	gives := c.follows(m.to) && c.rate.Capacity == m.rate.Capacity && c.start == m.start && c.hidden != m.hidden
@@ -224,15 +260,20 @@ func (u *update) addLimit(img *image, m *move) {
 	u.setTo(attr, number(m.tokens))
 	u.setTo(u.attr(bucketAttr(name, fieldTotal)), number(m.used))
 	u.setRate(name, m.rate)
+
 	has := img.extrasOf(name)
 	u.setWindow(name, has, true, 0, m)
 	u.setShadow(name, has, false, m)
+
 	if m.to.Window != 0 {
 		u.setTo(u.attr(bucketAttr(name, fieldPeak)), text(m.peakText()))
 	}
 	if m.leaves {
 		u.setTo(u.attr(bucketAttr(name, fieldLeft)), truth(true))
 	}
+
+	// A damaged limit has tokens already, so the write requires these instead
+	// of their absence.
 	for _, c := range img.damaged {
 		if c.name == name {
 			u.when(attr, "=", u.number(c.tokens))

@@ -48,6 +48,7 @@ func (r *Repository) namespace(ctx context.Context, name string) (*Repository, e
 	if name == reservedNamespace { // other programs can register it
 		return nil, errReserved
 	}
+
 	forward, err := r.get(ctx, namespaceKey(name))
 	if err != nil {
 		return nil, err
@@ -88,11 +89,15 @@ func (s *store) namespaces(ctx context.Context) ([]limiter.Namespace, error) {
 			reverse = append(reverse, it)
 		}
 	}
+
+	// The forward record of a deleted namespace is gone, so the reverse records
+	// list the namespaces.
 	var all []limiter.Namespace
 	for _, it := range reverse {
 		n := decodeNamespace(it)
 		all = append(all, withState(n, it, forward[n.Name] == n.ID))
 	}
+
 	slices.SortFunc(all, func(a, b limiter.Namespace) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
@@ -115,8 +120,11 @@ func withState(n limiter.Namespace, reverse item, forward bool) limiter.Namespac
 	if isActive(reverse) && forward {
 		return n
 	}
+
 	n.Purging = reverse.text(attrStatus) == statusPurging
 	n.DeletedAt = reverse.time(attrDeletedAt)
+
+	// A namespace without a time of deletion would look active.
 	if n.DeletedAt.IsZero() {
 		n.DeletedAt = n.CreatedAt
 	}
@@ -148,6 +156,7 @@ func (s *store) register(ctx context.Context, now time.Time, name string) (limit
 		if resultOf(err) != refused {
 			return limiter.Namespace{}, s.explain(err)
 		}
+
 		forward, getErr := s.get(ctx, namespaceKey(name))
 		if getErr != nil {
 			return limiter.Namespace{}, getErr
@@ -155,6 +164,7 @@ func (s *store) register(ctx context.Context, now time.Time, name string) (limit
 		if isActive(forward) {
 			return decodeNamespace(forward), nil
 		}
+
 		// Another call has just deleted it, or the random ID is taken.
 		if err := s.next(ctx, try, err); err != nil {
 			return limiter.Namespace{}, err
@@ -173,15 +183,19 @@ func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name st
 		if err != nil {
 			return err
 		}
+
 		if !isActive(forward) {
 			return nameNotFound(name)
 		}
 		id := forward.text(attrNamespaceID)
 		err = r.releaseName(ctx, now, name, id)
+		// The outcome may be unknown, so the cache forgets the state after an
+		// error as well.
 		r.evictNamespace(id)
 		if resultOf(err) != refused {
 			return r.explain(err)
 		}
+
 		if err := r.next(ctx, try, err); err != nil {
 			return err
 		}
@@ -195,6 +209,7 @@ func (s *store) releaseName(ctx context.Context, now time.Time, name, id string)
 	forward := s.deleteIf(namespaceKey(name), new(condition).same(item{attrNamespaceID: text(id)}, attrNamespaceID))
 	err := s.transact(ctx, forward, s.changeState(id, statusActive,
 		"SET #status = :new, #at = :at", item{":new": text(statusDeleted), ":at": stamp(now)}))
+
 	_, gone := refusedAt(err, 0)
 	if _, odd := refusedAt(err, 1); odd && !gone {
 		return s.transact(ctx, forward)
@@ -206,9 +221,11 @@ func (s *store) releaseName(ctx context.Context, now time.Time, name, id string)
 // In the expression, #status is the state and #at the time of deletion.
 func (s *store) changeState(id, from, update string, values item) types.TransactWriteItem {
 	names := map[string]string{"#status": attrStatus}
+	// The service rejects an expression with a name that it does not use.
 	if strings.Contains(update, "#at") {
 		names["#at"] = attrDeletedAt
 	}
+
 	values[":from"] = text(from)
 	return types.TransactWriteItem{Update: &types.Update{
 		TableName: &s.table, Key: namespaceIDKey(id).at(),
@@ -229,9 +246,11 @@ func (r *Repository) RecoverNamespace(ctx context.Context, now time.Time, id str
 		if err != nil {
 			return limiter.Namespace{}, err
 		}
+
 		if n.CreatedAt.IsZero() {
 			n.CreatedAt = rules.WholeSecond(now)
 		}
+
 		err = r.restore(ctx, n, state)
 		r.evictNamespace(id)
 		if err == nil {
@@ -256,6 +275,7 @@ func (s *store) recoverable(ctx context.Context, id string) (n limiter.Namespace
 	if reverse == nil {
 		return n, "", idNotFound(id)
 	}
+
 	n, state = decodeNamespace(reverse), reverse.text(attrStatus)
 	if state == statusPurging {
 		return n, "", fmt.Errorf("namespace ID %q is being purged: %w", id, limiter.ErrConflict)
@@ -263,6 +283,7 @@ func (s *store) recoverable(ctx context.Context, id string) (n limiter.Namespace
 	if n.Name == "" {
 		return n, "", reverse.corrupt("it has no name, so it can only be purged")
 	}
+
 	forward, err := s.get(ctx, namespaceKey(n.Name))
 	switch holder := forward.text(attrNamespaceID); {
 	case err != nil:
@@ -283,6 +304,7 @@ func (s *store) restore(ctx context.Context, n limiter.Namespace, state string) 
 	forward.Put.ConditionExpression = aws.String("attribute_not_exists(#pk) OR #id = :id")
 	forward.Put.ExpressionAttributeNames = map[string]string{"#pk": attrPK, "#id": attrNamespaceID}
 	forward.Put.ExpressionAttributeValues = item{":id": text(n.ID)}
+
 	return s.transact(ctx, forward, s.changeState(n.ID, state,
 		"SET #status = :new REMOVE #at", item{":new": text(statusActive)}))
 }

@@ -219,8 +219,10 @@ func newDeletedNamespace(t *testing.T, table string, r *dynamo.Repository) strin
 		})
 	}
 	for _, bare := range [][2]string{
-		{"/ENTITY#key-1", "#CONFIG#gpt-4"}, {"/ENTITY#only-managed", "#CONFIG#gpt-4"},
-		{"/RESOURCE#only-managed", "#CONFIG"}, {"/RESOURCE#listed", "#CONFIG"},
+		{"/ENTITY#key-1", "#CONFIG#gpt-4"},
+		{"/ENTITY#only-managed", "#CONFIG#gpt-4"},
+		{"/RESOURCE#only-managed", "#CONFIG"},
+		{"/RESOURCE#listed", "#CONFIG"},
 	} {
 		storeItem(t, table, attributes{"PK": "S:" + n.ID + bare[0], "SK": "S:" + bare[1], "GSI4PK": "S:" + n.ID})
 	}

@@ -39,6 +39,7 @@ func (s *store) newerBuckets(namespaces []string) error {
 	if more := len(namespaces) - 1; more > 0 {
 		which = fmt.Sprintf("namespace %q and %d more have", namespaces[0], more)
 	}
+
 	return &limiter.VersionError{
 		Store: "table " + s.table, Schema: "0.9.0 or newer", Client: schemaVersion,
 		Reason: fmt.Sprintf("%s buckets of Python's zae-limiter 0.10.1 or newer, which admits the same "+
@@ -52,7 +53,9 @@ func (s *store) newerBuckets(namespaces []string) error {
 // namespace has not expired. It reports false if the caller may not query the
 // index, or the table has none: then only someone else can look.
 func (s *store) hasNewerBucket(ctx context.Context, ns string, look int) (bool, error) {
-	ctx = withoutTryTimeout(ctx) // the table has answered already, and a program that starts has time
+	// The table has answered already, and a program that starts has time.
+	ctx = withoutTryTimeout(ctx)
+
 	var keys []key
 	for it, err := range s.query(ctx, ns, newerQuery(ns, look)) {
 		if code := errorCode(err); code == "AccessDeniedException" || code == "ValidationException" {
@@ -65,6 +68,7 @@ func (s *store) hasNewerBucket(ctx context.Context, ns string, look int) (bool, 
 			break
 		}
 	}
+
 	now := s.clock().Unix()
 	for batch := range slices.Chunk(keys, connectLook) {
 		found, err := s.getLagging(ctx, batch)
@@ -72,6 +76,8 @@ func (s *store) hasNewerBucket(ctx context.Context, ns string, look int) (bool, 
 			return false, err
 		}
 		for _, it := range found {
+			// An expired bucket does not count, so that a brief mistake heals by
+			// itself.
 			if ends, err := it.number(attrTTL); err != nil || ends == 0 || ends > now {
 				return true, nil
 			}
@@ -121,10 +127,12 @@ func (r *Repository) DeleteNewerBuckets(ctx context.Context) (int, error) {
 			if err != nil {
 				return err
 			}
+
 			keys := make([]key, len(batch))
 			for i, it := range batch {
 				keys[i] = it.key()
 			}
+
 			if err := r.deleteAll(ctx, keys); err != nil {
 				return err
 			}
@@ -144,6 +152,7 @@ func (r *Repository) eachActive(ctx context.Context, do func(limiter.Namespace) 
 		if !n.DeletedAt.IsZero() || n.Purging {
 			continue
 		}
+
 		if err := do(n); err != nil {
 			return err
 		}

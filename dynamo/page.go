@@ -19,31 +19,41 @@ import (
 // BucketPage returns the next buckets by entity, then resource. It sends a bounded
 // number of requests, and may lag behind the table by about a second.
 func (r *Repository) BucketPage(ctx context.Context, now time.Time, q limiter.BucketQuery) (limiter.BucketPage, error) {
+	// The clock guard compares now with the machine's clock, so nothing may
+	// wait before that.
 	arrived := r.arrive(now)
 	var page limiter.BucketPage
 	if err := r.requireNamespace(ctx); err != nil {
 		return page, err
 	}
+
 	after, size, err := rules.StartPage(q)
 	if err != nil {
 		return page, err
 	}
+
 	at := r.timeOf(ctx, arrived)
 	if err := r.requireActive(ctx); err != nil {
 		return page, err
 	}
+
+	// If a change of limits evicts levels during the walk, put keeps nothing
+	// that was read before it.
 	evictions := r.listed.evictionCount()
 	w := pageWalk{
 		repo: r, prefix: q.Prefix, after: after, size: min(size, maxPageBuckets), known: levels{},
 		until: time.Now().Add(pagePatience),
 	}
+
 	if err := w.run(ctx); err != nil {
 		return page, err
 	}
+
 	r.listed.put(r.moment(at), w.known, evictions)
 	if !w.done {
 		page.Next = w.after.Cursor()
 	}
+
 	page.Scanned = len(w.items)
 	page.Buckets, page.Damaged, err = r.soundBuckets(ctx, at, w.items, w.known)
 	return page, err
@@ -58,10 +68,12 @@ func (r *Repository) soundBuckets(
 	if !errors.As(err, new(*limiter.CorruptError)) {
 		return buckets, nil, err
 	}
+
 	if len(items) == 1 {
 		p := r.listedPayer(items[0])
 		return nil, []limiter.Scope{{Entity: p.entity, Resource: p.resource()}}, nil
 	}
+
 	buckets, damaged, err = r.soundBuckets(ctx, now, items[:len(items)/2], known)
 	if err != nil {
 		return nil, nil, err
@@ -78,22 +90,27 @@ func (r *Repository) BucketsAt(ctx context.Context, now time.Time, keys []limite
 	if err := r.requireNamespace(ctx); err != nil {
 		return nil, err
 	}
+
 	at := r.timeOf(ctx, arrived)
 	if err := r.requireActive(ctx); err != nil {
 		return nil, err
 	}
+
 	items, err := r.bucketItems(ctx, keys)
 	if err != nil {
 		return nil, err
 	}
+
 	buckets, err := r.currentBuckets(ctx, at, items, levels{})
 	if err != nil {
 		return nil, err
 	}
+
 	byKey := map[limiter.Scope]limiter.Bucket{}
 	for _, b := range buckets {
 		byKey[limiter.Scope{Entity: b.Account.Entity, Resource: b.Account.Resource}] = b
 	}
+
 	found := make([]limiter.Bucket, len(keys))
 	for i, k := range keys {
 		found[i] = byKey[k]
@@ -108,11 +125,13 @@ func (r *Repository) bucketItems(ctx context.Context, keys []limiter.Scope) (ite
 	var wanted []key
 	seen := map[key]bool{}
 	for _, s := range keys {
+		// A key that no item can have would fail the whole batch.
 		if k := bucketKey(r.ns, s.Entity, s.Resource); !seen[k] && s.Entity != "" && s.Resource != "" && k.possible() {
 			seen[k] = true
 			wanted = append(wanted, k)
 		}
 	}
+
 	found, err := r.getLagging(ctx, wanted)
 	for _, k := range wanted {
 		if it := found[k]; it != nil {

@@ -15,6 +15,7 @@ const workers = 16
 func inParallel[T any](ctx context.Context, all iter.Seq2[T, error], do func(context.Context, T) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+
 	work := make(chan T)
 	var running sync.WaitGroup
 	for range workers {
@@ -26,9 +27,13 @@ func inParallel[T any](ctx context.Context, all iter.Seq2[T, error], do func(con
 			}
 		})
 	}
+
 	err := feed(ctx, all, work)
 	close(work)
 	running.Wait()
+
+	// After a failed call, feed returns the error of the context. Its cause is
+	// the error of the call.
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -80,6 +85,7 @@ func inBatches[T any](all iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
 				batch = nil
 			}
 		}
+
 		if len(batch) > 0 {
 			yield(batch, nil)
 		}

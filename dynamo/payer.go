@@ -20,20 +20,30 @@ type payer struct {
 	override bool
 	strict   bool            // shadow limits refuse as well
 	defaults []limiter.Limit // of the charge, if no level stores limits
-	idle     int64           // how long the bucket is kept without a write; 0 means forever
-	cascade  bool            // of the entity's record, as is parent
-	parent   string
-	fresh    bool             // limits, switches and entity were read at one moment, no earlier than the image
-	off      *limiter.Switch  // refuses every charge; nil if no level is off
-	offRead  bool             // this call has read the switches
-	noLimits error            // no level stores limits, and the charge has no defaults
-	stored   *[]limiter.Limit // the limits in force behind an override; nil if they are not known
+
+	// How long the bucket is kept without a write; 0 means forever.
+	idle    int64
+	cascade bool // of the entity's record, as is parent
+	parent  string
+
+	// Limits, switches and entity were read at one moment, no earlier than the
+	// image.
+	fresh   bool
+	off     *limiter.Switch // refuses every charge; nil if no level is off
+	offRead bool            // this call has read the switches
+
+	// An error if no level stores limits and the charge has no defaults.
+	noLimits error
+	// The limits in force behind an override; nil if they are not known.
+	stored *[]limiter.Limit
 
 	cached           cachedBucket
-	changes          uint64        // cached.changes when the call began
-	verified         bool          // this call has read an image
-	namespaceChecked bool          // this call has seen that the namespace is active
-	overtaken        *cachedBucket // what this call read, if this process has learned of a later image since
+	changes          uint64 // cached.changes when the call began
+	verified         bool   // this call has read an image
+	namespaceChecked bool   // this call has seen that the namespace is active
+
+	// What this call read, if this process has learned of a later image since.
+	overtaken *cachedBucket
 
 	plan plan
 	paid bool
@@ -64,18 +74,25 @@ func (r *Repository) gatherPayer(
 		repo: r, entity: entity, key: bucketKey(r.ns, entity, charge.Resource), override: charge.Limits != nil,
 		strict: charge.Strict,
 	}
+
 	p.cached = r.images.get(p.key, r.moment(now))
 	p.changes = p.cached.changes
 	read = read || p.cached.image == nil || r.opts.NoSpeculation
+
+	// Where a read is due, switches of the last second may refuse without it,
+	// so that a level that is off costs a read a second at most. A late charge
+	// is not refused.
 	if read && maxAge > 0 && !charge.Late {
 		if p.off = r.recentlyOff(now, entity, charge.Resource); p.off != nil {
 			return p, nil
 		}
 	}
+
 	facts, items, _, err := p.lookup(ctx, now, charge, maxAge, read, r.getAll)
 	if err != nil {
 		return nil, err
 	}
+
 	if err := p.apply(charge, facts, items); err != nil {
 		return nil, err
 	}
@@ -88,10 +105,13 @@ func (r *Repository) gatherPayer(
 // of its items is older.
 func (p *payer) refresh(ctx context.Context, now int64, charge *limiter.Charge) error {
 	readBucket := !p.verified || p.cached.image == nil
+
 	getTogether := func(ctx context.Context, keys []key) (found map[key]item, err error) {
 		err = retry(ctx, func(err error, _ int) bool { return retryable(err) }, func() error {
 			found, err = p.repo.getTogether(ctx, keys)
-			// a busy bucket may conflict forever; records read after its image will do
+			// Writes of a busy bucket may cancel the transaction each time.
+			// Facts that are read after its image suffice, so the next try
+			// leaves the bucket out.
 			if err != nil && p.cached.image != nil {
 				keys = slices.DeleteFunc(keys, func(k key) bool { return k == p.key })
 				readBucket = false
@@ -100,14 +120,19 @@ func (p *payer) refresh(ctx context.Context, now int64, charge *limiter.Charge) 
 		})
 		return found, err
 	}
+
 	facts, items, all, err := p.lookup(ctx, now, charge, 0, readBucket, getTogether)
 	if err != nil {
 		return err
 	}
+	// Without the bucket among the items, apply would conclude that there is
+	// none.
 	if !readBucket {
 		items = nil
 	}
+
 	err = p.apply(charge, facts, items)
+	// If the image is overtaken, the facts may be older than the cached one.
 	p.fresh = all && (items == nil || p.overtaken == nil)
 	if err == nil {
 		err = p.noLimits
@@ -131,10 +156,12 @@ func (p *payer) lookup(
 	if !p.override {
 		keys = p.appendLevels(keys, charge.Resource)
 	}
+
 	var more []key
 	if readBucket {
 		more = []key{p.key, namespaceIDKey(r.ns), switchKey(r.ns, p.entity), switchKey(r.ns, "")}
 	}
+
 	return r.lookupWith(ctx, now, maxAge, keys, more, get)
 }
 
@@ -145,23 +172,28 @@ func (p *payer) apply(charge *limiter.Charge, facts []*fact, items map[key]item)
 	if err := p.repo.namespaceError(facts[0]); err != nil {
 		return err
 	}
+
 	p.cascade, p.parent = facts[1].cascade, facts[1].parent
 	own, all := facts[2].off, facts[3].off
+
 	if items != nil {
 		namespace := p.repo.namespaceFact()
 		if f, _ := namespace.decode(items[namespace.key()]); !f.active {
 			p.repo.cache.evict(namespace)
 			return p.repo.namespaceError(f)
 		}
+
 		img, err := decodeImage(items[p.key])
 		if err != nil {
 			return err
 		}
+
 		p.observe(img)
 		p.namespaceChecked = true
 		own, all = p.repo.readSwitches(p.entity, own, items), p.repo.readSwitches("", all, items)
 		p.offRead = true
 	}
+
 	p.off = refusing(own, all, p.entity, charge.Resource)
 	p.noLimits = p.resolveLimits(charge, facts[firstLevel:])
 	return nil
@@ -194,16 +226,22 @@ func (p *payer) readBucket(ctx context.Context) error {
 
 // decide makes the plan of a charge at now.
 func (p *payer) decide(now int64) {
+	// In a bucket that Python made, a quota has no window yet.
 	if p.cached.image != nil && !p.override {
 		p.cached.image = p.cached.image.adopt(p.account.Limits)
 	}
+
 	img := p.cached.image
 	p.plan = plan{now: now, at: max(now, p.cached.lastWrite)}
 	pl := &p.plan
+	// A client with a slow clock may have written an earlier refill time. A
+	// refill from there would give the same time twice.
 	if img != nil {
 		pl.base = max(img.refill, p.cached.maxRefill)
 	}
+
 	pl.recreate = img == nil || p.cached.expired(now, p.repo.ttl)
+
 	if p.defaults != nil {
 		var own []limiter.Limit // of the bucket, which keeps them
 		if !pl.recreate {
@@ -211,6 +249,7 @@ func (p *payer) decide(now int64) {
 		}
 		p.setLimits(rules.Defaults(p.defaults, own), p.account.Resource, limiter.Scope{})
 	}
+
 	if pl.recreate {
 		pl.at = now
 		pl.after = rules.New(now, p.account, p.idle)
@@ -218,10 +257,12 @@ func (p *payer) decide(now int64) {
 	} else {
 		p.follow(img)
 	}
+
 	pl.turn = rules.BeginAt(&pl.after, pl.at, now)
 	if p.override {
 		pl.turn = rules.BeginOverride(&pl.after, pl.at, now, p.account.Limits)
 	}
+
 	pl.at = max(pl.at, pl.after.At)
 	pl.view = pl.turn.View
 	pl.view.Ahead = rules.Ahead(pl.at, now)
@@ -231,23 +272,31 @@ func (p *payer) decide(now int64) {
 func (p *payer) follow(img *image) {
 	pl := &p.plan
 	pl.repair = p.differs(img)
+
 	if p.override {
 		own := &limiter.Account{
 			Entity: p.entity, Resource: p.account.Resource, Limits: img.limits(), Ref: p.account.Ref,
 		}
 		pl.after = img.bucket(own, pl.base, p.cached.idle(p.repo.ttl))
-		refillRates(&pl.after, p.cached.lastWrite) // its own limits were in force until then
+
+		// The limits of the bucket were in force until this process last wrote
+		// it.
+		refillRates(&pl.after, p.cached.lastWrite)
 		if p.stored != nil {
-			// cannot fail without a book
+			// FollowOverride fails only if the book does, and NoBook does not.
 			_ = pl.after.FollowOverride(pl.at, pl.now, p.account.Limits, *p.stored, rules.NoBook)
 		}
 		return
 	}
+
 	if img.hasExactly(p.account.Limits) {
 		pl.after = img.bucket(p.account, pl.base, p.idle)
+		// A plain write leaves the refill time alone, which makes the bucket
+		// look idle for longer than it was.
 		pl.after.Expires = max(pl.after.Expires, bucket.Add(p.cached.lastWrite, p.idle))
 		return
 	}
+
 	pl.after = img.bucket(&limiter.Account{Limits: img.limits()}, pl.base, p.idle)
 	refillRates(&pl.after, pl.at)
 	_, _ = pl.after.Repair(pl.now, p.account, p.idle, rules.NoBook)
@@ -287,10 +336,12 @@ func (p *payer) covers(amounts *limiter.Amounts) bool {
 func (p *payer) take(amounts *limiter.Amounts) {
 	pl := &p.plan
 	pl.turn.Pay(amounts)
+
 	_ = pl.turn.Commit(amounts, rules.NoBook) // cannot fail without a book
 	if pl.view.Detail = pl.turn.View.Detail; pl.view.Detail == nil {
 		return
 	}
+
 	for i, spared := range pl.view.Detail.Spared {
 		if spared {
 			pl.spared, pl.counts = append(pl.spared, pl.view.Account.Limits[i].Name), true
@@ -309,6 +360,7 @@ func (p *payer) untake(amounts *limiter.Amounts) {
 		}
 		tokens[i] = min(view.Tokens[i]+n*bucket.Milli, l.Capacity*bucket.Milli)
 	}
+
 	view.Tokens = tokens
 	if view.Detail != nil && view.Detail.Spared != nil {
 		detail := *view.Detail
@@ -326,6 +378,7 @@ func (p *payer) provesRefusal(now int64, amounts *limiter.Amounts) bool {
 	if p.overtaken == nil {
 		return p.verified
 	}
+
 	q := *p
 	q.cached = *p.overtaken
 	q.decide(now)

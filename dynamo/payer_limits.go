@@ -24,15 +24,18 @@ func (p *payer) resolveLimits(charge *limiter.Charge, levels []*fact) error {
 		p.setLimits(rules.Sorted(charge.Limits), charge.Resource, limiter.Scope{})
 		return nil
 	}
+
 	p.defaults = nil
 	if i := firstWithLimits(levels); i >= 0 {
 		limits := levels[i].config.Limits
 		p.setLimits(limits, charge.Resource, limiter.Precedence(p.entity, charge.Resource)[i])
 		return rules.CheckZones(limits)
 	}
+
 	if len(charge.Defaults) == 0 {
 		return rules.NoLimits(p.entity, charge.Resource)
 	}
+
 	p.defaults = charge.Defaults
 	p.setLimits(rules.Defaults(charge.Defaults, nil), charge.Resource, limiter.Scope{})
 	return nil
@@ -47,14 +50,17 @@ func firstWithLimits(levels []*fact) int {
 // shared with it.
 func (p *payer) setLimits(limits []limiter.Limit, resource string, source limiter.Scope) {
 	p.idle = rules.Idle(limits, source, p.repo.ttl)
+
 	if a := p.cached.account; a != nil && !p.override && a.Ref == p.cached.ref && a.Source == source &&
 		a.Default == (p.defaults != nil) && slices.Equal(a.Limits, limits) {
 		p.account = a
 		return
 	}
+
 	p.account = &limiter.Account{
 		Entity: p.entity, Resource: resource, Limits: limits, Source: source, Default: p.defaults != nil,
 	}
+
 	if p.cached.ref != nil {
 		p.account.Ref = p.cached.ref
 	}
@@ -83,6 +89,7 @@ func (p *payer) limitCount() int {
 	if !p.override || p.plan.recreate {
 		return n
 	}
+
 	for _, l := range p.account.Limits {
 		if p.cached.image.find(l.Name) == nil {
 			n++

@@ -16,11 +16,16 @@ import (
 // amount is not covered.
 func (p *payer) lockedWrite(amounts *limiter.Amounts, floor bool) *update {
 	u, img, after := newUpdate(), p.cached.image, &p.plan.after
+
 	refill := u.attr(attrRefill)
 	u.when(refill, "=", u.number(img.refill))
+	// A slow clock must not move the refill time back: the same time would be
+	// refilled again.
 	u.setTo(refill, number(max(after.At, img.refill)))
+
 	shape := u.requireShape(img)
 	p.beginLife(u)
+
 	reshaped := false
 	for i, l := range after.Account.Limits {
 		m := p.move(i, amounts, floor)
@@ -32,11 +37,16 @@ func (p *payer) lockedWrite(amounts *limiter.Amounts, floor bool) *update {
 			reshaped = true
 		}
 	}
+
+	// The write moves the refill time of the whole bucket, so limits that have
+	// left gain up to then as well.
 	after.RefillLeft(max(after.At, img.refill))
 	left := u.leaveLimits(img, after.Left, after.Account.Limits, p.plan.recreate)
+
 	if u.recallLimits(img, after.Left) || left || reshaped {
 		u.addTo(shape, 1)
 	}
+
 	p.renew(u)
 	return u
 }
@@ -81,19 +91,26 @@ func (p *payer) move(i int, amounts *limiter.Amounts, floor bool) move {
 	var n int64
 	n, m.named = amounts.Lookup(m.to.Name)
 	m.used = bucket.Thousandths(n)
+
 	if f := p.plan.fill; f != nil {
+		// A top-up has an ID, and a reset has none.
 		m.sets = f.ID == "" && (len(f.Limits) == 0 || slices.Contains(f.Limits, m.to.Name))
 		_, m.adds = f.Amounts.Lookup(m.to.Name)
 	}
+
 	if p.override && n > 0 {
 		m.reserve = p.reserve(m.to)
 	}
+
 	if p.spares(m.to.Name) {
 		if p.plan.counts {
+			// No balance covers more than the capacity, so there is nothing to
+			// require then.
 			m.spares, m.short = 1, n <= p.judgedCapacity(m.to.Name)
 		}
 		return m
 	}
+
 	m.taken, m.floor = m.used, m.named && floor
 	return m
 }
@@ -128,6 +145,7 @@ func (u *update) leaveLimits(img *image, left []rules.Level, inForce []limiter.L
 	has := func(name string) bool {
 		return slices.ContainsFunc(inForce, func(l limiter.Limit) bool { return l.Name == name })
 	}
+
 	for c := range img.all() {
 		if has(c.name) {
 			continue
@@ -139,6 +157,7 @@ func (u *update) leaveLimits(img *image, left []rules.Level, inForce []limiter.L
 			changed = true
 			continue
 		}
+
 		m := c.leave(left[i])
 		if again {
 			m.named, m.used = true, recalled(left[i]).used
@@ -146,12 +165,14 @@ func (u *update) leaveLimits(img *image, left []rules.Level, inForce []limiter.L
 		u.changeLimit(c, &m)
 		changed = changed || c.extras&hasLeft == 0
 	}
+
 	for i := range img.damaged {
 		if c := &img.damaged[i]; !has(c.name) {
 			u.dropLimit(c)
 			changed = true
 		}
 	}
+
 	for i := range img.loose {
 		if c := &img.loose[i]; !has(c.name) {
 			u.dropExtras(c)
@@ -169,6 +190,7 @@ func (p *payer) renew(u *update) {
 	case img.ttl != 0:
 		u.removeAttr(attrTTL)
 	}
+
 	switch keep := p.plan.after.Keep; keep {
 	case img.keep:
 	case 0:
@@ -176,12 +198,17 @@ func (p *payer) renew(u *update) {
 	default:
 		u.setTo(u.attr(attrKeep), number(keep))
 	}
+
+	// An override judges one call, and changes nothing else of a bucket that
+	// exists.
 	if p.override && !p.plan.recreate {
 		return
 	}
+
 	if img.cascade != p.cascade {
 		u.setTo(u.attr(attrCascade), truth(p.cascade))
 	}
+
 	switch {
 	case img.parent == p.parent:
 	case p.parent == "":
@@ -194,19 +221,26 @@ func (p *payer) renew(u *update) {
 // newItem returns the item of a new bucket, charged.
 func (p *payer) newItem(amounts *limiter.Amounts) item {
 	it, after := newItem(p.repo.ns, p.key), &p.plan.after
+
 	resource := p.account.Resource
 	it[attrEntity], it[attrResource] = text(p.entity), text(resource)
 	it[attrGSI2PK], it[attrGSI2SK] = text(resourcePK(p.repo.ns, resource)), text(bucketGSIPrefix+p.entity)
 	it[attrRefill], it[attrCascade], it[attrLife] = number(after.At), truth(p.cascade), newLife()
+
 	if p.parent != "" {
 		it[attrParent] = text(p.parent)
 	}
-	if p.off != nil && p.off.Scope.Entity != "" { // the charge is late
+
+	// Only a late charge creates a bucket while a level of its entity is off.
+	// It gets the mark that SetSwitch would have given it.
+	if p.off != nil && p.off.Scope.Entity != "" {
 		it[attrOff] = copyOf(*p.off, lateCopy)
 	}
+
 	if after.Idle > 0 {
 		it[attrTTL] = number(expiry(after))
 	}
+
 	for i := range after.Account.Limits {
 		m := p.move(i, amounts, false)
 		it.putLimit(&m)
@@ -232,6 +266,7 @@ func (it item) putLimit(m *move) {
 	} {
 		it[bucketAttr(m.to.Name, part.field)] = number(part.n)
 	}
+
 	if m.leaves {
 		it[bucketAttr(m.to.Name, fieldLeft)] = truth(true)
 	}

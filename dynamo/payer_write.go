@@ -29,14 +29,18 @@ const ifNoBucket = "attribute_not_exists(" + attrPK + ") OR attribute_not_exists
 // retries and not a try, whose response shows its outcome.
 func (p *payer) write(ctx context.Context, amounts *limiter.Amounts) error {
 	try := context.WithoutCancel(ctx)
+
 	if p.cached.image == nil {
 		return p.applyResponse(sendWrite(ctx, maxUnknown, func() (item, error) { return p.put(try, amounts) }))
 	}
+
 	var u *update
 	switch m := p.mode(amounts); {
 	case m == modeLocked:
 		u = p.lockedWrite(amounts, true)
 		p.dropStrayCopy(u)
+	// The payer has none of the limits that the charge names, so it pays
+	// nothing, and a write would cost a unit.
 	case !rules.Pays(p.account.Limits, amounts):
 		p.paid = true
 		if !p.override {
@@ -47,9 +51,13 @@ func (p *payer) write(ctx context.Context, amounts *limiter.Amounts) error {
 	default:
 		u = p.plainWrite(amounts, m)
 	}
+
+	// Another process may have turned the level off since the image. Its mark
+	// then refuses the write.
 	if p.cached.image.off == nil {
 		u.requireOn()
 	}
+
 	in := u.input(&p.repo.table, p.key)
 	if err := p.applyResponse(sendWrite(ctx, maxUnknown, func() (item, error) {
 		return p.repo.updateOnce(try, in)
@@ -79,6 +87,7 @@ func (p *payer) applyResponse(stored item, err error) error {
 	if err != nil {
 		return p.repo.explain(err)
 	}
+
 	img, err := decodeImage(stored)
 	switch {
 	case err != nil:
@@ -86,23 +95,33 @@ func (p *payer) applyResponse(stored item, err error) error {
 	case img == nil:
 		return p.repo.explain(errNoItem)
 	}
+
 	p.paid = true
 	view := &p.plan.view
-	maxRefill := p.cached.maxRefill // when the debit was sent
+	// The latest refill time that was known when the debit was sent.
+	maxRefill := p.cached.maxRefill
+
 	if p.override {
 		p.cached = p.repo.images.observeWrite(p.key, img, &p.cached, &p.plan.after, p.plan.recreate)
 		a := *view.Account
 		a.Ref, view.Account = p.cached.ref, &a
 		return nil
 	}
+
 	p.cached = p.repo.images.observeCharge(p.key, img, &p.cached, &p.plan.after, p.plan.recreate, p.account)
 	view.Account = p.cached.account
+
+	// Others may have charged the bucket between the image and the write, so
+	// the caller sees the balance in the response.
 	for i, l := range view.Account.Limits {
 		c := img.find(l.Name)
 		if c == nil {
 			continue
 		}
+
 		view.Tokens[i] = c.tokensAt(max(img.refill, maxRefill), p.plan.at, p.plan.now)
+		// The write requires no window of a quota that it does not name, and
+		// another process may have stepped it.
 		if l.Window != 0 && c.follows(l) && c.start > view.Detail.Starts[i] {
 			if view.Detail.Starts[i] = c.start; view.Detail.Peaks != nil {
 				view.Detail.Peaks[i] = c.peak
@@ -119,6 +138,8 @@ func (p *payer) applyRefusal(stored item) error {
 		return err
 	}
 	p.observe(img)
+	// The next write creates the bucket, which the state of the namespace has
+	// to allow.
 	if img == nil {
 		p.namespaceChecked = false
 	}
@@ -142,6 +163,9 @@ func (p *payer) repair(ctx context.Context, now int64, charge *limiter.Charge) {
 			}
 			return
 		}
+
+		// Another process has changed the bucket. The limits may have changed
+		// with it, so they are read again before the next try.
 		if resultOf(err) != refused || p.applyRefusal(refusedItem(err)) != nil ||
 			!p.needsRepair(now) || p.refresh(ctx, now, charge) != nil || !p.needsRepair(now) || !p.fresh {
 			return
@@ -158,6 +182,7 @@ func (p *payer) storeOverride(ctx context.Context) {
 	if err != nil {
 		return
 	}
+
 	if img, err := decodeImage(stored); err == nil && img != nil {
 		p.cached = p.repo.images.observeWrite(p.key, img, &p.cached, &p.plan.after, false)
 	}
@@ -189,13 +214,20 @@ func (p *payer) slackStart() (int64, bool) {
 // mode picks the write that fits the image.
 func (p *payer) mode(amounts *limiter.Amounts) mode {
 	img := p.cached.image
+	// Only a locked write repairs, and only it moves a refill time forward that
+	// a slow clock has written back. A plain write knows no limits but the
+	// bucket's, so it cannot judge by an override.
 	if p.plan.recreate || p.plan.repair || img.refill < p.cached.maxRefill || p.override && !p.overridesNothing() {
 		return modeLocked
 	}
+
+	// Stepping a quota and dropping a limit that has left take a locked write.
+	// A charge that takes nothing from the bucket leaves both to others.
 	if rules.Pays(p.account.Limits, amounts) && (img.due(p.plan.now) ||
 		img.outgrown(p.plan.base, p.plan.at, p.plan.now)) {
 		return modeLocked
 	}
+
 	start, slack := p.slackStart()
 	unfilled, enough := true, true
 	for i := range amounts.Len() {
@@ -204,17 +236,22 @@ func (p *payer) mode(amounts *limiter.Amounts) mode {
 		if c == nil {
 			continue
 		}
+		// Python has changed the capacity and left the tokens, which have to
+		// move with it.
 		if c.shift != 0 {
 			return modeLocked
 		}
+
 		if p.spares(name) {
 			unfilled = unfilled && c.tokens <= p.uncovered(c, n, p.plan.base)
 			slack = slack && c.tokens <= p.uncovered(c, n, start)
 			continue
 		}
+
 		enough = enough && c.tokens >= bucket.Thousandths(n) && c.tokens <= c.rate.Capacity
 		unfilled = unfilled && c.tokens <= c.ceiling(p.plan.base, p.plan.at)
 	}
+
 	switch {
 	case enough && unfilled:
 		return modePlain
@@ -227,17 +264,21 @@ func (p *payer) mode(amounts *limiter.Amounts) mode {
 // spares reports whether the plan spares a limit.
 func (p *payer) spares(limit string) bool { return slices.Contains(p.plan.spared, limit) }
 
-// uncovered returns the most tokens of a spared limit that do not cover an amount at
-// the time of the charge, if the limit was refilled at a time or later. The limit
-// cannot cover more than its capacity.
+// uncovered returns the largest stored balance of a spared limit that does not
+// cover n tokens at the time of the charge, if the limit was refilled at the
+// time refilled or later. If 10 tokens can accrue since then, and the amount is
+// 30, that is just below 20. An amount above the capacity is not covered by any
+// balance.
 func (p *payer) uncovered(c *cell, n, refilled int64) int64 {
 	amount := bucket.Thousandths(n)
 	if amount > c.rate.Capacity {
 		return math.MaxInt64
 	}
+
 	if c.every != 0 { // it is not due
 		return amount - 1
 	}
+
 	return bucket.Sub(amount-1, bucket.Accrued(refilled, p.plan.at, c.rate))
 }
 
@@ -245,7 +286,7 @@ func (p *payer) uncovered(c *cell, n, refilled int64) int64 {
 // it is.
 func (p *payer) overridesNothing() bool {
 	for _, l := range p.account.Limits {
-		// whether one is a shadow limit changes no write
+		// Whether one is a shadow limit changes no write.
 		if c := p.cached.image.find(l.Name); c == nil || c.rate != rateOf(l) {
 			return false
 		}
@@ -256,16 +297,26 @@ func (p *payer) overridesNothing() bool {
 // plainWrite returns the plain debit of a charge.
 func (p *payer) plainWrite(amounts *limiter.Amounts, m mode) *update {
 	u, img := newUpdate(), p.cached.image
+
 	refill := u.attr(attrRefill)
 	start, slack := p.slackStart()
 	var unfilled, withinSlack []byte
 	quota := false
+
+	// The tokens must leave room for what has accrued since the image's refill
+	// time, or the bucket may have been full for a while, which a later refill
+	// would credit. That bound holds only if the stored refill time is no
+	// earlier.
 	if m == modePlain {
 		unfilled = and(nil, refill, ">=", u.number(p.plan.base))
 	}
+
+	// A bucket that was refilled within the slack has lost little in any case,
+	// so processes that share it need not know its latest image.
 	if slack {
 		withinSlack = and(nil, refill, ">=", u.number(start))
 	}
+
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
 		c := img.find(name)
@@ -273,6 +324,7 @@ func (p *payer) plainWrite(amounts *limiter.Amounts, m mode) *update {
 			continue
 		}
 		quota = quota || c.every != 0
+
 		tokens := u.attr(bucketAttr(name, fieldTokens))
 		if p.spares(name) {
 			u.countSpared(c, n)
@@ -284,6 +336,7 @@ func (p *payer) plainWrite(amounts *limiter.Amounts, m mode) *update {
 			}
 			continue
 		}
+
 		amount := u.number(n * bucket.Milli)
 		u.addTo(tokens, -n*bucket.Milli)
 		u.addValue(u.attr(bucketAttr(name, fieldTotal)), amount)
@@ -291,10 +344,13 @@ func (p *payer) plainWrite(amounts *limiter.Amounts, m mode) *update {
 		if m == modePlain {
 			unfilled = and(unfilled, tokens, "BETWEEN", amount, "AND", u.number(c.ceiling(p.plan.base, p.plan.at)))
 		}
-		if slack { // Python leaves more than a lowered capacity, which must not be spent
+		if slack {
+			// Python leaves more than a lowered capacity, which must not be
+			// spent.
 			withinSlack = and(withinSlack, tokens, "BETWEEN", amount, "AND", capacity)
 		}
 	}
+
 	switch {
 	case m == modeSlack:
 		u.when(string(withinSlack))
@@ -303,9 +359,11 @@ func (p *payer) plainWrite(amounts *limiter.Amounts, m mode) *update {
 	default:
 		u.when(string(unfilled))
 	}
+
 	if quota {
 		u.requireShape(img)
 	}
+
 	if img.ttl != 0 {
 		u.setTo(u.attr(attrTTL), number(expiry(&p.plan.after)))
 	}
@@ -320,19 +378,24 @@ func (u *update) countSpared(c *cell, n int64) {
 	u.requireRate(c)
 }
 
-// extendTTL moves the ttl of a bucket that was written at a time to when the
-// bucket is full, if that is later. The write computed its ttl from an image, and others may have taken more since.
+// extendTTL moves the ttl of a bucket, which was written at a time, to when the
+// bucket is full, if that is later. The write computed its ttl from an image,
+// and others may have taken more since.
 func (s *store) extendTTL(ctx context.Context, k key, img *image, at int64) {
 	if img.ttl == 0 {
 		return
 	}
+
 	left := img.bucket(&limiter.Account{Limits: img.limits()}, img.refill, 0)
 	refillRates(&left, at)
+
 	if end := expiry(&left); end > img.ttl {
 		u := newUpdate()
 		ttl := u.attr(attrTTL)
 		u.setTo(ttl, number(end))
 		u.when(ttl, "<", u.number(end))
-		_, _ = s.client.UpdateItem(ctx, u.input(&s.table, k)) // a later ttl is there already if it is refused
+
+		// A refusal means that a later ttl is stored already.
+		_, _ = s.client.UpdateItem(ctx, u.input(&s.table, k))
 	}
 }

@@ -21,22 +21,29 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
+
 	ctx = withoutTryTimeout(ctx)
 	if err := r.beginPurge(ctx, id); err != nil {
 		return err
 	}
+
 	again := r.clock().Add(r.opts.PurgeWait)
+	// Calls that run meanwhile may fill the caches again, so they are emptied
+	// before and after.
 	r.forgetNamespace(id)
 	defer r.forgetNamespace(id)
+
 	p := &purge{store: r.store, ns: id}
 	if err := p.run(ctx); err != nil {
 		return err
 	}
+
 	// A process that found the namespace active may still have a write in flight,
 	// which no condition refuses. This second run removes what it left.
 	if err := pause.For(ctx, again.Sub(r.clock())); err != nil {
 		return err
 	}
+
 	if err := p.run(ctx); err != nil {
 		return err
 	}
@@ -64,19 +71,25 @@ func (s *store) beginPurge(ctx context.Context, id string) error {
 		if reverse == nil || id == reservedNamespace {
 			return idNotFound(id)
 		}
+
 		state := reverse.text(attrStatus)
 		if state == statusPurging {
 			return nil
 		}
+
 		writes := []types.TransactWriteItem{s.changeState(id, state, "SET #status = :new",
 			item{":new": text(statusPurging)})}
+		// The forward record of an active namespace refers to it, and its data
+		// must stay.
 		if name := reverse.text(attrNamespaceName); name != "" {
 			writes = append(writes, s.nameIsFree(name, id))
 		}
+
 		err = s.transact(ctx, writes...)
 		if resultOf(err) != refused {
 			return s.explain(err)
 		}
+
 		if _, named := refusedAt(err, 1); named {
 			return fmt.Errorf("namespace ID %q is active: %w", id, limiter.ErrConflict)
 		}
@@ -111,6 +124,7 @@ func (p *purge) run(ctx context.Context) error {
 	if err := inParallel(ctx, p.managedPartitions(ctx, p.ns), p.deletePartition); err != nil {
 		return err
 	}
+
 	for try := 0; ; try++ {
 		if err := pause.For(ctx, backoff(try)); err != nil {
 			return err
@@ -136,6 +150,7 @@ func (s *store) indexedPartitions(ctx context.Context, ns string) iter.Seq2[stri
 			if err == nil && (pk == last || pk == systemPK(ns)) {
 				continue
 			}
+
 			last = pk
 			if !yield(pk, err) || err != nil {
 				return
@@ -155,6 +170,7 @@ func (s *store) managedPartitions(ctx context.Context, ns string) iter.Seq2[stri
 				yield("", err)
 				return
 			}
+
 			for _, pk := range namedPartitions(ns, it) {
 				if named[pk] {
 					continue
@@ -174,6 +190,7 @@ func namedPartitions(ns string, it item) (all []string) {
 			all = append(all, resourcePK(ns, resource))
 		}
 	}
+
 	for _, entity := range it.texts(attrManagedEntities) {
 		all = append(all, entityPK(ns, entity))
 	}
@@ -200,6 +217,7 @@ func (p *purge) deletePartition(ctx context.Context, pk string) error {
 	in := queryPartition(pk)
 	in.ProjectionExpression = aws.String("#pk, #sk")
 	in.ExpressionAttributeNames = map[string]string{"#pk": attrPK, "#sk": attrSK}
+
 	var batch []key
 	for it, err := range p.query(ctx, p.ns, in) {
 		if err != nil {
@@ -220,6 +238,7 @@ func (p *purge) remove(ctx context.Context, batch []key) error {
 	if err := p.deleteAll(ctx, batch); err != nil || len(batch) == 0 {
 		return err
 	}
+
 	p.purgedMu.Lock()
 	defer p.purgedMu.Unlock()
 	if p.items += len(batch); p.opts.Purged != nil {
@@ -233,6 +252,7 @@ func (s *store) endPurge(ctx context.Context, id string) error {
 	in := &dynamodb.DeleteItemInput{TableName: &s.table, Key: namespaceIDKey(id).at()}
 	purging := new(condition).same(item{attrStatus: text(statusPurging)}, attrStatus)
 	in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = purging.parts()
+
 	_, err := s.api(ctx).DeleteItem(ctx, in)
 	if resultOf(err) == refused {
 		return nil // another call was faster

@@ -26,6 +26,7 @@ func (s *store) get(ctx context.Context, k key) (item, error) {
 		return nil, err
 	}
 	defer cancel()
+
 	out, err := s.api(ctx).GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: &s.table, Key: k.at(), ConsistentRead: aws.Bool(true),
 	})
@@ -43,6 +44,7 @@ func (r *Repository) getActive(ctx context.Context, k key) (item, error) {
 		return nil, err
 	}
 	defer cancel()
+
 	if err := r.requireActive(ctx); err != nil {
 		return nil, r.explainTimeout(ctx, err)
 	}
@@ -57,14 +59,17 @@ func (s *store) getTogether(ctx context.Context, keys []key) (map[key]item, erro
 		return nil, err
 	}
 	defer cancel()
+
 	gets := make([]types.TransactGetItem, len(keys))
 	for i, k := range keys {
 		gets[i].Get = &types.Get{TableName: &s.table, Key: k.at()}
 	}
+
 	out, err := s.api(ctx).TransactGetItems(ctx, &dynamodb.TransactGetItemsInput{TransactItems: gets})
 	if err != nil {
 		return nil, s.explainTimeout(ctx, s.explain(err))
 	}
+
 	found := make(map[key]item, len(keys))
 	for _, r := range out.Responses {
 		if len(r.Item) > 0 {
@@ -89,6 +94,7 @@ func (s *store) query(ctx context.Context, ns string, in *dynamodb.QueryInput) i
 		items, next := page(out.Items, out.LastEvaluatedKey)
 		return slices.DeleteFunc(items, func(it item) bool { return !it.in(ns) }), next, nil
 	})
+
 	if aws.ToString(in.IndexName) == indexResource {
 		return s.wholeItems(ctx, found)
 	}
@@ -146,9 +152,13 @@ func queryPartition(pk string) *dynamodb.QueryInput {
 // behind the table. An empty prefix selects all items.
 func queryIndex(index, pk, prefix string) *dynamodb.QueryInput {
 	in := queryPrefix(pk, prefix)
+
 	if prefix == "" { // a request must not hold an empty key
 		in = queryPartition(pk)
 	}
+
+	// The service does not read an index consistently. The keys of an index
+	// have its name before that of the table's key, as in GSI4PK.
 	in.IndexName, in.ConsistentRead = &index, nil
 	for placeholder, attr := range in.ExpressionAttributeNames {
 		in.ExpressionAttributeNames[placeholder] = index + attr
@@ -174,16 +184,20 @@ func (s *store) deleteSome(ctx context.Context, keys []key) error {
 	for _, k := range keys {
 		writes = append(writes, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: k.at()}})
 	}
+
 	for try := 0; len(writes) > 0; try++ {
 		if err := pause.For(ctx, backoff(try)); err != nil {
 			return err
 		}
+
 		out, err := s.api(ctx).BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
 			RequestItems: map[string][]types.WriteRequest{s.table: writes},
 		})
 		if err != nil {
 			return err
 		}
+
+		// A busy table leaves some of the items.
 		writes = out.UnprocessedItems[s.table]
 	}
 	return nil

@@ -19,6 +19,7 @@ func (s *store) getAll(ctx context.Context, keys []key) (map[key]item, error) {
 		return nil, err
 	}
 	defer cancel()
+
 	found, err := s.getBatches(ctx, keys, 0, true)
 	return found, s.explainTimeout(ctx, err)
 }
@@ -39,7 +40,8 @@ func (s *store) getLagging(ctx context.Context, keys []key) (map[key]item, error
 // listTimeout returns how long a listing waits for the next item, 0 for as long as
 // it takes.
 func (s *store) listTimeout(ctx context.Context) time.Duration {
-	// a long operation, or a call with a timeout of its own
+	// A long operation, or a call with a timeout of its own, needs no other
+	// limit.
 	if _, ok := ctx.Value(tryTimeoutKey{}).(time.Duration); ok {
 		return 0
 	}
@@ -71,6 +73,7 @@ func (s *store) getBatch(
 	for _, k := range keys {
 		wanted.Keys = append(wanted.Keys, k.at())
 	}
+
 	since := time.Now() // the last progress
 	for try := 0; len(wanted.Keys) > 0; try++ {
 		wait := backoff(try)
@@ -81,19 +84,25 @@ func (s *store) getBatch(
 			}
 			wait = min(wait, left)
 		}
+
 		if err := pause.For(ctx, wait); err != nil {
 			return err
 		}
+
 		out, err := s.api(ctx).BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
 			RequestItems: map[string]types.KeysAndAttributes{s.table: wanted},
 		})
 		if err != nil {
 			return s.explain(err)
 		}
+
 		for _, it := range out.Responses[s.table] {
 			found[item(it).key()] = it
 		}
 		rest := out.UnprocessedKeys[s.table]
+
+		// A table that returns some of the items is slow and not stuck, so the
+		// timeout starts anew.
 		if len(rest.Keys) < len(wanted.Keys) {
 			try, since = 0, time.Now()
 		}

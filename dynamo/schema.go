@@ -48,9 +48,12 @@ const (
 	attrShape         = "_lv" // Go only: counts the changes of a bucket's limits
 	attrKeep          = "_kp" // Go only: a bucket does not expire before, in milliseconds
 	attrLife          = "_id" // Go only: identifies one life of a bucket
-	// Go only: the last change counted in a snapshot; text, so that readers of counters skip it
-	attrMark          = "_sq"
-	attrHasShadow     = "_wr" // Go only: a snapshot has a second item, for shadow limits; text as well
+	// Go only: the last change that a snapshot counts. It is text, so that
+	// readers of counters skip it.
+	attrMark = "_sq"
+	// Go only: a snapshot has a second item, for shadow limits. It is text as
+	// well.
+	attrHasShadow     = "_wr"
 	attrEventID       = "event_id"
 	attrTimestamp     = "timestamp"
 	attrAction        = "action"
@@ -104,7 +107,7 @@ const (
 const (
 	attrNewerSwitch, attrNewerZone                      = "disabled", "sched_tz"
 	fieldNewerReset, fieldNewerSchedule, fieldNewerSoft = "_rsched", "_sched", "_soft"
-	// a limit that resets some time after its first use
+	// Newer releases have limits that reset some time after their first use.
 	rollingPrefix, fieldRollingAfter = "w_", "_rsa"
 )
 

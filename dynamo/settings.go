@@ -18,8 +18,11 @@ type Settings struct {
 	Schema    string           // the schema version of the table, "" without a version record
 	Levels    []limiter.Config // the stored limits, by scope
 	Entities  []limiter.Entity // by ID, a parent before its children
-	LeftOut   []string         // what limiter.Config and limiter.Entity cannot express, a sentence each
-	Disabled  []limiter.Scope  // the levels that a newer release has disabled; an empty entity or resource means all
+	// What limiter.Config and limiter.Entity cannot express, a sentence each.
+	LeftOut []string
+	// The levels that a newer release has disabled. An empty entity or resource
+	// means all.
+	Disabled []limiter.Scope
 }
 
 // newestSettings is the first schema version that ReadSettings refuses.
@@ -41,22 +44,27 @@ func ReadSettings(ctx context.Context, name string, opts *Options) (*Settings, e
 	if err != nil {
 		return nil, err
 	}
+
 	namespace := namespaceName(opts)
 	found, err := s.getAll(ctx, []key{versionKey(), namespaceKey(namespace)})
 	if err != nil {
 		return nil, s.failure(ctx, "read settings", err)
 	}
+
 	record, forward := found[versionKey()], found[namespaceKey(namespace)]
 	if err := s.checkReadable(record); err != nil {
 		return nil, err
 	}
+
 	if !isActive(forward) {
 		return nil, fmt.Errorf("namespace %q: %w in table %q", namespace, limiter.ErrNotFound, s.table)
 	}
+
 	r := &settingsReader{
 		Repository: &Repository{store: s, ns: forward.text(attrNamespaceID), name: namespace},
 		settings:   Settings{Namespace: namespace, Schema: record.text(attrSchema)},
 	}
+
 	if err := r.read(withoutTryTimeout(ctx)); err != nil {
 		return nil, s.failure(ctx, "read settings", err)
 	}
@@ -98,7 +106,9 @@ func (r *settingsReader) read(ctx context.Context) error {
 				keys = append(keys, k)
 			}
 		}
+
 		slices.SortFunc(keys, func(a, b key) int { return cmp.Or(cmp.Compare(a.pk, b.pk), cmp.Compare(a.sk, b.sk)) })
+
 		for batch := range slices.Chunk(keys, maxGets) {
 			items, err := r.getListed(ctx, batch)
 			if err != nil {
@@ -111,6 +121,7 @@ func (r *settingsReader) read(ctx context.Context) error {
 			}
 		}
 	}
+
 	r.settings.Entities = parentsFirst(r.settings.Entities)
 	return nil
 }
@@ -143,6 +154,7 @@ func (r *settingsReader) scopeOf(k key) (s limiter.Scope) {
 		}
 		return limiter.Scope{Entity: entity, Resource: portResource(resource)}
 	}
+
 	s.Resource, _ = strings.CutPrefix(k.pk, resourcePK(r.ns, ""))
 	if k.pk == systemPK(r.ns) {
 		s.Resource = ""
@@ -157,6 +169,7 @@ func (r *settingsReader) addLevel(it item) error {
 	if err != nil {
 		return err
 	}
+
 	if !rules.Empty(cfg) {
 		r.settings.Levels = append(r.settings.Levels, cfg)
 	}
@@ -177,6 +190,7 @@ func (r *settingsReader) translate(s limiter.Scope, it item) item {
 			r.leaveOut(s, "attribute %s is unknown; it is left out", attr)
 		}
 	}
+
 	switch switched := it[attrNewerSwitch]; {
 	case switched == nil:
 	case it.truth(attrNewerSwitch):
@@ -186,6 +200,7 @@ func (r *settingsReader) translate(s limiter.Scope, it item) item {
 	default:
 		r.leaveOut(s, "is enabled in spite of switches above it; a switch here has no exceptions")
 	}
+
 	if s != (limiter.Scope{}) && it[attrCascade] != nil {
 		r.leaveOut(s, "decides about cascading; here the record of an entity decides")
 	}
@@ -197,18 +212,22 @@ func (r *settingsReader) translateLimit(s limiter.Scope, it item, name string) {
 	if it.truth(configAttr(name, fieldNewerSoft)) {
 		it[configAttr(name, fieldShadow)] = truth(true)
 	}
+
 	if it[configAttr(name, fieldNewerSchedule)] != nil {
 		r.leaveOut(s, "limit %s changes by a schedule; its numbers outside of the schedule are exported", name)
 	}
+
 	reset := it[configAttr(name, fieldNewerReset)]
 	if reset == nil {
 		return
 	}
+
 	zone := limiter.Limit{}.In(it.text(attrNewerZone)).Zone
 	if every := calendarOf(it.text(configAttr(name, fieldNewerReset)), zone); every != 0 {
 		it[configAttr(name, fieldWindow)] = text(rules.WindowText(limiter.Limit{Window: every, Zone: zone}))
 		return
 	}
+
 	r.leaveOut(s, "limit %s starts anew by cron %q in zone %s, which is not the start of an hour, day, week, "+
 		"month or year; the limit is left out",
 		name, cronText(it.text(configAttr(name, fieldNewerReset))), it.text(attrNewerZone))
@@ -225,11 +244,14 @@ func (it item) isKnown(attr string) bool {
 			fieldCapacity, fieldAmount, fieldPeriod, fieldWindow, fieldShadow, fieldNewerReset, fieldNewerSchedule,
 			fieldNewerSoft, fieldRollingAfter,
 		} {
+			// A field without the capacity beside it belongs to no limit that
+			// would be read.
 			if name, ok := limitOf(attr, prefix, field); ok && it[prefix+name+fieldCapacity] != nil {
 				return true
 			}
 		}
 	}
+
 	return slices.Contains([]string{
 		attrPK, attrSK, attrGSI3PK, attrGSI3SK, attrGSI4PK, attrGSI4SK, attrEntity, attrResource, attrConfigVersion,
 		attrMode, attrRetention,
@@ -248,6 +270,7 @@ func parentsFirst(entities []limiter.Entity) []limiter.Entity {
 		byID[e.ID] = e
 	}
 	sorted := make([]limiter.Entity, 0, len(entities))
+
 	var add func(id string)
 	add = func(id string) {
 		e, left := byID[id]
@@ -258,6 +281,7 @@ func parentsFirst(entities []limiter.Entity) []limiter.Entity {
 		add(e.Parent)
 		sorted = append(sorted, e)
 	}
+
 	for _, e := range entities {
 		add(e.ID)
 	}

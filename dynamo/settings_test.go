@@ -111,7 +111,8 @@ func TestReadSettingsOfPython0170(t *testing.T) {
 	}
 	entities := plainEntities()
 	want.Entities = []limiter.Entity{
-		entities[0], entities[1], {ID: "grandchild", Name: "grandchild", Parent: "key-1", Cascade: true},
+		entities[0], entities[1],
+		{ID: "grandchild", Name: "grandchild", Parent: "key-1", Cascade: true},
 		entities[2],
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(limiter.Entity{}, "CreatedAt")); diff != "" {

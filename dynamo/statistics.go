@@ -15,10 +15,13 @@ func (r *Repository) Statistics() iter.Seq[limiter.Statistic] {
 	total := func(name, unit, description string, value float64) limiter.Statistic {
 		return limiter.Statistic{Name: name, Unit: unit, Description: description, Total: true, Value: value}
 	}
+
+	// A gauge of 0 would say that the clock is right.
 	offset := math.NaN()
 	if s.ClockKnown {
 		offset = s.ClockOffset.Seconds()
 	}
+
 	all := []limiter.Statistic{
 		total("store.requests", "{request}", "Requests to the table, retries included", float64(s.Requests)),
 		total("store.cache.hits", "{lookup}", "Lookups of records that the cache answered", float64(s.CacheHits)),
@@ -36,6 +39,7 @@ func (r *Repository) Statistics() iter.Seq[limiter.Statistic] {
 			Description: "How far the table's time is ahead of the machine's", Value: offset,
 		},
 	}
+
 	if r.opts.CountCapacity {
 		all = append(all,
 			total("store.billed_reads", "{unit}", "Read units that the table billed", s.ReadUnits),

@@ -59,32 +59,41 @@ func (s StreamRecord) Change() (c aggregator.Change, reason string, ok bool) {
 	case s.Event == "MODIFY" && s.Old == nil: // its whole usage would count as new
 		return c, "the record has no old image; the stream must have new and old images", false
 	}
+
 	ns, _, prefixed := strings.Cut(k.pk, "/")
 	if !prefixed {
 		return c, "the table has no namespaces yet", false
 	}
+
 	entity := it.text(attrEntity)
 	if entity == "" {
 		return c, "the bucket has no " + attrEntity, false
 	}
+
 	position, known := s.position()
 	if !known {
 		return c, "the record has no position in a stream", false
 	}
+
 	at := s.At
 	if refill, err := it.number(attrRefill); at.IsZero() && err == nil && refill > 0 {
-		at = time.UnixMilli(refill) // not the clock: a retry must find the same window
+		// Not the clock: a retry has to find the same window.
+		at = time.UnixMilli(refill)
 	}
 	if at.IsZero() {
 		return c, "the record has no time", false
 	}
+
 	c = aggregator.Change{
 		Position: position, At: at, Bucket: aggregator.ID{Namespace: ns, Entity: entity, Resource: resource},
 	}
 	var err error
+
 	if c.Used, c.WouldRefuse, err = usedTokens(item(s.Old), it); err != nil {
 		return c, err.Error(), false
 	}
+
+	// A damaged bucket cannot be refilled, and its usage counts all the same.
 	due := false
 	if img, err := decodeImage(it); err == nil && img != nil {
 		c.State, due = img.state(), img.due(at.UnixMilli())
@@ -101,13 +110,16 @@ func (s StreamRecord) Removed() (e aggregator.Event, reason string, ok bool) {
 	if s.Event != "REMOVE" || !strings.HasPrefix(k.sk, auditSKPrefix) {
 		return e, "", false
 	}
+
 	e = aggregator.Event{AuditEvent: decodeEvent(it), Expired: s.Expired}
 	if ns, _, prefixed := strings.Cut(k.pk, "/"); prefixed {
 		e.Namespace = ns
 	}
+
 	if e.At.IsZero() {
 		e.At = s.At
 	}
+
 	switch {
 	case e.Action == "":
 		return e, "the event has no " + attrAction, false
@@ -127,6 +139,7 @@ func usedTokens(before, after item) (used, spared map[string]int64, err error) {
 		if field != fieldTotal && field != fieldSpared {
 			continue
 		}
+
 		now, err := after.number(attr)
 		if err != nil {
 			return nil, nil, err
@@ -135,6 +148,9 @@ func usedTokens(before, after item) (used, spared map[string]int64, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
+
+		// Each change is rounded to whole tokens by itself, so that the sum
+		// does not depend on how the stream is split.
 		n := bucket.Sub(now, then)
 		if field == fieldSpared && n != 0 {
 			spared = rules.AddCount(spared, limit, n)
@@ -156,6 +172,7 @@ func (img *image) state() *aggregator.State {
 			step = w.End(c.start)
 		}
 	}
+
 	if step != 0 {
 		s.StepAt = time.UnixMilli(step)
 	}
@@ -169,6 +186,7 @@ func newStreamRecord(label string, r streams.Record) StreamRecord {
 	if by := r.UserIdentity; by != nil {
 		out.Expired = ExpiredBy(aws.ToString(by.Type), aws.ToString(by.PrincipalId))
 	}
+
 	if d := r.Dynamodb; d != nil {
 		out.Sequence, out.Old, out.New = aws.ToString(d.SequenceNumber), streamItem(d.OldImage), streamItem(d.NewImage)
 		if d.ApproximateCreationDateTime != nil {
@@ -218,5 +236,7 @@ func streamValue(v streams.AttributeValue) types.AttributeValue {
 		}
 		return &types.AttributeValueMemberL{Value: list}
 	}
-	return &types.AttributeValueMemberNULL{Value: true} // sets and bytes, which our items do not hold
+
+	// The rest are sets and bytes, which our items do not hold.
+	return &types.AttributeValueMemberNULL{Value: true}
 }

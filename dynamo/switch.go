@@ -35,7 +35,10 @@ func (r *Repository) SetSwitch(ctx context.Context, s limiter.Switch, ev limiter
 // it is not off. Other processes apply the change within a second. A copy of the
 // switch that is left on a bucket costs its next charge a read.
 func (r *Repository) DeleteSwitch(ctx context.Context, of limiter.Scope, ev limiter.AuditEvent) error {
+	// The copies are read before the switch is deleted. One that differs
+	// afterwards belongs to a later switch.
 	copies := r.copiesOf(ctx, of)
+
 	off, err := r.changeSwitches(ctx, of, ev, func(off rules.Switches) error {
 		if _, found := off[of]; !found {
 			return rules.NotOff(of)
@@ -57,30 +60,39 @@ func (r *Repository) changeSwitches(
 	if err := r.requireActiveNow(ctx, ev.At); err != nil {
 		return nil, err
 	}
+
 	event, err := r.auditPut(ctx, ev)
 	if err != nil {
 		return nil, err
 	}
+
 	k := r.switchFact(of.Entity)
 	for try := 0; ; try++ {
 		if err := pause.For(ctx, backoff(try)); err != nil {
 			return nil, err
 		}
+
 		stored, err := r.get(ctx, k.key())
 		if err != nil {
 			return nil, err
 		}
+
 		off := rules.Switches{}
 		maps.Copy(off, decodeSwitches(of.Entity, stored))
 		if err := change(off); err != nil {
 			return nil, err
 		}
+
 		write, err := r.switchWrite(of.Entity, stored, off)
 		if err != nil {
 			return nil, err
 		}
+
 		err = r.change(ctx, write, event)
-		r.cache.evict(k) // also on failure: the outcome may be unknown
+
+		// The outcome of a failure may be unknown, so the cached switches are
+		// dropped in any case.
+		r.cache.evict(k)
 		switch {
 		case err == nil:
 			r.seen.set(k, off)
@@ -98,9 +110,11 @@ func (r *Repository) switchWrite(entity string, stored item, off rules.Switches)
 	if stored != nil {
 		unchanged = present().same(stored, attrOffAll).same(stored, attrOffResources)
 	}
+
 	if len(off) == 0 {
 		return r.deleteIf(switchKey(r.ns, entity), unchanged), nil
 	}
+
 	it, err := r.switchItem(entity, off)
 	if err != nil {
 		return types.TransactWriteItem{}, err
@@ -117,9 +131,11 @@ func (r *Repository) Switches(ctx context.Context) iter.Seq2[limiter.Switch, err
 			yield(limiter.Switch{}, err)
 			return
 		}
+
 		if !yieldSwitches("", all, yield) {
 			return
 		}
+
 		for keys, err := range inBatches(r.switchKeys(ctx), maxGets) {
 			var found map[key]item
 			if err == nil {
@@ -129,6 +145,7 @@ func (r *Repository) Switches(ctx context.Context) iter.Seq2[limiter.Switch, err
 				yield(limiter.Switch{}, err)
 				return
 			}
+
 			for _, k := range keys {
 				if !yieldSwitches(strings.TrimPrefix(k.pk, entityPKPrefix(r.ns)), found[k], yield) {
 					return

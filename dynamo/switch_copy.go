@@ -48,9 +48,11 @@ type marking struct {
 // for Options.SwitchWait.
 func (r *Repository) markBuckets(ctx context.Context, s limiter.Switch, event string) error {
 	m := &marking{repo: r, of: s.Scope, copy: copyOf(s, event), event: event, marked: map[key]bool{}}
+
 	wait := r.opts.SwitchWait
 	ctx, cancel := context.WithTimeout(ctx, maxMarking+wait)
 	defer cancel()
+
 	for quiet := time.Now(); ; {
 		began := time.Now()
 		found, err := m.pass(ctx)
@@ -61,9 +63,12 @@ func (r *Repository) markBuckets(ctx context.Context, s limiter.Switch, event st
 			return m.delayed(err)
 		case err != nil || found:
 			quiet = time.Now()
+		// Only a pass that began after the whole wait shows that nothing was
+		// left by then.
 		case began.Sub(quiet) >= wait:
 			return nil
 		}
+
 		if err := pause.For(ctx, max(wait/passesPerWait, minPassPause)); err != nil {
 			return m.delayed(err)
 		}
@@ -93,19 +98,25 @@ func (m *marking) pass(ctx context.Context) (found bool, err error) {
 	if _, off := decodeSwitches(m.of.Entity, stored)[m.of]; !off {
 		return false, errSwitchGone
 	}
+
 	buckets, err := r.bucketsOf(ctx, m.of)
 	if err != nil {
 		return false, err
 	}
 	buckets = slices.DeleteFunc(buckets, m.hasMark)
+
 	m.failed, m.err = map[key]bool{}, nil
 	for _, it := range buckets {
 		m.failed[it.key()] = true
 	}
+
+	// A bucket that cannot be marked must not keep the others from it, so mark
+	// records its error.
 	_ = inParallel(ctx, inOrder(buckets), func(ctx context.Context, it item) error {
 		m.mark(ctx, it.key())
 		return nil
 	})
+
 	return len(buckets) > 0, m.err
 }
 
@@ -127,18 +138,22 @@ func (m *marking) mark(ctx context.Context, k key) {
 	u.when("attribute_exists(" + u.attr(attrRefill) + ")")
 	in := u.input(&m.repo.table, k)
 	in.ReturnValues, in.ReturnValuesOnConditionCheckFailure = "", ""
+
 	err := retry(ctx, func(err error, _ int) bool { return again(err) }, func() error {
 		_, err := m.repo.updateOnce(ctx, in)
 		return err
 	})
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case err == nil:
 		m.marked[k] = true
 		delete(m.failed, k)
-	case resultOf(err) == refused: // the bucket is gone
+	case resultOf(err) == refused:
+		// The bucket is gone.
 		delete(m.failed, k)
+	// An error that no retry heals ends the call, so it takes precedence.
 	case m.err == nil || !again(err):
 		m.err = m.repo.explain(err)
 	}
@@ -149,6 +164,7 @@ func (m *marking) delayed(err error) error {
 	late := &limiter.SwitchDelayedError{
 		Scope: m.of, Within: cmp.Or(m.repo.opts.CacheTTL, defaultCacheTTL), Err: cmp.Or(m.err, err),
 	}
+
 	for k := range m.failed {
 		late.Resources = append(late.Resources, strings.TrimPrefix(k.sk, bucketSKPrefix))
 	}
@@ -177,15 +193,17 @@ func (r *Repository) copiesOf(ctx context.Context, of limiter.Scope) []item {
 	return slices.DeleteFunc(buckets, func(it item) bool { return it[attrOff] == nil })
 }
 
-// removeCopies removes copies from buckets that no switch of their entity concerns
-// any more. It leaves copies that differ from those that were read before the switch
+// removeCopies removes copies from buckets that no other switch of their entity
+// concerns. It leaves copies that differ from those that were read before the switch
 // was deleted: they belong to a later switch.
 func (r *Repository) removeCopies(ctx context.Context, entity string, off rules.Switches, copies []item) {
 	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
 	defer cancel()
+
 	copies = slices.DeleteFunc(copies, func(it item) bool {
 		return off.Refusing(entity, "", strings.TrimPrefix(it.key().sk, bucketSKPrefix)) != nil
 	})
+
 	_ = inParallel(ctx, inOrder(copies), func(ctx context.Context, it item) error {
 		u := newUpdate()
 		attr := u.attr(attrOff)
@@ -211,15 +229,20 @@ func (r *Repository) bucketsOf(ctx context.Context, of limiter.Scope) ([]item, e
 	}
 	in.ProjectionExpression = aws.String("#pk, #sk, #rf, #off")
 	in.ExpressionAttributeNames["#rf"], in.ExpressionAttributeNames["#off"] = attrRefill, attrOff
+
 	var buckets []item
 	for it, err := range r.query(ctx, r.ns, in) {
 		if err != nil {
 			return nil, err
 		}
+		// Python's adjustments leave items without a refill time, which are no
+		// buckets.
 		if it[attrRefill] != nil {
 			buckets = append(buckets, it)
 		}
 	}
+
+	// Buckets that were refilled last are in use, so they are marked first.
 	refills := make(map[key]int64, len(buckets))
 	for _, it := range buckets {
 		refills[it.key()], _ = it.number(attrRefill)

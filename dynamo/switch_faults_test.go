@@ -75,13 +75,15 @@ func TestSwitchThatCannotMark(t *testing.T) {
 	consume(t, s.steady, 0, chargeOf("alice", 1), true)
 	ctx, cancel := context.WithCancel(t.Context())
 	var marks atomic.Int64
-	s.proxy.SetPlan(dynamotest.First(1<<30, update, dynamotest.Fault{Name: "throttle",
+	s.proxy.SetPlan(dynamotest.First(1<<30, update, dynamotest.Fault{
+		Name: "throttle",
 		Act: func(x *dynamotest.Exchange) {
 			if marks.Add(1) == 10 {
 				cancel()
 			}
 			dynamotest.Throttle.Act(x)
-		}}))
+		},
+	}))
 	lim, err := limiter.New(s.repo, nil)
 	must(t, err)
 	err = lim.Disable(ctx, alice, "leaked")

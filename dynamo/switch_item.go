@@ -24,10 +24,12 @@ func decodeSwitches(entity string, it item) rules.Switches {
 		of := limiter.Scope{Entity: entity}
 		off[of] = decodeSwitch(of, v)
 	}
+
 	resources, _ := it[attrOffResources].(*types.AttributeValueMemberM)
 	if resources == nil {
 		return off
 	}
+
 	for resource, v := range resources.Value {
 		of := limiter.Scope{Entity: entity, Resource: resource}
 		off[of] = decodeSwitch(of, v)
@@ -68,6 +70,7 @@ func (r *Repository) switchItem(entity string, off rules.Switches) (item, error)
 		it[attrEntity] = text(entity)
 		it[attrGSI3PK], it[attrGSI3SK] = text(switchesPK(r.ns)), text(entity)
 	}
+
 	resources := map[string]types.AttributeValue{}
 	for of, s := range off {
 		if of.Resource == "" {
@@ -76,9 +79,11 @@ func (r *Repository) switchItem(entity string, off rules.Switches) (item, error)
 			resources[of.Resource] = encodeSwitch(s)
 		}
 	}
+
 	if len(resources) > 0 {
 		it[attrOffResources] = &types.AttributeValueMemberM{Value: resources}
 	}
+
 	if it.size() > maxSwitchItem {
 		return nil, &limiter.InvalidError{
 			Field: "scope", Value: limiter.Scope{Entity: entity}.String(),
@@ -120,7 +125,7 @@ func (r *Repository) recentlyOff(now int64, entity, resource string) *limiter.Sw
 	at := r.moment(now)
 	own, all := r.cache.recent(at, maxFactAge, r.switchFact(entity)), r.cache.recent(at, maxFactAge, r.switchFact(""))
 	namespace := r.cache.recent(at, r.cache.life, r.namespaceFact())
-	// a deleted namespace is not found, whatever is off
+	// A deleted namespace is not found, whatever is off.
 	if own == nil || all == nil || namespace == nil || !namespace.active {
 		return nil
 	}

@@ -42,6 +42,7 @@ func (s *seenSwitches) setParent(entity factKey, parent string) {
 		delete(s.parents, entity)
 		return
 	}
+
 	for other := range s.parents {
 		if len(s.parents) < s.maxParents {
 			break
@@ -60,6 +61,7 @@ func (s *seenSwitches) forgetNamespace(ns string) {
 			delete(s.off, k)
 		}
 	}
+
 	for k := range s.parents {
 		if k.ns == ns {
 			delete(s.parents, k)
@@ -95,6 +97,7 @@ func (r *Repository) lastParent(entity string) string {
 		}
 		return ""
 	}
+
 	r.seen.mu.RLock()
 	defer r.seen.mu.RUnlock()
 	return r.seen.parents[k]

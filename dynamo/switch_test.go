@@ -315,8 +315,12 @@ func TestCopiesFollowBothLevels(t *testing.T) {
 		of     limiter.Scope
 		off    bool
 	}{
-		{disable, aliceModel, true}, {disable, alice, true}, {enable, alice, true}, {enable, aliceModel, false},
-		{disable, alice, true}, {enable, alice, false},
+		{disable, aliceModel, true},
+		{disable, alice, true},
+		{enable, alice, true},
+		{enable, aliceModel, false},
+		{disable, alice, true},
+		{enable, alice, false},
 	} {
 		step.change(t, s.Repo, step.of)
 		if got := s.modelBucket()["off"] != nil; got != step.off {

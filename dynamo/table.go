@@ -25,17 +25,20 @@ func CreateTable(ctx context.Context, name string, opts *Options) error {
 	if err := (limiter.Namespace{Name: namespace}).Validate(); err != nil {
 		return err
 	}
+
 	const op = "create table"
 	s, err := newStore(ctx, op, name, opts)
 	if err != nil {
 		return err
 	}
+
 	ctx = withoutTryTimeout(ctx)
 	for _, step := range []func(context.Context) error{s.createTable, s.claimVersion, s.enableTTL} {
 		if err := step(ctx); err != nil {
 			return s.failure(ctx, op, err)
 		}
 	}
+
 	if _, err := s.register(ctx, s.clock(), namespace); err != nil {
 		return s.failure(ctx, op, err)
 	}
@@ -52,6 +55,8 @@ func (s *store) createTable(ctx context.Context) error {
 	if _, exists := errors.AsType[*types.ResourceInUseException](err); err != nil && !exists {
 		return s.explain(err)
 	}
+
+	// By default the SDK waits 20 seconds before it looks again.
 	waiter := dynamodb.NewTableExistsWaiter(s.slow, func(o *dynamodb.TableExistsWaiterOptions) {
 		o.MinDelay, o.MaxDelay = 100*time.Millisecond, 5*time.Second
 	})
@@ -59,10 +64,12 @@ func (s *store) createTable(ctx context.Context) error {
 	if err != nil {
 		return s.explain(err)
 	}
+
 	indexes := map[string]types.GlobalSecondaryIndexDescription{}
 	for _, index := range out.Table.GlobalSecondaryIndexes {
 		indexes[aws.ToString(index.IndexName)] = index
 	}
+
 	for _, name := range []string{indexChildren, indexResource, indexConfigs, indexNamespace} {
 		if _, ok := indexes[name]; !ok {
 			return s.foreignTable()
@@ -88,6 +95,7 @@ func (s *store) tableDefinition() *dynamodb.CreateTableInput {
 			tableIndex(indexNamespace, attrGSI4PK, attrGSI4SK, types.ProjectionTypeKeysOnly),
 		},
 	}
+
 	for _, name := range []string{
 		attrPK, attrSK, attrGSI1PK, attrGSI1SK, attrGSI2PK, attrGSI2SK, attrGSI3PK, attrGSI3SK, attrGSI4PK, attrGSI4SK,
 	} {
@@ -124,6 +132,7 @@ func (s *store) enableTTL(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
+
 	state, describeErr := s.api(ctx).DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &s.table})
 	if describeErr != nil || state.TimeToLiveDescription == nil ||
 		aws.ToString(state.TimeToLiveDescription.AttributeName) != attrTTL {
@@ -138,6 +147,7 @@ func (s *store) claimVersion(ctx context.Context) error {
 	if resultOf(err) != refused {
 		return s.explain(err)
 	}
+
 	record, err := s.get(ctx, versionKey())
 	if err != nil {
 		return err

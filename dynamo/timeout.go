@@ -52,17 +52,23 @@ func (s *store) withTimeout(ctx context.Context) (context.Context, context.Cance
 	if _, ok := ctx.Value(tryTimeoutKey{}).(time.Duration); ok || s.opts.Timeout < 0 {
 		return ctx, func() {}, nil
 	}
+
 	if err := s.fetchCredentials(ctx); err != nil {
 		return nil, nil, s.explain(err)
 	}
+
 	ctx, endBudget, err := prepay(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+
+	// The deadline of the caller makes the tries shorter. Only the end of
+	// Options.Timeout has the cause errTimeout.
 	total := s.opts.Timeout
 	if end, ok := ctx.Deadline(); ok {
 		total = min(total, time.Until(end))
 	}
+
 	ctx, cancel := context.WithTimeoutCause(withTryTimeout(ctx, splitTimeout(total)), s.opts.Timeout, errTimeout)
 	if !hasBudget(ctx) {
 		return ctx, cancel, nil
@@ -89,6 +95,7 @@ func (s *store) withCreditTries(ctx context.Context) context.Context {
 	if _, ok := ctx.Value(tryTimeoutKey{}).(time.Duration); ok || s.opts.Timeout < 0 {
 		return ctx
 	}
+
 	total := undoTimeout
 	if end, ok := ctx.Deadline(); ok {
 		total = time.Until(end)
@@ -103,7 +110,9 @@ func (s *store) fetchCredentials(ctx context.Context) error {
 	) {
 		return nil
 	}
+
 	if _, err := s.config.Credentials.Retrieve(ctx); err != nil {
+		// If the caller has left, the credentials need not be wrong.
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -131,6 +140,7 @@ func (t tryTimeouts) HandleDeserialize(
 		}
 		return nil, err
 	})
+
 	if _, silent := err.(*noResponseError); silent { //nolint:errorlint // watch does not wrap it
 		err = &smithyhttp.RequestSendError{Err: err} // the request may have been executed
 	}
@@ -143,6 +153,7 @@ func (t tryTimeouts) HandleDeserialize(
 func (s *store) watch(ctx context.Context, send func(context.Context) (*http.Response, error)) (*http.Response, error) {
 	s.requests.Add(1)
 	sent, limit := s.clocks(), s.tryTimeout(ctx)
+
 	if limit <= 0 {
 		response, err := send(ctx)
 		if err == nil && response != nil {
@@ -150,15 +161,19 @@ func (s *store) watch(ctx context.Context, send func(context.Context) (*http.Res
 		}
 		return response, err
 	}
+
 	inner, cancel := context.WithCancel(ctx)
 	w := &watchedBody{limit: limit, cancel: cancel}
 	w.timer = time.AfterFunc(limit, w.fire)
+
 	response, err := send(inner)
 	if err == nil && response != nil {
 		s.observeDate(response.Header, sent)
+		// The body resets the timer with every read, and stops it when closed.
 		w.ReadCloser, response.Body = response.Body, w
 		return response, nil
 	}
+
 	w.stop()
 	switch end := ctx.Err(); {
 	case err == nil || !w.fired.Load():
@@ -209,6 +224,7 @@ func (w *watchedBody) Read(p []byte) (int, error) {
 	switch {
 	case err == nil:
 		w.timer.Reset(w.limit)
+	// After io.EOF the body is complete, even if the timer has just fired.
 	case w.fired.Load() && !errors.Is(err, io.EOF):
 		err = &noResponseError{w.limit}
 	}

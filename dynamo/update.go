@@ -60,9 +60,11 @@ func (u *update) value(v types.AttributeValue) string {
 
 // number returns a placeholder for a number.
 func (u *update) number(n int64) string {
-	if len(u.numbers) == cap(u.numbers) { // growing would move values that u.values points to
+	if len(u.numbers) == cap(u.numbers) {
+		// Growing the list would move the values that u.values points to.
 		return u.value(number(n))
 	}
+
 	u.numbers = append(u.numbers, types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)})
 	return u.value(&u.numbers[len(u.numbers)-1])
 }
@@ -97,7 +99,9 @@ func appendWords(list []byte, separator string, parts ...string) []byte {
 	} else if list == nil {
 		list = make([]byte, 0, 64)
 	}
+
 	for i, part := range parts {
+		// A comparison needs no spaces around it, as in #0<=:1.
 		if i > 0 && !isComparison(part) && !isComparison(parts[i-1]) {
 			list = append(list, ' ')
 		}
@@ -124,6 +128,7 @@ func (u *update) expression() *string {
 		}
 		all = append(append(all, clause.verb...), clause.list...)
 	}
+
 	s := string(all)
 	return &s
 }
@@ -159,10 +164,12 @@ func (u *update) item(table *string, k key) types.TransactWriteItem {
 func (u *update) requireRate(c *cell) (capacity string) {
 	capacity = u.number(c.rate.Capacity)
 	u.when(u.attr(bucketAttr(c.name, fieldCapacity)), "=", capacity)
+
 	if c.every != 0 {
 		u.requireStart(c)
 		return capacity
 	}
+
 	u.when(u.attr(bucketAttr(c.name, fieldAmount)), "=", u.number(c.rate.Amount))
 	u.when(u.attr(bucketAttr(c.name, fieldPeriod)), "=", u.number(c.rate.Period))
 	return capacity

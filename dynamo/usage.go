@@ -23,9 +23,11 @@ func (r *Repository) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[
 	if q.Entity == "" && q.Resource == "" {
 		parts = r.allUsage(ctx, q)
 	}
+
 	// Keys that begin with the time are sorted, so only snapshots with the same
 	// start need sorting. Keys that begin with a resource are all read first.
 	ordered := q.Resource != "" || q.Entity == ""
+
 	return func(yield func(limiter.UsageSnapshot, error) bool) {
 		g := usageGroup{repo: r}
 		for part, err := range parts {
@@ -36,6 +38,7 @@ func (r *Repository) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[
 			if !q.Match(part.UsageSnapshot) {
 				continue
 			}
+
 			if ordered && g.ends(part.Start) && !g.yield(ctx, yield) {
 				return
 			}
@@ -79,10 +82,12 @@ func (g *usageGroup) yield(ctx context.Context, yield func(limiter.UsageSnapshot
 	for i := range g.parts {
 		all[i] = g.parts[i].UsageSnapshot
 	}
+
 	if err := g.readShadow(ctx, all); err != nil {
 		yield(limiter.UsageSnapshot{}, err)
 		return false
 	}
+
 	g.parts, g.keys = nil, nil
 	for _, u := range mergeUsage(all) {
 		if !yield(u, nil) {
@@ -100,6 +105,7 @@ func (g *usageGroup) readShadow(ctx context.Context, all []limiter.UsageSnapshot
 		if err != nil {
 			return err
 		}
+
 		for i, part := range g.parts {
 			if it := found[part.shadow]; it != nil {
 				if _, err := countNumbers(it, func(limit string, n int64) {
@@ -128,6 +134,7 @@ func (r *Repository) usageQuery(q limiter.UsageQuery) *dynamodb.QueryInput {
 		first, last := startRange(usageSKPrefix+q.Resource+"#", q)
 		in = between(entityPK(r.ns, q.Entity), first, last)
 	}
+
 	in.ScanIndexForward = aws.Bool(false)
 	return in
 }
@@ -137,12 +144,14 @@ func (r *Repository) usageQuery(q limiter.UsageQuery) *dynamodb.QueryInput {
 func startRange(prefix string, q limiter.UsageQuery) (first, last string) {
 	const afterAll = "~"
 	first, last = prefix, prefix
+
 	if !q.From.IsZero() {
 		first += q.From.UTC().Format(stampLayout)
 	}
 	if !q.To.IsZero() && q.To.UTC().Year() <= lastYear {
 		last += q.To.UTC().Format(stampLayout)
 	}
+
 	if last += afterAll; first > last { // the service rejects an inverted range
 		first = last
 	}
@@ -158,14 +167,17 @@ func decodeUsage(it item) (usagePart, bool, error) {
 		Entity: it.text(attrEntity), Resource: it.text(attrResource), Window: limiter.Window(it.text(attrWindow)),
 		Counters: map[string]int64{},
 	}}
+
 	start := it.time(attrWindowStart)
 	if u.Entity == "" || u.Resource == "" || start.IsZero() || !slices.Contains(rules.Windows, u.Window) {
 		return u, false, nil
 	}
+
 	u.Start, u.End = u.Window.Bounds(start)
 	if it.text(attrHasShadow) != "" {
 		u.shadow = it.key().shadowKey()
 	}
+
 	var err error
 	u.Events, err = countNumbers(it, func(limit string, n int64) { u.Counters[limit] = n })
 	return u, err == nil, err
@@ -175,6 +187,7 @@ func decodeUsage(it item) (usagePart, bool, error) {
 // events.
 func countNumbers(it item, count func(limit string, n int64)) (events int64, err error) {
 	for attr, v := range it {
+		// Texts describe the snapshot. Every number but the ttl is a counter.
 		if _, ok := v.(*types.AttributeValueMemberN); !ok || attr == attrTTL {
 			continue
 		}
@@ -182,6 +195,7 @@ func countNumbers(it item, count func(limit string, n int64)) (events int64, err
 		if err != nil {
 			return 0, err
 		}
+
 		if attr == attrEvents {
 			events = n
 		} else {
@@ -209,6 +223,7 @@ func mergeUsage(parts []limiter.UsageSnapshot) []limiter.UsageSnapshot {
 		}
 		all = append(all, part)
 	}
+
 	isZero := func(_ string, count int64) bool { return count == 0 }
 	for i := range all {
 		u := &all[i]

@@ -43,15 +43,19 @@ func (r *Repository) UsageStore(retention time.Duration) *UsageStore {
 func (u *UsageStore) AddUsage(ctx context.Context, a aggregator.Addition) error {
 	ctx = withoutTryTimeout(ctx)
 	namespace := &Repository{store: u.repo.store, ns: a.Bucket.Namespace, view: true}
-	// not from the cache: a purge may have ended
+
+	// A purge may have ended since the cache was filled, and must stay complete.
 	facts, _, err := namespace.lookup(ctx, 0, 0, []factKey{namespace.namespaceFact()})
 	if err != nil || !facts[0].exists {
 		return err
 	}
+
 	k := usageKey(a.Bucket.Namespace, a.Bucket.Entity, a.Bucket.Resource, a.Window, a.Start.UTC().Format(stampLayout))
 	if err := u.addEntries(ctx, k, a, u.addUpdate); err != nil {
 		return err
 	}
+
+	// Most changes have nothing for the second item, which then costs no write.
 	a.Entries = slices.DeleteFunc(slices.Clone(a.Entries), func(e aggregator.Entry) bool {
 		return len(e.WouldRefuse) == 0
 	})
@@ -70,20 +74,24 @@ func (u *UsageStore) addEntries(
 		if err == nil {
 			return nil
 		}
+
 		if isWrongType(err) {
 			return &limiter.CorruptError{
 				Item: k.String(), Reason: "a counter is not a number; correct it, or delete the item",
 			}
 		}
+
 		refusal, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
 		if !ok {
 			return u.repo.explain(err)
 		}
+
 		counted := item(refusal.Item).text(attrMark)
 		before := len(a.Entries)
 		a.Entries = slices.DeleteFunc(slices.Clone(a.Entries), func(e aggregator.Entry) bool {
 			return mark(e.Position) <= counted
 		})
+		// Without an entry less, the next try would end like this one.
 		if len(a.Entries) == before {
 			return fmt.Errorf("snapshot %s: refused though nothing is counted twice: %w", k, u.repo.explain(err))
 		}
@@ -107,11 +115,13 @@ func (u *UsageStore) addUpdate(k key, a *aggregator.Addition) *update {
 	} {
 		up.setTo(up.attr(attr.name), text(attr.value))
 	}
+
 	u.describe(up, k, a)
 	for limit, n := range sumEntries(a.Entries, func(e aggregator.Entry) map[string]int64 { return e.Used }) {
 		up.addTo(up.attr(limit), n)
 	}
 	up.addTo(up.attr(attrEvents), int64(len(a.Entries)))
+
 	if slices.ContainsFunc(a.Entries, func(e aggregator.Entry) bool { return len(e.WouldRefuse) > 0 }) {
 		up.setTo(up.attr(attrHasShadow), text("1"))
 	}
@@ -156,6 +166,7 @@ func (u *update) countOnce(entries []aggregator.Entry) {
 	first, last := entries[0].Position, entries[len(entries)-1].Position
 	sq := u.attr(attrMark)
 	u.setTo(sq, text(mark(last)))
+	// Positions of an earlier stream say nothing about the order in this one.
 	feed := u.value(text(last.Feed + ":"))
 	u.when("(attribute_not_exists("+sq+")", "OR NOT begins_with("+sq+",", feed+")", "OR", sq, "<",
 		u.value(text(mark(first)))+")")
@@ -194,12 +205,14 @@ func (u *UsageStore) Refill(
 	if !ok {
 		return false, nil
 	}
+
 	at := u.repo.tableTime(ctx, now)
 	ctx = withoutTryTimeout(ctx)
 	up := refillUpdate(img, at)
 	if up == nil {
 		return false, nil
 	}
+
 	in := up.input(&u.repo.table, bucketKey(of.Namespace, of.Entity, of.Resource))
 	in.ReturnValues = types.ReturnValueNone
 	_, err := u.repo.updateOnce(ctx, in)
@@ -216,6 +229,7 @@ func refillUpdate(img *image, now int64) *update {
 	if !gains && !img.due(now) {
 		return nil
 	}
+
 	up := newUpdate()
 	for c := range img.all() {
 		if c.due(now) {
@@ -225,14 +239,20 @@ func refillUpdate(img *image, now int64) *update {
 		if c.every != 0 || !gains {
 			continue
 		}
+		// A write that moves the refill time has to know how every rate fills.
 		up.requireRate(c)
+
 		after := bucket.Advance(c.tokens, img.refill, now, c.rate)
 		gain, full := bucket.Sub(after, c.tokens), after >= c.rate.Capacity
-		if gain <= 0 && !full { // nothing accrued; the next accrual includes the fraction
+		if gain <= 0 && !full {
+			// Nothing has accrued. The next refill includes the fraction.
 			continue
 		}
+
 		tokens := up.attr(bucketAttr(c.name, fieldTokens))
-		if full { // the gain depends on the stored tokens
+		if full {
+			// What a limit gains before it is full depends on the stored
+			// tokens.
 			up.when(tokens, "=", up.number(c.tokens))
 		} else {
 			up.when(tokens, "<=", up.number(bucket.Sub(c.rate.Capacity, gain)))
@@ -241,8 +261,10 @@ func refillUpdate(img *image, now int64) *update {
 			up.addTo(tokens, gain)
 		}
 	}
+
 	up.requireShape(img)
 	up.requireLife(img.life)
+
 	if gains {
 		refill := up.attr(attrRefill)
 		up.when(refill, "=", up.number(img.refill))

@@ -36,9 +36,11 @@ func (r *Repository) Version(ctx context.Context) (Version, error) {
 	if err != nil {
 		return Version{}, err
 	}
+
 	if record == nil {
 		return Version{}, fmt.Errorf("version record of table %q: %w", r.table, limiter.ErrNotFound)
 	}
+
 	return Version{
 		Schema: record.text(attrSchema), ClientMin: record.text(attrClientMin), Lambda: record.text(attrLambda),
 		UpdatedBy: record.text(attrUpdatedBy), UpdatedAt: record.time(attrUpdatedAt),
@@ -75,16 +77,19 @@ func (s *store) recordDeployment(ctx context.Context, now time.Time, by string) 
 	if err != nil {
 		return err
 	}
+
 	record, legacy := found[versionKey()], found[legacyVersionKey()]
 	if err := cmp.Or(s.checkVersion(record), s.checkVersion(legacy)); err != nil {
 		return err
 	}
+
 	switch {
 	case record != nil:
 		return s.updateDeployment(ctx, record, now, by)
 	case legacy != nil:
 		return nil
 	}
+
 	it := s.newVersionRecord()
 	it[attrUpdatedAt], it[attrUpdatedBy] = stamp(now), textOrNull(by)
 	return s.explain(s.putNew(ctx, it))
@@ -96,13 +101,17 @@ func (s *store) updateDeployment(ctx context.Context, record item, now time.Time
 	in := &dynamodb.UpdateItemInput{TableName: &s.table, Key: versionKey().at()}
 	in.UpdateExpression = aws.String("SET #lambda = :lambda, #at = :at, #by = :by")
 	in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = new(condition).exists(attrPK).same(record, attrSchema).parts()
+
+	// A condition without values has no map.
 	if in.ExpressionAttributeValues == nil {
 		in.ExpressionAttributeValues = item{}
 	}
+
 	maps.Copy(in.ExpressionAttributeNames, map[string]string{
 		"#lambda": attrLambda, "#at": attrUpdatedAt, "#by": attrUpdatedBy,
 	})
 	maps.Copy(in.ExpressionAttributeValues, item{":lambda": nothing(), ":at": stamp(now), ":by": textOrNull(by)})
+
 	_, err := s.api(ctx).UpdateItem(ctx, in)
 	return s.explain(err)
 }
@@ -128,17 +137,20 @@ func (s *store) checkVersion(record item) error {
 	refuse := func(reason string) error {
 		return &limiter.VersionError{Store: "table " + s.table, Schema: v.schema, Client: schemaVersion, Reason: reason}
 	}
+
 	client, _ := parseVersion(clientVersion)
 	schema, ok := parseVersion(v.schema)
 	if stored := record[attrSchema]; !ok || stored != nil && record.text(attrSchema) == "" {
 		return refuse("this is no version; repair " + attrSchema + " of item " + record.key().String())
 	}
+
 	if schema.major != client.major || schema.compareRelease(tooNew) >= 0 {
 		return refuse("the table belongs to a newer version, such as Python's zae-limiter 0.10.1, and this " +
 			"program shares a table with exactly " +
 			clientVersion + "; " + s.place().Command("limits", "export", "--from",
 			"dynamodb:"+s.table) + " reads its limits")
 	}
+
 	if least, ok := parseVersion(v.clientMin); ok && client.compare(least) < 0 {
 		return refuse(
 			"the table requires clients of version " + v.clientMin + " or newer, and this program counts as " +
@@ -176,14 +188,17 @@ func parseVersion(s string) (version, bool) {
 	if release, rest, found := strings.Cut(s, ".dev"); found && rest != "" && isDigit(rest[0]) {
 		s = release + "-dev"
 	}
+
 	release, prerelease, dashed := strings.Cut(s, "-")
 	parts := strings.Split(release, ".")
 	if len(parts) != 3 || dashed && !isWord(prerelease) {
 		return version{}, false
 	}
+
 	var n [3]int
 	for i, part := range parts {
 		var err error
+		// Atoi accepts a sign, and a version has none.
 		if n[i], err = strconv.Atoi(part); err != nil || !isDigit(part[0]) {
 			return version{}, false
 		}

@@ -27,6 +27,7 @@ func retry(ctx context.Context, again func(err error, try int) bool, send func()
 		if err == nil || try >= maxTries || !again(err, try) {
 			return err
 		}
+
 		if err := pause.For(ctx, backoff(try+1)); err != nil {
 			return err
 		}
@@ -76,13 +77,18 @@ func (s *store) update(ctx context.Context, in *dynamodb.UpdateItemInput) (*dyna
 	if s.wire == nil {
 		return s.once.UpdateItem(ctx, in)
 	}
+
 	if s.opts.CountCapacity {
 		ask(in)
 	}
+
 	out, err := s.wire.UpdateItem(ctx, in)
+	// Nothing has left the machine, so the SDK may send the request, or report
+	// why it cannot.
 	if errors.Is(err, wire.ErrUnsent) {
 		return s.once.UpdateItem(ctx, in)
 	}
+
 	if s.opts.CountCapacity {
 		capacityMeter{&s.used}.count(out, err)
 	}

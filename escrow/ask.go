@@ -12,25 +12,37 @@ func (f *flight) prepare() limiter.Charge {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reset()
+
+	// A flight that needs no request after all answers at this time.
 	t := tick{f.now.UnixMilli(), f.machine()}
-	f.at = t // a flight that needs no request by now answers at this time
+	f.at = t
+
+	// A token whose hold is over must not pay, so those grants end first.
 	f.expire(t)
+
 	sum, named := f.need(f.batch)
 	for j := range sum {
 		if !named[j] {
 			continue
 		}
+
+		// The store admitted the charge that put these tokens into the pot, so
+		// the limit is not in debt.
 		f.clear[j] = f.held[j] > 0
 		f.reserve(j, sum[j])
+		// After the reservation, since the allowance depends on what the charge
+		// still lacks.
 		f.extra[j] = f.allowance(j, sum[j], t)
 	}
+
 	return f.charge(sum, named)
 }
 
 // reset clears what the flight has.
 func (f *flight) reset() {
 	n := len(f.slots)
-	f.reserved, f.granted, f.extra, f.clear, f.claims = make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n), nil
+	f.reserved, f.granted, f.extra, f.clear, f.claims = make([]int64, n), make([]int64, n),
+		make([]int64, n), make([]bool, n), nil
 }
 
 // need returns the sum of the charges of some callers by slot, and the slots that
@@ -50,30 +62,45 @@ func (f *flight) need(callers []*waiter) (sum []int64, named []bool) {
 
 // reserve moves up to n tokens of a slot from the pot to the flight.
 func (f *flight) reserve(j int, n int64) {
+	// The oldest grants end first, so their tokens would go back soonest.
 	for _, g := range f.grants {
 		if part := min(n-f.reserved[j], g.held[j]); part > 0 {
 			f.put(g, j, -part)
 			f.reserved[j] += part
+			// A claim names its grant: tokens that are not spent go back into
+			// that grant, not into one whose hold lasts longer.
 			f.claims = append(f.claims, claim{g, j, part})
 		}
 	}
 }
 
-// allowance returns how much may be taken beyond the need of the callers: at most
-// what the pot spent in the last hold and spends now, less what it still holds; at
-// most an eighth of what the bucket has left; and for all pots of an account at
-// most an eighth of its capacity. What a single caller spends now is no sign of
-// more to come: the next hold needs what the last one did, and a return costs a
-// request. If a request takes half a hold or more, an extra would be late.
+// allowance returns how many tokens of a slot may be taken beyond the need of the
+// callers. That is the smallest of three amounts: what the pot spent in the last
+// hold and spends with this batch, less what it still holds; an eighth of what the
+// bucket has left; and what remains of the eighth of the capacity that all pots of
+// an account may hold together. The charge of a single caller does not count as
+// spent, since tokens that nothing needs cost a request to return. If a request
+// takes half a hold or more, the hold would end before the extra is spent, so
+// there is none.
 func (f *flight) allowance(j int, sum int64, t tick) int64 {
 	if f.hold == 0 || f.roundTrip >= f.hold/2 {
 		return 0
 	}
+
+	// One call in a hold is no sign of more, but several at once are. A pot
+	// that spent 0 in the last hold and serves a batch of 30 takes up to 30
+	// more.
 	spent := f.netSpent(j)
 	if len(f.batch) > 1 {
 		spent = bucket.Add(spent, sum)
 	}
+
+	// Rule 4 of the package: a pot holds at most what it spent, less what came
+	// back. Tokens that went back past the pot were not spent either.
 	extra := spent - f.held[j] - f.refundedOf(j)
+
+	// The bucket keeps seven eighths of what this charge leaves in it, for
+	// other processes.
 	lack := sum - f.reserved[j]
 	extra = min(extra, (f.left(j, t.now)-lack)/share)
 	if extra <= 0 || f.nearEmpty(j, lack, t.now) {
@@ -85,6 +112,9 @@ func (f *flight) allowance(j int, sum int64, t tick) int64 {
 // refundedOf returns the tokens of a slot that either account got back lately.
 func (p *pot) refundedOf(j int) (n int64) {
 	s := &p.slots[j]
+
+	// A give-back of one call reaches both accounts, so the larger sum counts,
+	// and not both together.
 	if s.self >= 0 {
 		n, _ = p.refunded(p.lentKey(false, s.name))
 	}
@@ -95,7 +125,8 @@ func (p *pot) refundedOf(j int) (n int64) {
 	return n
 }
 
-// dropExtra gives up the extra, since it was refused or the accounts have changed.
+// dropExtra gives up the extra and its reservation. It reports whether there was
+// any.
 func (f *flight) dropExtra() (had bool) {
 	for j, n := range f.extra {
 		had = had || n > 0
@@ -105,25 +136,36 @@ func (f *flight) dropExtra() (had bool) {
 	return had
 }
 
-// charge returns the charge for a need: what the flight lacks, and the extra. It is
-// strict unless it is the charge of a single caller as it is: the store must not
-// spare a shadow limit for several callers at once, nor for the extra.
+// charge returns the charge for a need: what the flight lacks, and the extra. The
+// charge is strict, so that the store spares no shadow limit for several callers at
+// once, nor for the extra. Only the unchanged charge of a single caller is as
+// strict as that caller wants it.
 func (f *flight) charge(sum []int64, named []bool) limiter.Charge {
 	c := limiter.Charge{Entity: f.key.Entity, Resource: f.key.Resource, Defaults: f.defaults}
+
 	lacks := false
 	for j := range sum {
 		n := max(0, sum[j]-f.reserved[j]-f.granted[j])
+		// A named limit may be in debt, and then refuses even an amount of 0.
+		// Only the store can say so, unless the pot has proof to the contrary.
 		lacks = lacks || n > 0 || named[j] && !f.clear[j]
 		if named[j] && !f.clear[j] || n+f.extra[j] > 0 {
 			c.Amounts = c.Amounts.And(f.slots[j].name, n+f.extra[j])
 		}
 	}
+
+	// An extra alone is not worth a request.
 	if !lacks {
 		return limiter.Charge{}
 	}
+
 	c.Strict = true
+
+	// With 3 tokens reserved and an extra of 3, a charge for 10 equals the
+	// caller's by chance. It is not that charge, so it stays strict.
 	if alone := f.batch[0]; len(f.batch) == 1 && c.Amounts.Equal(alone.charge.Amounts) {
-		c.Amounts = alone.charge.Amounts // in the caller's order, which an error may show
+		// An error may show the amounts, so they are in the caller's order.
+		c.Amounts = alone.charge.Amounts
 		c.Strict = alone.charge.Strict || slices.ContainsFunc(f.extra, positive) ||
 			slices.ContainsFunc(f.reserved, positive)
 	}

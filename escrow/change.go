@@ -10,7 +10,7 @@ import (
 
 // touches returns a function that reports whether a change of the limits of a
 // scope concerns a pot. A pot whose accounts are not known yet may have any
-// parent.
+// parent, so a change of any entity concerns it.
 func touches(s limiter.Scope) func(*pot) bool {
 	return func(p *pot) bool {
 		if s.Resource != "" && s.Resource != p.key.Resource {
@@ -21,8 +21,9 @@ func touches(s limiter.Scope) func(*pot) bool {
 	}
 }
 
-// change makes a change while the pots that it concerns are closed and empty. Views
-// of a store that does not identify its namespaces may share one.
+// change makes a change while the pots that it concerns are closed and empty. If
+// the store does not identify its namespaces, two views may be of the same one, so
+// the pots of all views count.
 func (r *Repository) change(ctx context.Context, s limiter.Scope, change func() error) error {
 	if _, ok := limiter.Optional[limiter.NamespaceIdentifier](r.Repository); !ok {
 		return r.changeAll(ctx, touches(s), change)
@@ -37,11 +38,13 @@ func (r *Repository) changeAll(ctx context.Context, match func(*pot) bool, chang
 }
 
 // changeNamespace makes a change while the pots of a namespace are closed and
-// empty. Without its ID, this may be any namespace.
+// empty. If its ID is not known, the pots of all namespaces are.
 func (r *Repository) changeNamespace(ctx context.Context, id string, change func() error) error {
 	if _, ok := limiter.Optional[limiter.NamespaceIdentifier](r.Repository); !ok || id == "" {
 		return r.changeAll(ctx, everything, change)
 	}
+
+	// A namespace without pots holds nothing, so it needs no fence.
 	var list []*pots
 	if all := r.knownPots(id); all != nil {
 		list = append(list, all)
@@ -55,11 +58,15 @@ func changePots(ctx context.Context, list []*pots, match func(*pot) bool, change
 	if len(list) == 0 {
 		return change()
 	}
+
+	// A fence is up even if waiting for its pots failed, so it is taken down in
+	// every case. It stays up until the innermost call has made the change.
 	open, err := list[0].fence(ctx, match)
 	defer open()
 	if err != nil {
 		return err
 	}
+
 	return changePots(ctx, list[1:], match, change)
 }
 
@@ -85,12 +92,15 @@ func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limit
 
 // DeleteNamespace deletes a namespace, as the store does.
 func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name string) error {
+	// Without an ID, changeNamespace closes the pots of all namespaces. That
+	// costs requests, but no pot outlives its namespace.
 	id := ""
 	if view, err := r.Repository.Namespace(ctx, name); err == nil {
 		if identified, ok := limiter.Optional[limiter.NamespaceIdentifier](view); ok {
 			id = identified.NamespaceID()
 		}
 	}
+
 	return r.changeNamespace(ctx, id, func() error { return r.Repository.DeleteNamespace(ctx, now, name) })
 }
 
@@ -133,6 +143,7 @@ func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash,
 	if !ok {
 		return nil, "", "", errors.ErrUnsupported
 	}
+
 	return store.Managed(ctx)
 }
 
@@ -145,6 +156,7 @@ func (r *Repository) SetManaged(
 	if !ok {
 		return errors.ErrUnsupported
 	}
+
 	return store.SetManaged(ctx, now, previous, hash, owner, scopes)
 }
 
@@ -155,6 +167,7 @@ func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev l
 	if !ok {
 		return errors.ErrUnsupported
 	}
+
 	return r.change(ctx, cfg.Scope, func() error { return store.ReplaceConfig(ctx, cfg, ev) })
 }
 
@@ -164,6 +177,7 @@ func (r *Repository) ConfigListed(ctx context.Context, s limiter.Scope) (cfg lim
 	if store, ok := limiter.Optional[limiter.ConfigLister](r.Repository); ok {
 		return store.ConfigListed(ctx, s)
 	}
+
 	cfg, err = r.Config(ctx, s)
 	return cfg, true, err
 }

@@ -26,19 +26,21 @@
 // Quotas are exact. A pot holds tokens of a quota only inside the window that the
 // store debited them in, and none once less than an eighth of the capacity is left.
 // At the end of the window it drops them: they are neither spent in the next window
-// nor given back to it, also if a process whose clock is ahead has begun that window
+// nor given back to it, even if a process whose clock is ahead has begun that window
 // in the store. Detail.Starts of an outcome names the window that paid. A token that
 // is dropped, because a process was killed or the store was away, is lost until the
 // next window.
 //
-// A shadow limit would refuse what it would refuse if it were enforced under the
-// same escrow: pots hold and spend its tokens alike. The store counts each charge
-// that it spares once: such a charge goes through to the store as it is, and
-// costs a request as without escrow.
+// Pots hold and spend the tokens of a shadow limit like those of an enforced one.
+// So a shadow limit reports exactly the calls that it would refuse if it were
+// enforced with the same escrow. A call that it does not cover goes to the store
+// unchanged, so that the store counts it, and counts it once. Such a call costs a
+// request, as without escrow.
 //
-// After a bucket has refused a charge, a pot does not ask again for what the last
-// answer cannot cover by now. It forgets the answer after a hold, so that it may
-// learn that late of what other processes give back.
+// After a bucket has refused a charge, a pot sends no request for a charge that the
+// last answer, refilled up to the present time, does not cover. It forgets the
+// answer after a hold, so it may learn a hold late of what other processes give
+// back.
 //
 // A hold ends by the callers' clock or by the machine's, the earlier of both, and
 // when the callers' clock goes back by more than an eighth of it. A caller that
@@ -61,9 +63,8 @@
 // then a pot may spend what it holds in a bucket that is disabled, or beside one
 // that was reset. The first answer that a level is disabled closes the pot.
 //
-// Usage counts what was debited, and an
-// event for each request: a return may count in the next window, and dropped
-// tokens count as used.
+// Usage counts the tokens that were debited, and one event per request. A return
+// may count in the next window, and dropped tokens count as used.
 package escrow
 
 import (
@@ -119,7 +120,9 @@ type Stats struct {
 	Requests        int64 // charges sent to the store
 	Shared          int64 // calls that shared a request with another
 	Returned        int64 // tokens given back to the store
-	Dropped         int64 // tokens that could not be given back in time, or whose window has ended
+	// Dropped counts tokens that could not be given back in time, or whose window
+	// has ended.
+	Dropped int64
 }
 
 // New returns a repository that holds tokens of repo. Close closes both.
@@ -129,6 +132,7 @@ func New(repo limiter.Repository, opts *Options) *Repository {
 		e.maxHold = max(opts.MaxHold, 0)
 	}
 	e.janitor.init(e)
+
 	return &Repository{Repository: repo, escrow: e, pots: e.potsOf(repo, "")}
 }
 
@@ -139,12 +143,15 @@ func (e *escrow) potsOf(repo limiter.Repository, name string) *pots {
 	if identified, ok := limiter.Optional[limiter.NamespaceIdentifier](repo); ok {
 		id = identifiedBy + identified.NamespaceID()
 	}
+
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	all := e.namespaces[id]
 	if all == nil {
 		all = newPots(e)
 		e.namespaces[id] = all
+		// Close has emptied the pots that it found. Pots of a later view must
+		// stay empty, since the janitor has ended.
 		if e.closed {
 			all.keepClosed(&fence{everything})
 		}
@@ -162,19 +169,26 @@ func (e *escrow) knownPots(id string) *pots {
 	return e.namespaces[identifiedBy+id]
 }
 
-// forgetPots closes the pots of a namespace, which are empty, for good. Views that
-// are still there go to the store.
+// forgetPots removes the pots of a namespace, which are empty, and closes them for
+// good.
 func (e *escrow) forgetPots(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+
 	all := e.namespaces[identifiedBy+id]
 	if all == nil {
 		return
 	}
+
+	// A view may outlive its namespace. Its calls go to the store, which refuses
+	// them.
 	all.keepClosed(&fence{everything})
+
+	// Counters of a program must not fall when a namespace is purged.
 	var s Stats
 	all.addTo(&s)
 	e.forgotten.Add(s.AdmittedLocally)
+
 	delete(e.namespaces, identifiedBy+id)
 }
 
@@ -209,6 +223,7 @@ func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Reposi
 	if err != nil {
 		return nil, err
 	}
+
 	return &Repository{Repository: store, escrow: r.escrow, pots: r.potsOf(store, name), name: name, view: true}, nil
 }
 
@@ -218,15 +233,21 @@ func (r *Repository) Close() error {
 	if r.view {
 		return r.Repository.Close()
 	}
+
 	r.mu.Lock()
 	first := !r.closed
 	r.closed = true
 	r.mu.Unlock()
+
 	if first {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
+
+		// The pots close before the janitor does, since it returns what they
+		// hold. Their fences are never opened. If a request is stuck for longer
+		// than the timeout, its tokens are lost.
 		for _, all := range r.everyPots() {
-			_, _ = all.fence(ctx, everything) // never opened again; a request that is stuck loses its tokens
+			_, _ = all.fence(ctx, everything)
 		}
 		r.janitor.close(ctx)
 	}

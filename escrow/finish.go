@@ -13,14 +13,18 @@ import (
 func (f *flight) finish(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	have := make([]int64, len(f.slots))
 	for j := range have {
 		have[j] = f.reserved[j] + f.granted[j]
 	}
+
 	var admitted, refused []*waiter
 	for _, w := range f.batch {
 		switch {
-		case !f.serves(&w.charge): // the accounts have changed
+		// The flight has learned of other accounts, which lack a limit of this
+		// charge.
+		case !f.serves(&w.charge):
 			w.answer(result{alone: true})
 		case w.over.Load():
 			f.spare(&w.charge.Amounts)
@@ -31,13 +35,18 @@ func (f *flight) finish(ctx context.Context) {
 			refused = append(refused, w)
 		}
 	}
+
 	if len(f.batch) > 1 {
 		f.shared.Add(int64(len(f.batch)))
 	}
+
+	// The rest is in the pot before anyone is answered, so that each answer
+	// shows it as available.
 	surplus := f.keep(have)
 	if f.moved {
 		f.awaitReturns(ctx, surplus)
 	}
+
 	f.refuseAll(refused)
 	f.admit(admitted)
 }
@@ -52,12 +61,16 @@ func (f *flight) spare(amounts *limiter.Amounts) {
 	}
 }
 
-// awaitReturns waits until the tokens that a change of accounts left over are
-// back, so that the next charge finds them, and shows them in the balances.
+// awaitReturns waits until the store has the tokens back that a change of accounts
+// left over, so that the next charge finds them. It adds them to the balances.
 func (f *flight) awaitReturns(ctx context.Context, surplus []int64) {
+	// The pot serves other callers while the tokens are on their way.
+	// An error says that ctx has ended, and then the callers have left.
 	f.mu.Unlock()
-	_ = f.janitor.flush(ctx) // the callers have left if ctx ends
+	_ = f.janitor.flush(ctx)
 	f.mu.Lock()
+
+	// The last answer shares these slices, and refusals start from it.
 	self, parent := slices.Clone(f.image.self.tokens), slices.Clone(f.image.parent.tokens)
 	for j, n := range surplus {
 		if i := f.slots[j].self; i >= 0 {
@@ -67,6 +80,7 @@ func (f *flight) awaitReturns(ctx context.Context, surplus []int64) {
 			parent[i] += bucket.Thousandths(n)
 		}
 	}
+
 	f.image.self.tokens, f.image.parent.tokens, f.image.later = self, parent, nil
 }
 
@@ -76,25 +90,35 @@ func (f *flight) awaitReturns(ctx context.Context, surplus []int64) {
 func (f *flight) keep(rest []int64) (surplus []int64) {
 	held, surplus, old := make([]int64, len(rest)), make([]int64, len(rest)), make([]int64, len(rest))
 	for j, n := range rest {
+		// Reserved tokens are spent first, since their holds end sooner. So
+		// what is left over is new, up to what the store granted.
 		fresh := min(n, f.granted[j])
 		held[j] = min(fresh, f.extra[j])
 		surplus[j], old[j] = fresh-held[j], n-fresh
 	}
+
 	f.unclaim(old)
 	if slices.ContainsFunc(surplus, positive) {
 		f.giveBack(&f.accounts, surplus)
 	}
+
+	// The callers may have spent even the extra. Its grant is kept all the
+	// same: give-backs may fill it up to its size, and its end releases the
+	// reservation.
 	if slices.ContainsFunc(f.extra, positive) {
 		g := &grant{
 			accounts: f.accounts, windows: f.windows, pots: f.pots, store: f.store, at: f.at,
 			until: f.windows.end(&f.accounts, f.extra),
 			held:  make([]int64, len(held)), loans: f.heldByChildren(&f.accounts, &f.windows), size: f.extra,
 		}
+
 		f.grants = append(f.grants, g)
 		f.arrange()
 		for j, n := range held {
 			f.put(g, j, n)
 		}
+
+		// After Close nothing may stay in a pot.
 		if !f.janitor.watch(f.pot, g) {
 			f.end(g)
 		}
@@ -110,16 +134,21 @@ func (f *flight) refuseAll(callers []*waiter) {
 	if len(callers) == 0 {
 		return
 	}
+
 	res := result{err: f.err}
 	if f.err == nil {
 		res.outcome = f.last
 		res.outcome.Admitted = false
+		// show changes these slices, and the last answer shares them.
 		res.outcome.Self.Tokens = slices.Clone(res.outcome.Self.Tokens)
 		res.outcome.Parent.Tokens = slices.Clone(res.outcome.Parent.Tokens)
+		// The balances of other accounts are in another order, and the pot holds
+		// nothing of them.
 		if f.same(&f.last) {
 			f.show(&res.outcome)
 		}
 	}
+
 	for _, w := range callers {
 		answer := res
 		if f.err == nil {
@@ -136,6 +165,7 @@ func (f *flight) admit(callers []*waiter) {
 	if len(callers) == 0 {
 		return
 	}
+
 	out := f.outcome(true, f.at.now)
 	for _, w := range callers {
 		if !w.answer(result{outcome: out}) {
@@ -149,8 +179,11 @@ func (f *flight) returnShare(amounts *limiter.Amounts) {
 	tokens := f.amounts(amounts)
 	for j, n := range tokens {
 		kept := f.deposit(j, n)
+		// What goes to the store was not spent either. deposit has counted the
+		// rest.
 		f.back[j].add(f.latest.machine, f.hold, n-kept)
 		tokens[j] = n - kept
 	}
+
 	f.giveBack(&f.accounts, tokens)
 }

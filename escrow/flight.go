@@ -26,35 +26,46 @@ func (p *pot) fly(store limiter.Repository) {
 func (p *pot) board(store limiter.Repository) *flight {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	var batch []*waiter
 	claims := make([]int64, len(p.slots))
+
 	queue := p.queue
 	p.queue = nil
 	for i, w := range queue {
 		switch {
 		case w.over.Load(): // the caller has left
+		// The first answer tells the pot its accounts. The others wait for it,
+		// and may share the next request.
 		case p.self == nil:
-			p.queue = queue[i+1:] // they may share a request once the accounts are known
+			p.queue = queue[i+1:]
 			return &flight{pot: p, store: store, batch: []*waiter{w}}
 		case !p.serves(&w.charge):
 			w.answer(result{alone: true})
+		// Once a caller needs a request, what the pot holds is reserved for it.
+		// A later caller with a smaller charge must not overtake it.
 		case len(batch) == 0 && p.serve(w):
 		case p.refuse(w, claims):
 		default:
 			batch = append(batch, w)
+			// What earlier callers claim is not there for later ones: 20 tokens
+			// cover two charges of 8, and not three.
 			for j, n := range p.amounts(&w.charge.Amounts) {
 				claims[j] = bucket.Add(claims[j], n)
 			}
 		}
 	}
+
 	if len(batch) == 0 {
 		p.flying = false
+		// Changes of limits wait in drain.
 		if p.landed != nil {
 			close(p.landed)
 			p.landed = nil
 		}
 		return nil
 	}
+
 	return &flight{pot: p, store: store, batch: batch}
 }
 
@@ -62,10 +73,13 @@ func (p *pot) board(store limiter.Repository) *flight {
 func (p *pot) serve(w *waiter) bool {
 	t := w.tick(p.machine())
 	p.expire(t)
+
 	out, ok := p.spend(&w.charge, t)
 	if !ok {
 		return false
 	}
+
+	// A caller that has left in the meantime must not pay.
 	if !w.answer(result{outcome: out}) {
 		p.putBack(w)
 		p.local--
@@ -85,6 +99,7 @@ func (p *pot) refuse(w *waiter, claims []int64) bool {
 	default:
 		return false
 	}
+
 	return true
 }
 
@@ -127,18 +142,25 @@ const maxRounds = 3
 
 // run makes the requests of the flight and answers its callers.
 func (f *flight) run() {
+	// A request has one time: the latest, since no charge can take effect
+	// before the request is sent.
 	machine := f.machine()
 	for _, w := range f.batch {
 		if now := w.later(machine); f.now.Before(now) {
 			f.now = now
 		}
 	}
+
 	ctx, cancel := f.context()
 	defer cancel()
-	if f.self == nil { // only a flight changes it
+
+	// Only a flight sets the accounts, and there is one at a time, so this read
+	// needs no lock.
+	if f.self == nil {
 		f.introduce(ctx)
 		return
 	}
+
 	charge := f.prepare()
 	for round := 1; charge.Amounts.Len() > 0 && round <= maxRounds; round++ {
 		out, err := f.send(ctx, charge)
@@ -147,6 +169,7 @@ func (f *flight) run() {
 		}
 		charge = f.learn(charge, &out, err, round)
 	}
+
 	f.finish(ctx)
 }
 
@@ -155,6 +178,7 @@ func (f *flight) send(ctx context.Context, charge limiter.Charge) (limiter.Outco
 	f.at = tick{f.now.UnixMilli(), f.machine()}
 	out, err := f.store.Consume(ctx, f.now, charge)
 	f.roundTrip = f.machine() - f.at.machine // only a flight uses it
+
 	return out, err
 }
 
@@ -162,16 +186,22 @@ func (f *flight) send(ctx context.Context, charge limiter.Charge) (limiter.Outco
 func (f *flight) introduce(ctx context.Context) {
 	w := f.batch[0]
 	out, err := f.send(ctx, w.charge)
+
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err == nil && out.Admitted { // a refusal may leave out the parent
+
+	// A refusal may leave out the parent, so it does not show the accounts.
+	if err == nil && out.Admitted {
 		f.defaults = slices.Clone(w.charge.Defaults)
 		f.adopt(&out)
 		f.see(f.at, &out)
 	}
+
 	switch {
 	case err != nil:
 		w.answer(result{err: err})
+		// In an outage, each caller in the queue would otherwise wait for a
+		// failing request of its own.
 		f.failQueue(ctx, err)
 	case !out.Admitted:
 		w.answer(result{outcome: f.withOthers(out, &w.charge.Amounts, f.pot)})
@@ -207,10 +237,12 @@ func (f *flight) giveBack(a *accounts, tokens []int64) {
 	})
 }
 
-// adopt makes the accounts of an answer those of the pot. Grants of other accounts
-// are returned to these.
+// adopt makes the accounts of an answer those of the pot.
 func (p *pot) adopt(out *limiter.Outcome) {
+	// What the pot holds was taken from the old accounts, and goes back to
+	// them.
 	p.endAll()
+
 	p.accounts = newAccounts(out.Self.Account, out.Parent.Account, p.maxHold)
 	p.held, p.oldest = make([]int64, len(p.slots)), make([]int, len(p.slots))
 	p.spent, p.back = make([]spending, len(p.slots)), make([]spending, len(p.slots))
@@ -222,18 +254,27 @@ func (p *pot) adopt(out *limiter.Outcome) {
 func (f *flight) learn(charge limiter.Charge, out *limiter.Outcome, err error, round int) limiter.Charge {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	f.err = err
 	if err != nil {
+		// After an error it is unknown whether the store debited anything, so
+		// nothing of it may be spent.
 		f.dropExtra()
 		return limiter.Charge{}
 	}
+
 	f.last = *out
 	changed := !f.same(out)
-	if changed && !out.Admitted { // of a caller that is alone, see strange
+
+	// A refusal by other accounts is about a single caller here, since strange
+	// has sent the others back to the queue. The pot's grants belong to the old
+	// accounts.
+	if changed && !out.Admitted {
 		f.dropExtra()
 		f.endAll()
 		return limiter.Charge{}
 	}
+
 	stepped := !changed && f.stepped(out)
 	switch {
 	case changed:
@@ -241,50 +282,79 @@ func (f *flight) learn(charge limiter.Charge, out *limiter.Outcome, err error, r
 	case stepped:
 		f.step()
 	}
+
 	f.see(f.at, out)
+
 	callers, hadExtra := f.batch, false
 	if out.Admitted {
 		f.windows = windowsOf(out)
 		for j, n := range f.amounts(&charge.Amounts) {
 			f.granted[j] += n
 		}
+
+		// A limit that covered an amount, even one of 0, is not in debt.
 		for i := range charge.Amounts.Len() {
 			name, _ := charge.Amounts.At(i)
 			if j := f.slot(name, i); j >= 0 {
 				f.clear[j] = true
 			}
 		}
+
+		// The flight has kept all that it had, so this request was enough for
+		// all callers that it was for. Where it gave something up, it has to
+		// ask for that again.
 		if !changed && !stepped {
-			return limiter.Charge{} // it was for all callers that fit
+			return limiter.Charge{}
 		}
 	} else {
+		// The callers alone may fit without the extra.
 		hadExtra = f.dropExtra()
 	}
+
 	fitting := f.fitting(callers)
+
+	// If all callers seem to fit and nothing was given up, the store would only
+	// refuse the same charge again. After a second refusal the flight gives up:
+	// other processes take the tokens faster.
 	if !changed && !stepped && !hadExtra && (round > 1 || len(fitting) == len(callers)) {
-		return limiter.Charge{} // the same charge would be refused again
+		return limiter.Charge{}
 	}
+
 	return f.charge(f.need(fitting))
 }
 
-// strange reports whether an answer is by other accounts than the pot's and admits
-// nothing, so that it says nothing about the callers: a refusal, or an error about
-// a limit that is gone. It queues them again, to learn the accounts.
+// strange reports whether an answer comes from other accounts than the pot's and
+// admits nothing: a refusal, or an error about a limit that is gone. Such an answer
+// to a shared charge says nothing about each caller, so strange queues them all
+// again, and the next flight learns the accounts.
 func (f *flight) strange(charge limiter.Charge, out *limiter.Outcome, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
+	// The answer to a caller's own charge is that caller's answer in any case.
 	if len(f.batch) == 1 && charge.Amounts.Equal(f.batch[0].charge.Amounts) {
 		return false
 	}
+
+	// Only an unknown limit or a refusal by other accounts shows that the pot's
+	// accounts are out of date. An admission by others moves the pot instead,
+	// in learn.
 	if _, invalid := errors.AsType[*limiter.InvalidError](err); !invalid && (err != nil || out.Admitted ||
 		f.same(out)) {
 		return false
 	}
+
 	f.dropExtra()
 	f.unclaim(f.reserved)
 	f.giveBack(&f.accounts, f.granted)
 	f.endAll()
+
+	// Without accounts, the next flight sends one charge as it is and learns
+	// them.
 	f.accounts, f.refusal = accounts{}, refusal{}
+
+	// From here on the callers count as having waited, so that their charges
+	// carry the time at which they are sent.
 	for _, w := range f.batch {
 		w.queued = true
 	}
@@ -297,13 +367,20 @@ func (f *flight) strange(charge limiter.Charge, out *limiter.Outcome, err error)
 // of the new ones.
 func (f *flight) move(out *limiter.Outcome) {
 	old, extra := f.accounts, slices.Clone(f.extra)
+
+	// The reservation of the extra was made in the names of the old accounts.
 	f.dropExtra()
 	f.unclaim(f.reserved)
 	f.giveBack(&f.accounts, f.granted)
+
 	f.adopt(out)
 	f.reset()
 	f.moved = true
 	f.see(f.at, out)
+
+	// The store has debited the extra from the new accounts, but their pot has
+	// spent nothing before this call, so the extra is bounded again. The rest
+	// goes back.
 	spent, _ := f.need(f.batch)
 	for i, n := range extra {
 		if j := f.slot(old.slots[i].name, i); j >= 0 && f.hold > 0 && !f.nearEmpty(j, 0, f.at.now) {
@@ -314,17 +391,25 @@ func (f *flight) move(out *limiter.Outcome) {
 
 // unclaim puts reserved tokens back into their grants.
 func (f *flight) unclaim(tokens []int64) {
+	// The oldest claims are spent first, so what is left belongs to the newest.
 	for _, c := range slices.Backward(f.claims) {
 		n := min(c.n, tokens[c.slot])
 		if n == 0 {
 			continue
 		}
+
 		tokens[c.slot] -= n
 		if !c.grant.ended {
+			// A grant that is still in the pot takes its tokens back. That may
+			// make an older grant hold tokens again, so take has to start at
+			// the first.
 			f.put(c.grant, c.slot, n)
 			f.oldest[c.slot] = 0
 			continue
 		}
+
+		// The grant ended while the flight had its tokens. They go back as the
+		// others of the grant did: with its windows, and by its deadline.
 		late := make([]int64, len(c.grant.held))
 		late[c.slot] = n
 		f.janitor.give(&grant{
@@ -334,13 +419,14 @@ func (f *flight) unclaim(tokens []int64) {
 	}
 }
 
-// fitting returns the callers that the flight can serve in order of arrival, with
-// what it has and what the store has left by its last answer.
+// fitting returns the callers that the flight can serve with what it has and what
+// the store has left by its last answer. Callers that came first go first.
 func (f *flight) fitting(callers []*waiter) (fit []*waiter) {
 	have := make([]int64, len(f.slots))
 	for j := range have {
 		have[j] = f.reserved[j] + f.granted[j] + f.left(j, f.at.now)
 	}
+
 	for _, w := range callers {
 		if f.serves(&w.charge) && f.pay(have, w, false) {
 			fit = append(fit, w)
@@ -356,10 +442,15 @@ func (f *flight) pay(tokens []int64, w *waiter, strict bool) bool {
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
 		j := f.slot(name, i)
+		// A limit in debt refuses an amount of 0. Tokens at hand or an answer
+		// of the store prove that it is not in debt.
 		if tokens[j] < n || strict && n == 0 && tokens[j] == 0 && !f.clear[j] {
 			return false
 		}
 	}
+
+	// A second pass, so that a charge that does not fit leaves its tokens to
+	// the next caller.
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
 		tokens[f.slot(name, i)] -= n

@@ -17,13 +17,18 @@ type grant struct {
 	at      tick  // when the debit was sent
 	until   int64 // by the callers' clock, when the first of the windows ends
 	held    []int64
-	loans   []*children // of the parent, which held counts in until the grant has ended, by slot
-	size    []int64     // what the grant left over at first; held is never above it
-	spared  [2][]bool   // limits of both accounts that the store did not debit, in an ended grant
-	ended   bool        // it is no longer in its pot
-	late    bool        // it must not be returned
-	seen    int64       // the callers' time at which it ended, if a call ended it
-	epoch   int64       // of the janitor, when it ended
+	// loans holds by slot the counter of the parent's loan. held counts there
+	// until the grant has ended.
+	loans []*children
+	// size is what the grant left over at first. held never exceeds it.
+	size []int64
+	// spared marks the limits of both accounts that the store did not debit. Only
+	// an ended grant has it.
+	spared [2][]bool
+	ended  bool  // it has left its pot
+	late   bool  // it must not be returned
+	seen   int64 // the callers' time at which it ended, if a call ended it
+	epoch  int64 // of the janitor, when it ended
 }
 
 // over reports whether the hold has ended, or the window of a quota.
@@ -31,6 +36,8 @@ func (g *grant) over(t tick) bool { return t.now >= g.until || !t.within(g.hold,
 
 // due returns the machine time at which the hold ends.
 func (g *grant) due() time.Duration {
+	// until is far away if no limit is a quota. Without this bound, its
+	// nanoseconds would overflow.
 	const longest = math.MaxInt64 / int64(time.Millisecond)
 	left := min(max(bucket.Sub(g.until, g.at.now), 0), longest)
 	return g.at.machine + min(g.hold, time.Duration(left)*time.Millisecond)
@@ -46,7 +53,8 @@ func (g *grant) tooLate(t tick) bool { return t.now >= g.at.now+2*g.hold.Millise
 
 // deadline returns the machine time until which unspent tokens may be returned.
 func (g *grant) deadline() time.Duration {
-	if g.hold == 0 { // the share of a caller that left
+	// Without holds, this is the share of a caller that left.
+	if g.hold == 0 {
 		return g.at.machine + defaultMaxHold
 	}
 	return g.at.machine + 2*g.hold
@@ -63,21 +71,28 @@ func (g *grant) tokens() (n int64) {
 // credits returns the credits that give back at now what the grant holds. Tokens of
 // a window that has ended are lost.
 func (g *grant) credits(now int64) (credits []limiter.Credit, lost int64) {
+	// A call whose clock was ahead may have ended the grant, and may have seen
+	// the end of its window.
 	now = max(now, g.seen)
 	self, parent := limiter.Credit{Account: g.self, Starts: g.windows.self}, limiter.Credit{
 		Account: g.parent, Starts: g.windows.parent,
 	}
+
 	for j, n := range g.held {
 		if n == 0 {
 			continue
 		}
+
 		s := &g.slots[j]
 		backToSelf := s.self < 0 || addTo(&self, s.self, n, g.spared[0], now)
 		backToParent := s.parent < 0 || addTo(&parent, s.parent, n, g.spared[1], now)
+		// A token of both accounts that one of them cannot take back counts as
+		// lost once, as it counts once while it is held.
 		if !backToSelf || !backToParent {
 			lost += n
 		}
 	}
+
 	for _, c := range []limiter.Credit{self, parent} {
 		if c.Amounts.Len() > 0 {
 			credits = append(credits, c)
@@ -92,7 +107,11 @@ func addTo(c *limiter.Credit, i int, n int64, spared []bool, now int64) bool {
 	if now >= windowEnd(c.Starts, i, l) {
 		return false
 	}
+
 	c.Amounts = c.Amounts.And(l.Name, n)
+
+	// The charge took no tokens of a spared limit, so that only its usage goes
+	// back.
 	if i < len(spared) && spared[i] {
 		c.Spared = append(c.Spared, l.Name)
 	}
@@ -113,6 +132,7 @@ func (s *spending) add(at, hold time.Duration, n int64) {
 	if hold == 0 {
 		return
 	}
+
 	s.advance(at, hold)
 	s.slices[s.last%int64(len(s.slices))] += n
 }
@@ -134,9 +154,12 @@ func (s *spending) atLeast(at, hold time.Duration) (sum int64) {
 // advance clears the slices that are older than a hold.
 func (s *spending) advance(at, hold time.Duration) {
 	now := int64(at / (hold / sliceCount))
+
+	// After a long idle time, one round through the slices clears them all.
 	for range min(now-s.last, int64(len(s.slices))) {
 		s.last++
 		s.slices[s.last%int64(len(s.slices))] = 0
 	}
+
 	s.last = max(s.last, now)
 }

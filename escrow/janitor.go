@@ -38,8 +38,8 @@ func (j *janitor) init(e *escrow) {
 	go j.run()
 }
 
-// watch makes sure that a grant of a pot ends in time. It reports whether the
-// janitor is at work still.
+// watch makes sure that a grant of a pot ends in time. It reports false after close:
+// then the caller has to end the grant.
 func (j *janitor) watch(p *pot, g *grant) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -54,12 +54,17 @@ func (j *janitor) give(g *grant) {
 	if tokens == 0 {
 		return
 	}
+
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.closed { // the request of g was stuck
+
+	// The janitor has ended, so nothing would send this grant. Its request was
+	// stuck for longer than Close waits.
+	if j.closed {
 		j.dropped.Add(tokens)
 		return
 	}
+
 	j.ended = append(j.ended, g)
 	g.epoch = j.epoch
 	j.pending[g.epoch]++
@@ -80,19 +85,27 @@ func (j *janitor) poke() {
 func (j *janitor) flush(ctx context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+
+	// Grants that end from here on belong to the next epoch, so that a busy pot
+	// cannot keep this call waiting.
 	epoch := j.epoch
 	j.epoch++
 	if !j.pendingUpTo(epoch) {
 		return nil
 	}
+
 	defer context.AfterFunc(ctx, func() {
+		// The lock keeps this signal from coming between the check of ctx below
+		// and Wait, where it would be lost.
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		j.idle.Broadcast()
 	})()
+
 	for j.pendingUpTo(epoch) && ctx.Err() == nil {
 		j.idle.Wait()
 	}
+
 	if j.pendingUpTo(epoch) {
 		return ctx.Err()
 	}
@@ -117,11 +130,16 @@ func (j *janitor) held() int64 {
 
 // close waits for the returns, until ctx ends, and ends the goroutine.
 func (j *janitor) close(ctx context.Context) {
-	_ = j.flush(ctx) // what is not back by then is dropped
+	// What is not back by the end of ctx is dropped.
+	_ = j.flush(ctx)
+
 	j.mu.Lock()
 	j.closed = true
 	j.mu.Unlock()
+
 	j.poke()
+
+	// A credit that ignores its context must not keep Close waiting.
 	select {
 	case <-j.done:
 	case <-ctx.Done():
@@ -130,10 +148,16 @@ func (j *janitor) close(ctx context.Context) {
 
 func (j *janitor) run() {
 	defer close(j.done)
+
 	timer := time.NewTimer(sweepEvery)
 	defer timer.Stop()
+
 	swept := j.machine()
+
+	// A burst of ended grants must not open hundreds of requests to the store
+	// at once.
 	slots := make(chan struct{}, returnsAtOnce)
+
 	for {
 		now := j.machine()
 		if now-swept >= sweepEvery {
@@ -142,10 +166,12 @@ func (j *janitor) run() {
 				all.sweep()
 			}
 		}
+
 		wait, closed := j.endDue(now)
 		if closed {
 			return
 		}
+
 		for _, g := range j.takeEnded() {
 			slots <- struct{}{}
 			go func() {
@@ -153,7 +179,10 @@ func (j *janitor) run() {
 				j.send(g)
 			}()
 		}
+
 		timer.Reset(min(wait, swept+sweepEvery-now))
+		// wake keeps one signal, so a grant that was given before this select
+		// still ends the wait.
 		select {
 		case <-timer.C:
 		case <-j.wake:
@@ -165,11 +194,15 @@ func (j *janitor) run() {
 // one.
 func (j *janitor) endDue(now time.Duration) (wait time.Duration, closed bool) {
 	for {
+		// A pot gives its grants to the janitor under the pot's lock. So the
+		// janitor must not lock a pot under its own lock, or both could wait for
+		// each other.
 		j.mu.Lock()
 		if j.closed {
 			j.mu.Unlock()
 			return 0, true
 		}
+
 		if len(j.due) == 0 || j.due[0].at > now {
 			wait = sweepEvery
 			if len(j.due) > 0 {
@@ -178,9 +211,13 @@ func (j *janitor) endDue(now time.Duration) (wait time.Duration, closed bool) {
 			j.mu.Unlock()
 			return wait, false
 		}
+
 		next := heap.Pop(&j.due).(dueGrant) //nolint:forcetypeassert // the heap holds nothing else
 		j.mu.Unlock()
+
 		next.pot.mu.Lock()
+		// A call may have ended the grant already. Its entry stays in the heap
+		// until it is due, since a search would cost more.
 		if !next.grant.ended {
 			next.pot.end(next.grant)
 		}
@@ -204,12 +241,16 @@ func (j *janitor) send(g *grant) {
 		return g.store.Credit(ctx, now, credits...)
 	})
 	if err == nil {
+		// The bucket has these tokens back, so what it refused before may fit.
 		g.pots.returnedTo(credits)
 		j.returned.Add(tokens - lost)
 		j.dropped.Add(lost)
 	} else {
+		// It is too late, or unknown whether the store has them: a second
+		// attempt could give them back twice.
 		j.dropped.Add(tokens)
 	}
+
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.tokens -= tokens
@@ -225,11 +266,16 @@ func (j *janitor) credit(g *grant, credits []limiter.Credit, send func(context.C
 	if len(credits) == 0 {
 		return nil
 	}
+
 	now := j.machine()
+
+	// The promise of the package allows for tokens that are out for two holds,
+	// and not for longer.
 	left := g.deadline() - now
 	if left <= 0 || g.late {
 		return context.DeadlineExceeded
 	}
+
 	ctx, cancel := context.WithTimeout(j.ctx, left)
 	defer cancel()
 	return send(ctx, g.callersTime(now))

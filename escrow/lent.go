@@ -19,10 +19,13 @@ type lentKey struct {
 func (all *pots) lend(key lentKey, n, capacity int64) int64 {
 	all.lentMu.Lock()
 	defer all.lentMu.Unlock()
+
 	l := all.lent[key]
 	if l == nil {
 		l = &loan{}
 	}
+
+	// A reservation of nothing must leave no entry: unlend would not remove it.
 	n = max(0, min(n, capacity/share-l.tokens))
 	if n > 0 {
 		l.tokens += n
@@ -36,6 +39,7 @@ func (all *pots) unlend(key lentKey, n int64) {
 	if n == 0 {
 		return
 	}
+
 	all.lentMu.Lock()
 	defer all.lentMu.Unlock()
 	l := all.lent[key]
@@ -50,20 +54,22 @@ type loan struct {
 	children *children // of the latest window; nil for none
 }
 
-// children holds the tokens of a window that the pots of children hold, each under
-// its own lock. A rate has the window 0.
+// children counts the tokens of a window that the pots of children hold. The count
+// is atomic, since each of these pots has a lock of its own. A rate has the window
+// 0.
 type children struct {
 	window int64
 	tokens atomic.Int64
 }
 
-// heldByChildren returns the parts of the parent's loans that a grant of these
-// windows counts in, by slot. Where the parent lends nothing, there is none.
+// heldByChildren returns by slot the counter of the parent's loan in which a grant
+// of these windows counts. It is nil where the parent lends nothing.
 func (all *pots) heldByChildren(a *accounts, w *windows) []*children {
 	list := make([]*children, len(a.slots))
 	if a.parent == nil {
 		return list
 	}
+
 	all.lentMu.Lock()
 	defer all.lentMu.Unlock()
 	for j, s := range a.slots {
@@ -77,20 +83,23 @@ func (all *pots) heldByChildren(a *accounts, w *windows) []*children {
 	return list
 }
 
-// childrenOf returns the part of a window, nil if a later window has begun. The
-// caller holds the lock.
+// childrenOf returns the counter of a window, or nil if a later window has begun.
+// The caller holds the lock.
 func (l *loan) childrenOf(window int64) *children {
+	// The latest window replaces an earlier one. Tokens of that one cannot be
+	// spent, so refusals do not show them as available.
 	if l.children == nil || l.children.window < window {
 		l.children = &children{window: window}
 	}
+
 	if l.children.window != window {
 		return nil
 	}
 	return l.children
 }
 
-// refund counts the tokens of a limit that went back to the store. They include
-// those that no pot held: what was given back was not spent.
+// refund counts the tokens of a limit that went back to the store, whether a pot
+// held them or not: a token that was given back was not spent.
 type refund struct {
 	spending
 	hold time.Duration // of the account
@@ -98,15 +107,22 @@ type refund struct {
 }
 
 // refund records that the store got back n spent tokens of a limit, so that pots
-// hold less. With n 0, unspent tokens were returned.
+// hold less. If n is 0, it records the time alone.
 func (all *pots) refund(a *limiter.Account, limit string, n int64) {
+	// Where nothing is held, there is nothing to bound.
 	if all.maxHold == 0 {
 		return
 	}
+
 	key := lentKey{limiter.Scope{Entity: a.Entity, Resource: a.Resource}, limit}
 	now, hold := all.machine(), max(minHold, shortestHold(all.maxHold, a.Limits))
+
 	all.lentMu.Lock()
 	defer all.lentMu.Unlock()
+
+	// After a change of limits the slices have another length. What the old
+	// ones count then counts as given back just now, which makes pots hold
+	// less, not more.
 	r := all.given[key]
 	if r == nil || r.hold != hold {
 		next := &refund{hold: hold}
@@ -116,6 +132,7 @@ func (all *pots) refund(a *limiter.Account, limit string, n int64) {
 		r = next
 		all.given[key] = r
 	}
+
 	r.add(now, hold, n)
 	r.at = now
 }
@@ -124,6 +141,7 @@ func (all *pots) refund(a *limiter.Account, limit string, n int64) {
 func (all *pots) refunding(credits []limiter.Credit) {
 	for _, c := range credits {
 		for limit, n := range c.Amounts.All() {
+			// A spared charge took no tokens, so its credit gives none back.
 			if n > 0 && c.Account != nil && !slices.Contains(c.Spared, limit) {
 				all.refund(c.Account, limit, n)
 			}
@@ -131,7 +149,8 @@ func (all *pots) refunding(credits []limiter.Credit) {
 	}
 }
 
-// returnedTo records that the store has got back tokens that count as refunded or
+// returnedTo records when the store got tokens back, so that earlier refusals do
+// not count. The tokens are not counted again: refunding has counted them, or they
 // were never spent.
 func (all *pots) returnedTo(credits []limiter.Credit) {
 	for _, c := range credits {
@@ -148,6 +167,7 @@ func (all *pots) returnedTo(credits []limiter.Credit) {
 func (all *pots) refunded(key lentKey) (n int64, at time.Duration) {
 	all.lentMu.Lock()
 	defer all.lentMu.Unlock()
+
 	r := all.given[key]
 	if r == nil {
 		return 0, 0
@@ -155,11 +175,13 @@ func (all *pots) refunded(key lentKey) (n int64, at time.Duration) {
 	return r.atLeast(all.machine(), r.hold), r.at
 }
 
-// sweepRefunds forgets those that count no longer.
+// sweepRefunds forgets the refunds that are older than every hold.
 func (all *pots) sweepRefunds(now time.Duration) {
 	all.lentMu.Lock()
 	defer all.lentMu.Unlock()
 	for key, r := range all.given {
+		// refundedSince looks up the time for as long as a refusal counts,
+		// which is a hold.
 		if r.atLeast(now, r.hold) == 0 && now-r.at > all.maxHold {
 			delete(all.given, key)
 		}

@@ -10,17 +10,23 @@ import (
 )
 
 // withOthers returns an outcome of a pot with what other pots hold as available.
-// The caller has locked the pot, or passes nil. If amounts were refused, it passes
-// these.
+// The caller has locked the pot, or passes nil. After a refusal, the caller passes
+// the amounts that were refused.
 func (all *pots) withOthers(out limiter.Outcome, refused *limiter.Amounts, p *pot) limiter.Outcome {
 	for _, b := range []*limiter.Bucket{&out.Self, &out.Parent} {
+		// Most of the time nothing is held. Then the balances need no copy, and
+		// no pot a lock.
 		if b.Account == nil || !all.lends() {
 			continue
 		}
+
+		// The pot's cache or the store's answer may share the slice.
 		b.Tokens = slices.Clone(b.Tokens)
 		for i, l := range b.Account.Limits {
 			held := bucket.Thousandths(all.heldByOthers(b, i, p))
 			shown := addUpTo(b.Tokens[i], held, l)
+			// A refusal that showed its amount as covered would make the caller
+			// retry at once.
 			if refused != nil {
 				shown = min(shown, all.mostOf(b, i, refused))
 			}
@@ -30,15 +36,20 @@ func (all *pots) withOthers(out limiter.Outcome, refused *limiter.Amounts, p *po
 	return out
 }
 
-// mostOf returns the most that a limit that lacks its amount may show: it refuses
-// the amount for a hold still. A call cannot spend what other pots hold, but may
-// find the tokens in the bucket when their hold has ended.
+// mostOf returns the most that a limit may show in a refusal. A limit that does not
+// cover its amount shows so little that the amount still does not fit for one hold:
+// the call cannot spend what other pots hold, but may find those tokens in the
+// bucket when their hold has ended.
 func (all *pots) mostOf(b *limiter.Bucket, i int, refused *limiter.Amounts) int64 {
+	// The caller does not wait for a limit that covers its amount.
 	l := b.Account.Limits[i]
 	n, named := refused.Lookup(l.Name)
 	if !named || b.Tokens[i] >= bucket.Thousandths(n) {
 		return math.MaxInt64
 	}
+
+	// If 90 tokens are asked for and a hold refills 1, the limit shows at most
+	// 89: the caller then waits for a hold, which is when others return theirs.
 	hold := max(minHold, shortestHold(all.maxHold, b.Account.Limits))
 	return max(b.Tokens[i],
 		bucket.Sub(bucket.Thousandths(n), max(1, bucket.Accrued(0, hold.Milliseconds(), rules.RateOf(l)))))
@@ -56,16 +67,24 @@ func (all *pots) lends() bool {
 func (all *pots) heldByOthers(b *limiter.Bucket, i int, p *pot) (n int64) {
 	key := limiter.Scope{Entity: b.Account.Entity, Resource: b.Account.Resource}
 	limit, window := b.Account.Limits[i].Name, windowAt(startsOf(b), i)
+
+	// The balance of p's own bucket already shows what p holds.
 	if p == nil || p.key != key {
 		n = all.heldByItself(key, limit, window, p)
 	}
+
 	all.lentMu.Lock()
 	defer all.lentMu.Unlock()
+
+	// Tokens of another window cannot be spent in the window of the bucket.
 	l := all.lent[lentKey{key, limit}]
 	if l == nil || l.children == nil || l.children.window != window {
 		return n
 	}
+
 	n += l.children.tokens.Load()
+
+	// The parent's balance already shows what p holds.
 	if p != nil && p.parent != nil && p.parent.Entity == b.Account.Entity {
 		if j := p.slot(limit, 0); j >= 0 {
 			n -= p.heldOf(j, func(g *grant) bool { return g.loans[j] == l.children })
@@ -74,25 +93,30 @@ func (all *pots) heldByOthers(b *limiter.Bucket, i int, p *pot) (n int64) {
 	return n
 }
 
-// heldByItself returns the tokens of a limit that the pot of a bucket holds, of a
-// window. To lock a second pot could deadlock, so a pot that is in use shows
-// nothing.
+// heldByItself returns the tokens of a limit and a window that the pot of a bucket
+// holds. The caller may have locked a pot, and two callers that each wait for the
+// other's pot would deadlock. So a pot that is in use shows nothing.
 func (all *pots) heldByItself(key limiter.Scope, limit string, window int64, locked *pot) int64 {
 	s := all.shard(key)
+
+	// The caller holds this lock already if its own pot is in the shard.
 	if locked == nil || locked.shard != s {
 		if !s.mu.TryLock() {
 			return 0
 		}
 		defer s.mu.Unlock()
 	}
+
 	p := s.byKey[key]
 	if p == nil {
 		return 0
 	}
+
 	j := p.slot(limit, 0)
 	if j < 0 || p.slots[j].self < 0 {
 		return 0
 	}
+
 	return p.heldOf(j, func(g *grant) bool { return windowAt(g.windows.self, p.slots[j].self) == window })
 }
 

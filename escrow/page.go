@@ -16,6 +16,7 @@ func (r *Repository) BucketPage(ctx context.Context, now time.Time, q limiter.Bu
 	if !ok {
 		return limiter.BucketPage{}, errors.ErrUnsupported
 	}
+
 	held := r.heldTokens(now)
 	page, err := store.BucketPage(ctx, now, q)
 	for i := range page.Buckets {
@@ -47,6 +48,7 @@ func (r *Repository) WithReadBudget(units float64) (limiter.Repository, limiter.
 	if !ok {
 		return nil, nil
 	}
+
 	inside, meter := store.WithReadBudget(units)
 	return &Repository{Repository: inside, escrow: r.escrow, pots: r.pots, name: r.name, view: true}, meter
 }

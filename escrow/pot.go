@@ -60,8 +60,11 @@ func newAccounts(self, parent *limiter.Account, maxHold time.Duration) accounts 
 		a.slots = append(a.slots, slot{l.Name, i, -1})
 	}
 	a.hold = shortestHold(maxHold, self.Limits)
+
 	if parent != nil {
 		for i, l := range parent.Limits {
+			// A limit that both accounts have is one slot: a token in it was
+			// taken from both.
 			if j := a.slot(l.Name, i); j >= 0 {
 				a.slots[j].parent = i
 			} else {
@@ -70,6 +73,7 @@ func newAccounts(self, parent *limiter.Account, maxHold time.Duration) accounts 
 		}
 		a.hold = shortestHold(a.hold, parent.Limits)
 	}
+
 	if a.hold < minHold {
 		a.hold = 0
 	}
@@ -81,6 +85,8 @@ func newAccounts(self, parent *limiter.Account, maxHold time.Duration) accounts 
 func shortestHold(hold time.Duration, limits []limiter.Limit) time.Duration {
 	const percent = 100
 	for _, l := range limits {
+		// The longest fill times, which are in milliseconds, would overflow a
+		// Duration.
 		fill := min(bucket.FillTime(rules.RateOf(l)), math.MaxInt64/int64(time.Millisecond))
 		hold = min(hold, time.Duration(fill)*time.Millisecond/percent)
 	}
@@ -102,9 +108,11 @@ func (a *accounts) same(out *limiter.Outcome) bool {
 		!slices.Equal(a.self.Limits, out.Self.Account.Limits) {
 		return false
 	}
+
 	if out.Parent.Account == nil {
 		return a.parent == nil || !out.Admitted
 	}
+
 	return a.parent != nil && a.parent.Ref == out.Parent.Account.Ref && slices.Equal(a.parent.Limits,
 		out.Parent.Account.Limits)
 }
@@ -112,10 +120,15 @@ func (a *accounts) same(out *limiter.Outcome) bool {
 // see stores the balances of the answer to a request. The answer has the pot's
 // accounts, but the level of their limits may have changed.
 func (p *pot) see(at tick, out *limiter.Outcome) {
+	// Once a bucket has refused, its later answers count as well: each shows how
+	// little is left.
 	now := at.now
 	p.refusal = refusal{p.refusal.known || !out.Admitted, out.Parent.Account != nil, at}
 	p.self, p.image.later = out.Self.Account, nil
 	p.image.self = balancesOf(&out.Self, now)
+
+	// A refusal may leave out the parent, whose balances of an earlier answer
+	// then stay.
 	if out.Parent.Account != nil {
 		p.parent = out.Parent.Account
 		p.image.parent = balancesOf(&out.Parent, now)
@@ -149,15 +162,24 @@ func (p *pot) idle(machine time.Duration) bool {
 
 // expire advances the pot to a moment and ends the grants whose hold is over.
 func (p *pot) expire(t tick) {
+	// The first call has no earlier one to measure from.
 	if p.latest != (tick{}) {
+		// Spending ages by the clock that went further. One that stands still
+		// would keep it young, and let the pot hold more.
 		p.elapsed += max(t.machine-p.latest.machine, time.Duration(t.now-p.latest.now)*time.Millisecond, 0)
 	}
+
 	p.latest = tick{max(t.now, p.latest.now), max(t.machine, p.latest.machine)}
+
+	// As long as the earliest end has not come, no grant has to be checked.
 	if p.common.has(t) {
 		return
 	}
+
 	for i := 0; i < len(p.grants); {
 		if g := p.grants[i]; g.over(t) {
+			// By the clock of this call, it may be too late to return the
+			// tokens, and the window of a quota may be over.
 			g.late, g.seen = g.tooLate(t), t.now
 			p.end(g)
 		} else {
@@ -167,6 +189,8 @@ func (p *pot) expire(t tick) {
 }
 
 // arrange updates what the pot knows about its grants after one has come or gone.
+// common is where the periods of all grants overlap, so that one comparison serves
+// for all.
 func (p *pot) arrange() {
 	clear(p.oldest)
 	p.common = period{math.MinInt64, math.MaxInt64, math.MaxInt64}
@@ -183,13 +207,19 @@ func (p *pot) arrange() {
 func (p *pot) end(g *grant) {
 	p.grants = slices.DeleteFunc(p.grants, func(other *grant) bool { return other == g })
 	p.arrange()
+
 	for j := range g.size {
 		p.held[j] -= g.held[j]
 		if l := g.loans[j]; l != nil {
 			l.tokens.Add(-g.held[j])
 		}
+
+		// The reservation was made for the whole grant, spent tokens included.
 		p.release(&g.accounts, j, g.size[j])
 	}
+
+	// The flight may still have tokens of this grant. The field keeps it from
+	// putting them back here.
 	g.ended = true
 	p.janitor.give(g)
 }
@@ -200,11 +230,14 @@ func (p *pot) borrow(j int, n int64) int64 {
 	if n <= 0 {
 		return 0
 	}
+
 	if s.self >= 0 {
 		n = p.lend(p.lentKey(false, s.name), n, p.self.Limits[s.self].Capacity)
 	}
 	if s.parent >= 0 {
 		lent := p.lend(p.lentKey(true, s.name), n, p.parent.Limits[s.parent].Capacity)
+		// The parent may lend less. The pot holds no more than that, so the
+		// account gets the rest of its reservation back.
 		if s.self >= 0 {
 			p.unlend(p.lentKey(false, s.name), n-lent)
 		}
@@ -244,14 +277,21 @@ func (p *pot) spend(c *limiter.Charge, t tick) (out limiter.Outcome, ok bool) {
 		if j < 0 {
 			return out, false
 		}
+
+		// A pot that holds none of a limit cannot know whether the limit is in
+		// debt, and then even an amount of 0 is refused.
 		if held := p.held[j]; held == 0 || held < n {
 			return out, false
 		}
 	}
+
+	// A charge takes all amounts or none, so nothing is taken before the last
+	// check.
 	for i := range c.Amounts.Len() {
 		name, n := c.Amounts.At(i)
 		p.take(p.slot(name, i), n)
 	}
+
 	p.local++
 	return p.outcome(true, t.now), true
 }
@@ -281,23 +321,31 @@ func (p *pot) put(g *grant, j int, n int64) {
 // deposit puts up to n tokens of a slot back, within the size of the grants, and
 // returns how many.
 func (p *pot) deposit(j int, n int64) (kept int64) {
+	// The newest grant lasts longest, so tokens that come back go there first.
 	for i, g := range slices.Backward(p.grants) {
+		// Rule 3 of the package: a grant never holds more than it left over at
+		// first.
 		part := min(n-kept, g.size[j]-g.held[j])
 		p.put(g, j, part)
 		if part > 0 {
+			// take must not skip an older grant that holds tokens again.
 			p.oldest[j] = min(p.oldest[j], i)
 		}
 		if kept += part; kept == n {
 			break
 		}
 	}
+
+	// Tokens that were put back were not spent after all, so the next grant is
+	// smaller.
 	p.back[j].add(p.latest.machine, p.hold, kept)
 	return kept
 }
 
 // netSpent returns at most what was spent of a slot in the last hold, less what was
-// put back. By the clock that counts, more of the former is old, and less of the
-// latter.
+// put back. What was spent ages by the faster of both clocks, and what was put back
+// by the machine's alone. So a clock that is off makes the result smaller, never
+// larger.
 func (p *pot) netSpent(j int) int64 {
 	return p.spent[j].atMost(p.elapsed, p.hold) - p.back[j].atLeast(p.latest.machine, p.hold)
 }
@@ -306,6 +354,9 @@ func (p *pot) netSpent(j int) int64 {
 func (p *pot) outcome(admitted bool, now int64) limiter.Outcome {
 	m := &p.image
 	n := len(m.self.tokens)
+
+	// Balances do not change within a millisecond, in which a busy pot serves
+	// many calls.
 	if m.later == nil || m.laterAt != now {
 		m.later = make([]int64, n+len(m.parent.tokens))
 		m.laterAt = now
@@ -316,11 +367,16 @@ func (p *pot) outcome(admitted bool, now int64) limiter.Outcome {
 			m.details[1] = m.parent.detail(p.parent.Limits, now)
 		}
 	}
+
 	tokens := slices.Clone(m.later)
+
+	// The full slice expression keeps an append to Self from writing into
+	// Parent.
 	out := limiter.Outcome{Admitted: admitted, Self: m.self.bucket(p.self, tokens[:n:n], m.details[0], now)}
 	if p.parent != nil && m.parent.tokens != nil {
 		out.Parent = m.parent.bucket(p.parent, tokens[n:], m.details[1], now)
 	}
+
 	p.show(&out)
 	return out
 }

@@ -47,11 +47,13 @@ func newPots(e *escrow) *pots {
 func (all *pots) lock(key limiter.Scope, create bool) *pot {
 	s := all.shard(key)
 	s.mu.Lock()
+
 	p := s.byKey[key]
 	if p == nil && create {
 		p = &pot{pots: all, shard: s, key: key}
 		s.byKey[key] = p
 	}
+
 	if p == nil {
 		s.mu.Unlock()
 	}
@@ -96,6 +98,7 @@ func (all *pots) addTo(stats *Stats) {
 func (all *pots) sweep() {
 	now := all.machine()
 	all.sweepRefunds(now)
+
 	for i := range all.shards {
 		s := &all.shards[i]
 		s.mu.Lock()
@@ -117,6 +120,8 @@ func everything(*pot) bool { return true }
 // tokens. Until open is called, charges of these buckets go to the store alone. An
 // error says that ctx ended first.
 func (all *pots) fence(ctx context.Context, match func(*pot) bool) (open func(), err error) {
+	// The fence is up before the pots are listed, so that one which is created
+	// after that stays empty, too.
 	open = all.keepClosed(&fence{match})
 	return open, all.empty(ctx, match, all.each()...)
 }
@@ -129,6 +134,7 @@ func (all *pots) empty(ctx context.Context, match func(*pot) bool, list ...*pot)
 			return err
 		}
 	}
+
 	return all.janitor.flush(ctx)
 }
 
@@ -139,6 +145,7 @@ func (all *pots) keepClosed(f *fence) (open func()) {
 	defer all.fenceMu.Unlock()
 	all.fences = append(all.fences, f)
 	all.fenceCount.Store(int32(len(all.fences)))
+
 	return func() {
 		all.fenceMu.Lock()
 		defer all.fenceMu.Unlock()
@@ -149,9 +156,12 @@ func (all *pots) keepClosed(f *fence) (open func()) {
 
 // fenced reports whether a fence matches the pot, which the caller has locked.
 func (all *pots) fenced(p *pot) bool {
+	// The caller has locked the pot, and drain locks it after the fence went up.
+	// So drain finds whatever a call that sees no fence here puts into the pot.
 	if all.fenceCount.Load() == 0 {
 		return false
 	}
+
 	all.fenceMu.Lock()
 	defer all.fenceMu.Unlock()
 	return slices.ContainsFunc(all.fences, func(f *fence) bool { return f.match(p) })

@@ -8,23 +8,26 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// A shadow limit counts in a pot like an enforced one: its tokens are held and
-// spent, and shared requests are strict, so that the store spares no sum. A caller
-// that only shadow limits would refuse goes to the store with its charge as it is,
-// so that the store counts it once.
+// A shadow limit counts in a pot like an enforced one: the pot holds and spends its
+// tokens. A request for several callers is strict, so that the store never spares
+// the sum of their charges. If only shadow limits do not cover a charge, it goes to
+// the store alone and unchanged, so that the store counts it once.
 
-// through sends a charge that a shadow limit does not cover to the store. The pot
-// returns what it holds of its limits first, since the others may need it.
+// through sends a charge that a shadow limit does not cover to the store. The store
+// has to cover its other amounts in full, so the pot first returns what it holds of
+// them.
 func (r *Repository) through(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	p := r.pots.lock(limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}, false)
 	if p == nil {
 		return r.direct(ctx, now, charge)
 	}
+
 	holds := p.holdsSome(&charge.Amounts)
 	p.mu.Unlock()
 	if holds {
 		return r.override(ctx, now, charge, p)
 	}
+
 	return r.direct(ctx, now, charge)
 }
 
@@ -42,12 +45,15 @@ func (p *pot) holdsSome(amounts *limiter.Amounts) bool {
 // enforces reports whether a limit refuses a charge that it does not cover.
 func enforces(l *limiter.Limit, c *limiter.Charge) bool { return !l.IsShadow || c.Strict }
 
-// sparesOnly reports whether a refused charge names a shadow limit, and every limit
-// that refuses covers it.
+// sparesOnly reports whether a refused charge names a shadow limit, and every
+// enforced limit covers it.
 func (a *accounts) sparesOnly(c *limiter.Charge, out *limiter.Outcome) bool {
+	// Shadow limits refuse a strict charge, too, so the store would spare
+	// nothing.
 	if c.Strict || !namesShadow(&c.Amounts, a.self) && !namesShadow(&c.Amounts, a.parent) {
 		return false
 	}
+
 	return covers(c, &out.Self, &out.Parent)
 }
 
@@ -75,6 +81,9 @@ func spared(b *limiter.Bucket) []bool {
 func (f *flight) deliver(out *limiter.Outcome) {
 	w := f.batch[0]
 	tokens := f.amounts(&w.charge.Amounts)
+
+	// The caller has left, so its tokens go back. A limit that was spared gets
+	// its usage back alone, since nothing was taken from it.
 	if !w.answer(result{outcome: *out}) {
 		f.janitor.give(&grant{
 			accounts: f.accounts, pots: f.pots, store: f.store, at: f.at, held: tokens, windows: windowsOf(out),
@@ -82,7 +91,10 @@ func (f *flight) deliver(out *limiter.Outcome) {
 		})
 		return
 	}
+
 	for j, n := range tokens {
+		// A spared charge took no tokens, so it must not make the pot hold
+		// more.
 		if s := &f.slots[j]; !isSpared(out.Self, s.self) && !isSpared(out.Parent, s.parent) {
 			f.spent[j].add(f.elapsed, f.hold, n)
 		}
@@ -102,12 +114,15 @@ func (f *flight) landSpared(out *limiter.Outcome, err error) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	switch {
+	// The pot's grants are of other accounts, or of a window that has ended.
 	case !f.same(out):
 		f.adopt(out)
 	case f.stepped(out):
 		f.endAll()
 	}
+
 	f.see(f.at, out)
 	f.deliver(out)
 	return true

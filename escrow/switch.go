@@ -53,12 +53,14 @@ func (f *flight) landDisabled(err error) bool {
 	if !isDisabled(err) {
 		return false
 	}
+
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dropExtra()
 	f.unclaim(f.reserved)
 	f.giveBack(&f.accounts, f.granted)
 	f.endAll()
+
 	for _, w := range f.batch {
 		w.answer(result{err: err})
 	}

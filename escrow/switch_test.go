@@ -26,7 +26,11 @@ func refusedBy(err error) *limiter.DisabledError {
 // A switch of any level closes the pots that it concerns, the parent's included.
 func TestASwitchClosesPots(t *testing.T) {
 	for _, of := range []limiter.Scope{
-		{}, {Resource: "gpt-4"}, {Entity: "key"}, {Entity: "key", Resource: "gpt-4"}, {Entity: "team"},
+		{},
+		{Resource: "gpt-4"},
+		{Entity: "key"},
+		{Entity: "key", Resource: "gpt-4"},
+		{Entity: "team"},
 		{Entity: "team", Resource: "gpt-4"},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -9,10 +9,10 @@ type tick struct {
 	machine time.Duration
 }
 
-// within reports whether a hold that began at a moment has not ended, by the
-// caller's clock or the machine's. A caller's clock that goes back ends it, too.
-// But callers of the same moment read their clocks before one of them has the
-// lock, so up to an eighth of the hold is no step back.
+// within reports whether a hold that began at a moment lasts by both clocks. It also
+// ends when the caller's clock goes back. But callers read their clocks before they
+// get the lock, so that a later one may come with an earlier time. A step back of
+// up to an eighth of the hold therefore does not count.
 func (t tick) within(hold time.Duration, from tick) bool { return holdFrom(from, hold).has(t) }
 
 // period is a span of time by two clocks.

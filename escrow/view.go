@@ -15,24 +15,34 @@ import (
 func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	key := limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}
 	own := r.heldByPot(now, key)
+
 	out, err := r.Repository.Peek(ctx, now, charge)
 	if err != nil {
+		// Another process may have disabled the bucket.
 		r.pots.closeDisabled(key, err)
 		return out, err
 	}
+
 	payers := []*limiter.Bucket{&out.Self, &out.Parent}
 	for _, b := range payers {
 		own.addTo(b)
 		payHeld(b, &charge.Amounts)
 	}
+
+	// The store refuses by its own balance, but the next call can spend from
+	// the pot.
 	if !out.Admitted && covers(&charge, payers...) {
 		out.Admitted = true
 		pay(&charge.Amounts, now.UnixMilli(), payers...)
 	}
+
+	// An admission shows what all pots hold. A refusal must not show its amount
+	// as covered.
 	refused := &charge.Amounts
 	if out.Admitted {
 		refused = nil
 	}
+
 	p := r.pots.lock(key, false)
 	if p != nil {
 		defer p.mu.Unlock()
@@ -43,6 +53,8 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 // Buckets iterates over the buckets, with what this process holds as available.
 func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scope) iter.Seq2[limiter.Bucket, error] {
 	return func(yield func(limiter.Bucket, error) bool) {
+		// A token that goes back while the store reads shows twice, and never
+		// as missing.
 		held := r.heldTokens(now)
 		for b, err := range r.Repository.Buckets(ctx, now, of) {
 			if err == nil {
@@ -71,6 +83,7 @@ func (r *Repository) heldByPot(now time.Time, key limiter.Scope) heldTokens {
 // heldTokens returns the tokens that all pots can spend at now.
 func (r *Repository) heldTokens(now time.Time) heldTokens {
 	held := heldTokens{}
+
 	t := tick{now.UnixMilli(), r.machine()}
 	for i := range r.pots.shards {
 		s := &r.pots.shards[i]
@@ -86,6 +99,7 @@ func (r *Repository) heldTokens(now time.Time) heldTokens {
 // addPot adds what a pot holds.
 func (h heldTokens) addPot(p *pot, t tick) {
 	for _, g := range p.grants {
+		// A read at another time ends no hold, but must not show what is over.
 		if !g.over(t) {
 			h.add(g)
 		}
@@ -95,6 +109,7 @@ func (h heldTokens) addPot(p *pot, t tick) {
 // add adds what a grant holds.
 func (h heldTokens) add(g *grant) {
 	for j, n := range g.held {
+		// A token of both accounts is available in each of them.
 		if n > 0 && g.slots[j].self >= 0 {
 			h[g.lentKey(false, g.slots[j].name)] += n
 		}
@@ -109,6 +124,7 @@ func (h heldTokens) addTo(b *limiter.Bucket) {
 	if b.Account == nil || len(h) == 0 {
 		return
 	}
+
 	for i, l := range b.Account.Limits {
 		key := lentKey{limiter.Scope{Entity: b.Account.Entity, Resource: b.Account.Resource}, l.Name}
 		if n := h[key]; n > 0 {
@@ -117,7 +133,7 @@ func (h heldTokens) addTo(b *limiter.Bucket) {
 	}
 }
 
-// covers reports whether every limit that refuses covers its amount.
+// covers reports whether every limit that can refuse the charge covers its amount.
 func covers(c *limiter.Charge, buckets ...*limiter.Bucket) bool {
 	for _, b := range buckets {
 		if b.Account == nil {
@@ -147,6 +163,8 @@ func pay(amounts *limiter.Amounts, now int64, buckets ...*limiter.Bucket) {
 			case b.Tokens[i] >= need:
 				b.Tokens[i] -= need
 			default:
+				// An enforced limit covers its amount here, so this is a shadow
+				// limit.
 				spare(b, i, now)
 			}
 		}
@@ -159,14 +177,18 @@ func payHeld(b *limiter.Bucket, amounts *limiter.Amounts) {
 	if spared(b) == nil {
 		return
 	}
+
+	// Copies, since the store may share its answer with other callers.
 	d := *b.Detail
 	d.Spared = slices.Clone(d.Spared)
 	for i, l := range b.Account.Limits {
+		// With the pot, the shadow limit covers its amount after all.
 		if need := bucket.Thousandths(amounts.Get(l.Name)); d.Spared[i] && b.Tokens[i] >= need {
 			b.Tokens[i] -= need
 			d.Spared[i] = false
 		}
 	}
+
 	if !slices.Contains(d.Spared, true) {
 		d.Spared = nil
 	}
@@ -179,10 +201,13 @@ func spare(b *limiter.Bucket, i int, now int64) {
 	if b.Detail != nil {
 		d = *b.Detail
 	}
+
+	// A copy, since the detail may be shared.
 	d.Spared = slices.Clone(d.Spared)
 	if d.Spared == nil {
 		d.Spared = make([]bool, len(b.Account.Limits))
 	}
+
 	d.Spared[i] = true
 	b.Detail = &d
 }

@@ -26,6 +26,7 @@ func (w *windows) end(a *accounts, tokens []int64) int64 {
 		if n <= 0 {
 			continue
 		}
+
 		if i := a.slots[j].self; i >= 0 {
 			end = min(end, windowEnd(w.self, i, a.self.Limits[i]))
 		}
@@ -42,7 +43,11 @@ func windowEnd(starts []int64, i int, l limiter.Limit) int64 {
 	if !l.IsQuota() {
 		return math.MaxInt64
 	}
+
 	window := rules.RateOf(l).Window
+
+	// Tokens of a window that is not known must not be spent: they may belong
+	// to one that has ended.
 	if window == nil || i >= len(starts) {
 		return math.MinInt64
 	}
@@ -65,7 +70,7 @@ func (p *pot) stepped(out *limiter.Outcome) bool {
 }
 
 // step gives up what the flight and the pot have from an earlier window of a quota.
-// The extra of the charge that was answered stays.
+// The extra stays, since the charge that was answered debited it in the new window.
 func (f *flight) step() {
 	f.unclaim(f.reserved)
 	f.giveBack(&f.accounts, f.granted)

@@ -21,11 +21,14 @@ func (i *Interceptor) UnaryClient(
 	if r == nil {
 		return invoker(ctx, method, req, reply, cc, opts...)
 	}
+
+	// After a panic, finish runs with panicked still set.
 	panicked := true
 	defer func() { r.finish(ctx, err, panicked) }()
 	if err = invoker(ctx, method, req, reply, cc, opts...); err == nil {
 		r.observe(ctx, reply)
 	}
+
 	panicked = false
 	return err
 }
@@ -41,15 +44,21 @@ func (i *Interceptor) StreamClient(
 	if err != nil {
 		return nil, err
 	}
+
 	if r == nil {
 		return streamer(ctx, desc, cc, method, opts...)
 	}
+
 	s := &clientStream{running: r, ctx: ctx}
+
+	// Clip, since the caller may append to the same options.
 	stream, err := streamer(ctx, desc, cc, method, append(slices.Clip(opts), grpc.OnFinish(s.onFinish))...)
 	if err != nil {
+		// Another interceptor may fail before gRPC has a stream to finish.
 		r.finish(ctx, err, false)
 		return nil, err
 	}
+
 	s.ClientStream = stream
 	return s, nil
 }
@@ -71,18 +80,24 @@ func (s *clientStream) RecvMsg(m any) error {
 	s.mu.Lock()
 	s.receiving++
 	s.mu.Unlock()
+
 	err := s.ClientStream.RecvMsg(m)
 	if err == nil {
 		s.running.deliver()
 		s.running.observe(s.ctx, m)
 	}
+
+	// onFinish may have run inside of this call. The last receiver then ends
+	// the lease, after its message was observed.
 	s.mu.Lock()
 	s.receiving--
 	ended, cause := s.ended && s.receiving == 0, s.err
 	s.mu.Unlock()
+
 	if ended {
 		s.running.finish(s.ctx, cause, false)
 	}
+
 	return err
 }
 
@@ -93,6 +108,7 @@ func (s *clientStream) onFinish(err error) {
 	s.ended, s.err = true, err
 	receiving := s.receiving > 0
 	s.mu.Unlock()
+
 	if !receiving {
 		s.running.finish(s.ctx, err, false)
 	}

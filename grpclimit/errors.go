@@ -33,6 +33,7 @@ func Error(err error) error {
 	if errors.As(err, &has) {
 		return err
 	}
+
 	return &statusError{statusOf(err), err}
 }
 
@@ -53,21 +54,28 @@ func (e *statusError) GRPCStatus() *status.Status { return e.status }
 func (e *statusError) Unwrap() error { return e.err }
 
 func statusOf(err error) *status.Status {
+	// A caller that waited may get its last refusal and the end of its context in
+	// one error.
 	if refusal, ok := errors.AsType[*limiter.ExceededError](err); ok && !errors.Is(err, context.Canceled) {
 		return refusalStatus(refusal)
 	}
+
 	if _, ok := errors.AsType[*limiter.DisabledError](err); ok {
 		return disabledStatus()
 	}
+
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
-		if bad.Err != nil { // no limits, no price
+		// Limits or a price are missing.
+		if bad.Err != nil {
 			return status.New(codes.Internal,
 				"the server is not set up for this call; its operator finds the reason in the log")
 		}
 		return status.New(codes.InvalidArgument, describeInvalid(bad))
 	}
+
 	_, outage := errors.AsType[*limiter.UnavailableError](err)
 	_, delayed := errors.AsType[*limiter.SwitchDelayedError](err)
+
 	switch {
 	case outage || delayed || errors.Is(err, limiter.ErrClosed):
 		return status.New(codes.Unavailable, "the rate limits cannot be checked at the moment")

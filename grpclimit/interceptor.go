@@ -61,6 +61,7 @@ func (r Result) Served() bool {
 	if r.Delivered {
 		return true
 	}
+
 	switch code(r.Err) {
 	case codes.Canceled, codes.DeadlineExceeded:
 		return r.Left
@@ -90,6 +91,8 @@ func code(err error) codes.Code {
 	if s, ok := status.FromError(err); ok {
 		return s.Code()
 	}
+
+	// An error without a status may be the end of a context.
 	return status.FromContextError(err).Code()
 }
 
@@ -110,10 +113,12 @@ func New(
 	if lim == nil || request == nil {
 		panic("grpclimit: New needs a limiter and a function")
 	}
+
 	i := &Interceptor{lim: lim, request: request}
 	if opts != nil {
 		i.opts = *opts
 	}
+
 	if i.opts.Settle == nil {
 		i.opts.Settle = func(context.Context, *limiter.Lease, any) error { return nil }
 	}
@@ -132,19 +137,25 @@ type side struct {
 // server returns how servers acquire: at once or not at all.
 func (i *Interceptor) server() side { return side{i.acquire, Result.Served} }
 
-// acquire acquires for a caller that may leave meanwhile. It stops no charge under
-// way, which could not be rolled back, and gives the tokens of a caller that has
-// left back.
+// acquire acquires for a caller that may leave in the meantime. The charge of such a
+// caller goes on and is rolled back.
 func (i *Interceptor) acquire(ctx context.Context, req limiter.Request) (*limiter.Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+
+	// A charge that is cut off may be stored or not. One that may linger has an
+	// outcome, which can be rolled back.
 	lingering, cancel := linger.Context(ctx, linger.DefaultTime)
 	defer cancel()
+
 	lease, err := i.lim.Acquire(lingering, req)
+
+	// The caller left during the charge, so its handler does not run.
 	if gone := ctx.Err(); err == nil && gone != nil {
 		return nil, errors.Join(gone, lease.Rollback(lingering))
 	}
+
 	return lease, err
 }
 
@@ -164,30 +175,39 @@ func (i *Interceptor) begin(ctx context.Context, c Call, on side) (*running, err
 	if errors.Is(err, ErrSkip) {
 		return nil, nil //nolint:nilnil // documented
 	}
+
 	if err != nil {
 		return nil, i.refuse(ctx, c, mappingError(err))
 	}
+
 	lease, err := on.acquire(ctx, req)
 	if err != nil {
 		return nil, i.refuse(ctx, c, Error(err))
 	}
+
+	// Under Allow an outage admits the call, so nothing else shows it.
 	if outage := lease.Outage(); outage != nil {
 		i.opts.OnError(ctx, c, outage)
 	}
+
 	keep := i.opts.Keep
 	if keep == nil {
 		keep = func(_ Call, result Result) bool { return on.keep(result) }
 	}
+
 	return &running{Interceptor: i, call: c, lease: lease, keep: keep}, nil
 }
 
 // mappingError returns the error for a call that could not be mapped. A cause that
 // this package does not know is bad input.
 func mappingError(err error) error {
+	// Error makes Internal of what it does not know, and also of an
+	// *InvalidError about the configuration of the server.
 	_, invalid := errors.AsType[*limiter.InvalidError](err)
 	if mapped := Error(err); invalid || code(mapped) != codes.Internal {
 		return mapped
 	}
+
 	return &statusError{status.New(codes.InvalidArgument, "the call cannot be assigned to a limit"), err}
 }
 

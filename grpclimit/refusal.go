@@ -21,17 +21,22 @@ import (
 func refusalStatus(err *limiter.ExceededError) *status.Status {
 	public := err.Public()
 	failure := &errdetails.QuotaFailure{}
+
 	var names []string
 	for _, s := range err.Decision.Statuses {
 		if !s.Exceeded {
 			continue
 		}
+
+		// The limits of the entity itself come first.
 		own := s.Entity == err.Decision.Statuses[0].Entity
 		failure.Violations = append(failure.Violations, violation(s, own))
+		// The entity and its parent may both have the limit.
 		if !slices.Contains(names, s.Limit.Name) {
 			names = append(names, s.Limit.Name)
 		}
 	}
+
 	text, details := "rate limit exceeded: "+strings.Join(names, ", "), []protoadapt.MessageV1{failure}
 	if public.NeverFits {
 		text += "; the call is above a capacity, so no retry helps"
@@ -40,7 +45,10 @@ func refusalStatus(err *limiter.ExceededError) *status.Status {
 		text += "; retry after " + figure.Wait(wait)
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	}
+
 	plain := status.New(codes.ResourceExhausted, text)
+
+	// Without its details the status is still true.
 	if st, err := plain.WithDetails(details...); err == nil {
 		return st
 	}
@@ -64,6 +72,7 @@ func disabledStatus() *status.Status {
 func violation(s limiter.Status, own bool) *errdetails.QuotaFailure_Violation {
 	amount := func(n int64) string { return figure.Amount(s.Limit.Name, n) }
 	v := &errdetails.QuotaFailure_Violation{Subject: "limit:" + s.Limit.Name, QuotaId: s.Limit.Name}
+
 	switch {
 	case own && s.NeverFits:
 		v.Description = fmt.Sprintf("the call needs %s, above the capacity of %s", amount(s.Requested),
@@ -76,5 +85,6 @@ func violation(s limiter.Status, own bool) *errdetails.QuotaFailure_Violation {
 	default:
 		v.Description = "a limit that others share is exceeded"
 	}
+
 	return v
 }

@@ -39,10 +39,12 @@ func (r *running) finish(ctx context.Context, err error, panicked bool) {
 		r.mu.Lock()
 		result := Result{Err: err, Panicked: panicked, Delivered: r.delivered, Left: ctx.Err() != nil}
 		r.mu.Unlock()
+
 		end := r.lease.Rollback
 		if r.keep(r.call, result) {
 			end = r.lease.Commit
 		}
+
 		if err := end(ctx); err != nil {
 			r.opts.OnError(ctx, r.call, err)
 		}

@@ -17,11 +17,14 @@ func (i *Interceptor) UnaryServer(
 	if r == nil {
 		return handler(ctx, req)
 	}
+
+	// After a panic, finish runs with panicked still set.
 	panicked := true
 	defer func() { r.finish(ctx, err, panicked) }()
 	if reply, err = handler(WithLease(ctx, r.lease), req); err == nil {
 		r.observe(ctx, reply)
 	}
+
 	panicked = false
 	return reply, err
 }
@@ -39,8 +42,11 @@ func (i *Interceptor) StreamServer(
 	if r == nil {
 		return handler(srv, stream)
 	}
+
+	// After a panic, finish runs with panicked still set.
 	panicked := true
 	defer func() { r.finish(ctx, err, panicked) }()
+
 	err = handler(srv, &serverStream{stream, r, WithLease(ctx, r.lease)})
 	panicked = false
 	return err

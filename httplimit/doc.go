@@ -4,8 +4,12 @@
 // A [Middleware] acquires before its handler runs and settles afterwards:
 //
 //	limit := httplimit.New(lim, func(r *http.Request) (limiter.Request, error) {
-//		return limiter.Request{Entity: r.Header.Get("X-Api-Key"), Resource: "api", Consume: limiter.Tokens("rpm", 1)}, nil
-//	}, &httplimit.Options{OnError: func(r *http.Request, err error) { slog.ErrorContext(r.Context(), "limits", "error", err) }})
+//		return limiter.Request{
+//			Entity: r.Header.Get("X-Api-Key"), Resource: "api", Consume: limiter.Tokens("rpm", 1),
+//		}, nil
+//	}, &httplimit.Options{OnError: func(r *http.Request, err error) {
+//		slog.ErrorContext(r.Context(), "limits", "error", err)
+//	}})
 //	http.ListenAndServe(":8080", limit.Handler(mux))
 //
 // A request without an entity, here without a key, gets status 401. OnError receives

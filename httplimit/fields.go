@@ -41,7 +41,11 @@ func (f *Fields) Set(h http.Header, d limiter.Decision) {
 	if len(own) == 0 {
 		return
 	}
+
+	// A client that comes back after the shorter of two waits is refused again.
+	// So every exceeded limit shows the wait of the refusal.
 	after, _ := strconv.ParseInt(retryAfter(d), 10, 64)
+
 	policy, state := make([]byte, 0, 32*len(own)), make([]byte, 0, 32*len(own))
 	for i := range own {
 		s := &own[i]
@@ -51,7 +55,9 @@ func (f *Fields) Set(h http.Header, d limiter.Decision) {
 		policy = f.appendPolicy(policy, s)
 		state = appendState(state, s, after)
 	}
+
 	h[fieldPolicy], h[fieldState] = []string{string(policy)}, []string{string(state)}
+
 	if f != nil && f.Legacy {
 		setLegacy(h, own, after)
 	}
@@ -75,12 +81,15 @@ func (f *Fields) setRefused(h http.Header, err error) {
 // shadow limits.
 func ownLimits(d limiter.Decision) []limiter.Status {
 	own, isShadow := d.Statuses, func(s limiter.Status) bool { return s.Limit.IsShadow }
+
 	for i := range own {
 		if own[i].Entity != own[0].Entity {
 			own = own[:i]
 			break
 		}
 	}
+
+	// Most decisions have no shadow limit, and need no copy.
 	if !slices.ContainsFunc(own, isShadow) {
 		return own
 	}
@@ -104,6 +113,7 @@ func (f *Fields) appendPolicy(b []byte, s *limiter.Status) []byte {
 	b = appendString(b, l.Name)
 	b = appendInteger(append(b, ";q="...), l.Capacity)
 	b = appendInteger(append(b, ";w="...), windowSeconds(s))
+
 	if f != nil && f.Units[l.Name] != "" {
 		b = appendString(append(b, ";qu="...), f.Units[l.Name])
 	}
@@ -131,6 +141,7 @@ func setLegacy(h http.Header, own []limiter.Status, after int64) {
 			nearest = s
 		}
 	}
+
 	h.Set("X-Ratelimit-Limit", strconv.FormatInt(nearest.Limit.Capacity, 10))
 	h.Set("X-Ratelimit-Remaining", strconv.FormatInt(max(nearest.Available, 0), 10))
 	h.Set("X-Ratelimit-Reset", strconv.FormatInt(waitSeconds(nearest, after), 10))
@@ -147,7 +158,10 @@ func windowSeconds(s *limiter.Status) int64 {
 	if l.IsQuota() {
 		return max(1, ceilSeconds(s.WindowEnd.Sub(s.WindowStart)))
 	}
+
 	period := uint64(l.Period / time.Second)
+
+	// Adding Refill-1 rounds up.
 	return max(1, mulDiv(uint64(l.Capacity), period, uint64(l.Refill), uint64(l.Refill)-1))
 }
 
@@ -160,13 +174,16 @@ func waitSeconds(s *limiter.Status, after int64) int64 {
 	if s.FullAfter <= 0 {
 		return 0
 	}
+
 	if s.Limit.IsQuota() {
 		return max(1, ceilSeconds(s.WindowLeft))
 	}
-	// The bucket is full after all the missing tokens have come. Of these, only
-	// the first counts here.
+
+	// FullAfter is the time until all missing tokens have come. Without the time
+	// for all but the first of them, the wait for the next token is left.
 	rest := max(0, s.Limit.Capacity-max(s.Available, 0)-1)
 	later := mulDiv(uint64(rest), uint64(s.Limit.Period), uint64(s.Limit.Refill), 0)
+
 	wait := s.FullAfter - time.Duration(min(later, int64(s.FullAfter)))
 	rate := bucket.RateOf(s.Limit.Capacity, s.Limit.Refill, s.Limit.Period)
 	return max(1, bucket.Seconds(wait.Milliseconds()+min(1, int64(wait%time.Millisecond)), rate))
@@ -185,12 +202,16 @@ func ceilSeconds(d time.Duration) int64 {
 // above the range of an int64 becomes its maximum.
 func mulDiv(a, b, c, add uint64) int64 {
 	const most = 1<<63 - 1
+
 	hi, lo := bits.Mul64(a, b)
 	lo, carry := bits.Add64(lo, add, 0)
 	hi += carry
+
+	// bits.Div64 panics if the quotient overflows.
 	if hi >= c {
 		return most
 	}
+
 	quotient, _ := bits.Div64(hi, lo, c)
 	return int64(min(quotient, most))
 }

@@ -24,7 +24,8 @@ func TestFields(t *testing.T) {
 	}{
 		{"empty", limiter.Decision{}, "", ""},
 		{
-			"full has no t", limiter.Decision{Statuses: []limiter.Status{status(key, rpm, 60, 0)}},
+			"full has no t",
+			limiter.Decision{Statuses: []limiter.Status{status(key, rpm, 60, 0)}},
 			`"rpm";q=60;w=60`, `"rpm";r=60`,
 		},
 		{

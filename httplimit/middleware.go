@@ -64,10 +64,12 @@ func New(lim *limiter.RateLimiter, request func(*http.Request) (limiter.Request,
 	if lim == nil || request == nil {
 		panic("httplimit: New needs a limiter and a function")
 	}
+
 	m := &Middleware{lim: lim, request: request}
 	if opts != nil {
 		m.opts = *opts
 	}
+
 	if m.opts.Keep == nil {
 		m.opts.Keep = func(_ *http.Request, result Result) bool { return result.Served() }
 	}
@@ -104,37 +106,48 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// acquire returns the lease of a request. A client that leaves meanwhile stops no
-// charge under way, which could not be rolled back. It gets its tokens back.
+// acquire returns the lease of a request. If the client leaves in the meantime, the
+// charge goes on and is rolled back.
 func (m *Middleware) acquire(r *http.Request) (*limiter.Lease, error) {
 	req, err := m.request(r)
 	if err != nil {
 		return nil, mappingError(err)
 	}
+
 	if req.Entity == "" {
 		return nil, &Problem{
 			Status: http.StatusUnauthorized, Challenge: m.opts.Challenge,
 			Detail: "the request has no key, or no other sign of who sends it",
 		}
 	}
+
+	// A client that has reset its stream pays nothing, since its handler does
+	// not run.
 	if err := departure(r); err != nil {
 		return nil, err
 	}
+
+	// A charge that is cut off may be stored or not. One that may linger has an
+	// outcome, which can be rolled back.
 	ctx, cancel := linger.Context(r.Context(), linger.DefaultTime)
 	defer cancel()
+
 	lease, err := m.lim.Acquire(ctx, req)
+
+	// The client left during the charge, so its handler does not run.
 	if gone := departure(r); err == nil && gone != nil {
 		if err := lease.Rollback(ctx); err != nil {
 			m.opts.OnError(r, err)
 		}
 		return nil, gone
 	}
+
 	return lease, err
 }
 
-// departure returns why a request needs no answer any more, or nil. The context of
-// an HTTP/1.1 request is cancelled when the client closes its sending side, and
-// the client may wait for the answer.
+// departure returns the error of a request that needs no answer, or nil. A cancelled
+// context of an HTTP/1.1 request proves nothing: net/http cancels it when the client
+// closes its sending side, and the client may still wait for the answer.
 func departure(r *http.Request) error {
 	err := r.Context().Err()
 	if r.ProtoMajor < 2 && errors.Is(err, context.Canceled) {
@@ -147,9 +160,12 @@ func departure(r *http.Request) error {
 // that this package does not know is bad input.
 func mappingError(err error) error {
 	_, invalid := errors.AsType[*limiter.InvalidError](err)
+
+	// NewProblem knows every error to which it gives another status.
 	if invalid || errors.Is(err, ErrSkip) || NewProblem(err).Status != http.StatusInternalServerError {
 		return err
 	}
+
 	return &badRequest{err}
 }
 
@@ -169,6 +185,7 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if isReportable(err) {
 		m.opts.OnError(r, err)
 	}
+
 	m.opts.Fields.setRefused(w.Header(), err)
 	m.opts.Refuse(w, r, err)
 }
@@ -178,9 +195,11 @@ func isReportable(err error) bool {
 	if _, ok := errors.AsType[*badRequest](err); ok {
 		return true
 	}
+
 	_, refusal := errors.AsType[*limiter.ExceededError](err)
 	_, disabled := errors.AsType[*limiter.DisabledError](err)
 	_, chosen := errors.AsType[*Problem](err)
+
 	return !refusal && !disabled && !chosen && !errors.Is(err, context.Canceled)
 }
 
@@ -188,7 +207,10 @@ func isReportable(err error) bool {
 func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, lease *limiter.Lease) {
 	observed := &writer{ResponseWriter: w, request: r}
 	defer m.settle(r, lease, observed)
+
 	next.ServeHTTP(observed.asBelow(), r.WithContext(WithLease(r.Context(), lease)))
+
+	// A panic skips this.
 	observed.returned = true
 }
 
@@ -206,8 +228,10 @@ func settle(ctx context.Context, lease *limiter.Lease, keep bool) error {
 	if keep {
 		end = lease.Commit
 	}
+
 	if err := end(ctx); err != nil && !errors.Is(err, limiter.ErrLeaseDone) {
 		return err
 	}
+
 	return lease.Outage()
 }

@@ -78,6 +78,7 @@ type StateDollars struct {
 // Error returns the status, the title and the detail.
 func (p *Problem) Error() string {
 	q := p.withDefaults()
+
 	text := strconv.Itoa(q.Status) + " " + q.Title
 	if q.Detail != "" {
 		text += ": " + q.Detail
@@ -91,9 +92,12 @@ func (p *Problem) withDefaults() *Problem {
 	if q.Type == "" {
 		q.Type = TypeBlank
 	}
-	if q.Status < 200 || q.Status > 999 { // net/http panics for some of them
+
+	// net/http panics for some of the statuses outside of this range.
+	if q.Status < 200 || q.Status > 999 {
 		q.Status = http.StatusBadRequest
 	}
+
 	if q.Title == "" {
 		q.Title = phrase(q.Status)
 	}
@@ -129,24 +133,29 @@ func NewProblem(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p.withDefaults()
 	}
+
 	if refusal, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		return newRefusal(refusal)
 	}
+
 	p := &Problem{Status: http.StatusInternalServerError, Detail: "the rate limits cannot be checked"}
 	invalid, bad := errors.AsType[*limiter.InvalidError](err)
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	_, disabled := errors.AsType[*limiter.DisabledError](err)
+
 	switch {
 	case disabled:
 		p.Status, p.Detail = http.StatusForbidden, "access is disabled"
 	case bad && invalid.Err == nil:
 		p.Status, p.Detail = http.StatusBadRequest, describeInvalid(invalid)
-	case bad: // no limits, no price
+	// Limits or a price are missing.
+	case bad:
 		p.Detail = "the server is not set up for this request; its operator finds the reason in the log"
 	case large:
 		p.Status, p.Detail = http.StatusRequestEntityTooLarge, "the request's body is too large"
 	case isOutage(err):
-		p.Status, p.Detail, p.RetryAfter = http.StatusServiceUnavailable, "the rate limits cannot be checked at the moment", outageRetry
+		p.Status, p.Detail, p.RetryAfter = http.StatusServiceUnavailable,
+			"the rate limits cannot be checked at the moment", outageRetry
 	}
 	return p.withDefaults()
 }
@@ -172,25 +181,36 @@ func describeInvalid(err *limiter.InvalidError) string {
 func (p *Problem) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	p = p.withDefaults()
 	body, err := p.document()
-	if err != nil { // an extension has no form in JSON
+	// An extension may have no form in JSON.
+	if err != nil {
 		http.Error(w, phrase(p.Status), p.Status)
 		return
 	}
+
 	h := w.Header()
+
+	// These fields describe a body that this one replaces.
 	for _, stale := range []string{"Content-Encoding", "Etag", "Last-Modified", "Cache-Control"} {
 		h.Del(stale)
 	}
+
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
+
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.FormatInt(ceilSeconds(p.RetryAfter), 10))
 	}
-	if p.Status == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" { // which RFC 9110 requires
+
+	// RFC 9110 requires a challenge with this status.
+	if p.Status == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
 		h.Set("WWW-Authenticate", cmp.Or(p.Challenge, defaultChallenge))
 	}
+
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(body, '\n')) // a client that has gone needs no answer
+
+	// A client that has gone needs no answer.
+	_, _ = w.Write(append(body, '\n'))
 }
 
 // document returns the problem document.
@@ -199,11 +219,14 @@ func (p *Problem) document() ([]byte, error) {
 	if err != nil || len(p.Extensions) == 0 {
 		return body, err
 	}
+
 	more, err := json.Marshal(p.Extensions)
 	if err != nil {
 		return nil, err
 	}
-	body[len(body)-1] = ',' // instead of the brace
+
+	// The document and its extensions become one object.
+	body[len(body)-1] = ','
 	return append(body, more[1:]...), nil
 }
 

@@ -18,19 +18,24 @@ import (
 func newRefusal(err *limiter.ExceededError) *Problem {
 	d := err.Decision
 	p := &Problem{Type: TypeQuotaExceeded, Title: "Quota exceeded", Status: http.StatusTooManyRequests}
+
 	if seconds, _ := strconv.ParseInt(err.RetryAfterHeader(), 10, 32); seconds > 0 {
 		p.RetryAfter = time.Duration(seconds) * time.Second
 	}
+
 	own := ownLimits(d)
 	for i := range own {
 		p.Limits = append(p.Limits, newLimitState(&own[i]))
 	}
+
 	var reasons []string
 	for i := range d.Statuses {
 		s := &d.Statuses[i]
 		if !s.Exceeded {
 			continue
 		}
+
+		// The entity and its parent may both have the limit.
 		if !slices.Contains(p.ViolatedPolicies, s.Limit.Name) {
 			p.ViolatedPolicies = append(p.ViolatedPolicies, s.Limit.Name)
 		}
@@ -40,6 +45,7 @@ func newRefusal(err *limiter.ExceededError) *Problem {
 			reasons = append(reasons, describeShared(s))
 		}
 	}
+
 	p.Detail = strings.Join(reasons, "; ")
 	if p.RetryAfter > 0 {
 		p.Detail += "; retry after " + figure.Wait(time.Duration(ceilSeconds(p.RetryAfter))*time.Second)
@@ -54,6 +60,7 @@ func newLimitState(s *limiter.Status) LimitState {
 		Window:  s.Limit.Window.String(), Zone: s.Limit.Zone, Available: s.Available, Requested: s.Requested,
 		Exceeded: s.Exceeded,
 	}
+
 	if s.Limit.IsMoney() {
 		dollars := func(n int64) json.Number { return json.Number(figure.Decimal(n)) }
 		state.Dollars = &StateDollars{
@@ -66,13 +73,17 @@ func newLimitState(s *limiter.Status) LimitState {
 // describeExceeded describes an exceeded limit of the entity itself.
 func describeExceeded(s *limiter.Status) string {
 	amount := func(n int64) string { return figure.Amount(s.Limit.Name, n) }
+
 	if s.NeverFits {
 		return fmt.Sprintf("%s: the request needs %s, above the capacity of %s", s.Limit.Name, amount(s.Requested),
 			amount(s.Limit.Capacity))
 	}
+
+	// An amount of 0 is refused only by a debt.
 	if s.Requested == 0 && s.Available < 0 {
 		return fmt.Sprintf("%s: the limit is in debt by %s", s.Limit.Name, amount(-s.Available))
 	}
+
 	return fmt.Sprintf("%s: the request needs %s, and %s are available", s.Limit.Name, amount(s.Requested),
 		amount(max(s.Available, 0)))
 }

@@ -41,12 +41,16 @@ func (p *pauses) record(key pauseKey, resp *http.Response, now time.Time) {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return
 	}
+
 	wait := parseRetryAfter(resp.Header, now)
 	if wait <= 0 {
 		return
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
+	// An earlier answer may have asked for a longer pause.
 	if until := now.Add(wait); until.After(p.until[key]) {
 		p.dropOld(now)
 		p.until[key] = until
@@ -63,6 +67,7 @@ func (p *pauses) dropOld(now time.Time) {
 	if len(p.until) < p.sweep {
 		return
 	}
+
 	for key, until := range p.until {
 		if !until.After(now) {
 			delete(p.until, key)
@@ -75,27 +80,33 @@ func (p *pauses) dropOld(now time.Time) {
 func (p *pauses) end(key pauseKey, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	if until := p.until[key]; until.After(now) {
 		return until
 	}
 	return time.Time{}
 }
 
-// await blocks until key is not paused. It fails at once if the pause is longer
-// than ctx, or longer than nothing if failFast is set.
+// await blocks until key is not paused. It fails at once if the pause ends after the
+// deadline of ctx, or if failFast is set and there is a pause.
 func (p *pauses) await(ctx context.Context, key pauseKey, failFast bool) error {
 	for {
 		until := p.end(key, time.Now())
 		if until.IsZero() {
 			return nil
 		}
+
 		refusal := &RetryAfterError{key.host, until}
 		if failFast {
 			return refusal
 		}
+
 		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 			return fmt.Errorf("%w: %w", refusal, context.DeadlineExceeded)
 		}
+
+		// Another answer may prolong the pause in the meantime, so it is looked
+		// up again after the wait.
 		timer := time.NewTimer(time.Until(until))
 		select {
 		case <-timer.C:
@@ -114,6 +125,8 @@ func parseRetryAfter(h http.Header, now time.Time) time.Duration {
 	if value == "" {
 		return 0
 	}
+
+	// ParseInt fails only for numbers that are too large.
 	if strings.Trim(value, "0123456789") == "" {
 		seconds, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || seconds > int64(MaxRetryAfter/time.Second) {
@@ -121,12 +134,15 @@ func parseRetryAfter(h http.Header, now time.Time) time.Duration {
 		}
 		return time.Duration(seconds) * time.Second
 	}
+
 	until, err := http.ParseTime(value)
 	if err != nil {
 		return 0
 	}
+
 	if sent, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = sent
 	}
+
 	return min(max(until.Sub(now), 0), MaxRetryAfter)
 }

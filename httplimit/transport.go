@@ -77,10 +77,12 @@ func NewTransport(
 	if lim == nil || request == nil {
 		panic("httplimit: NewTransport needs a limiter and a function")
 	}
+
 	t := &Transport{lim: lim, request: request}
 	if opts != nil {
 		t.opts = *opts
 	}
+
 	if t.opts.Base == nil {
 		t.opts.Base = http.DefaultTransport
 	}
@@ -102,34 +104,41 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if errors.Is(err, ErrSkip) {
 		return t.opts.Base.RoundTrip(r)
 	}
+
 	if err != nil {
 		closeBody(r)
 		return nil, fmt.Errorf("assign a limit: %w", err)
 	}
+
 	key := pauseKey{r.URL.Host, req.Entity, req.Resource}
 	lease, err := t.acquire(r.Context(), key, req)
 	if err != nil {
 		closeBody(r)
 		return nil, err
 	}
+
 	return t.call(r, key, lease)
 }
 
-// acquire returns a lease for a call that may begin now. A pause may begin while
-// it waits for room; it waits without a lease then.
+// acquire returns a lease for a call that may begin at once. A pause may begin while
+// the call waits for room. The call then waits for its end without a lease.
 func (t *Transport) acquire(ctx context.Context, key pauseKey, req limiter.Request) (*limiter.Lease, error) {
 	acquire := t.lim.Wait
 	if t.opts.FailFast {
 		acquire = t.lim.Acquire
 	}
+
 	for {
 		if err := t.pauses.await(ctx, key, t.opts.FailFast); err != nil {
 			return nil, err
 		}
+
 		lease, err := acquire(ctx, req)
 		if err != nil || t.pauses.end(key, time.Now()).IsZero() {
 			return lease, err
 		}
+
+		// A call that waits for the end of a pause must not hold tokens.
 		if err := lease.Rollback(ctx); err != nil {
 			return nil, err
 		}
@@ -140,14 +149,21 @@ func (t *Transport) acquire(ctx context.Context, key pauseKey, req limiter.Reque
 func (t *Transport) call(r *http.Request, key pauseKey, lease *limiter.Lease) (*http.Response, error) {
 	sent := new(sending)
 	r = r.WithContext(WithLease(sent.watch(r.Context()), lease))
+
 	resp, err := t.opts.Base.RoundTrip(r)
 	if err != nil {
 		t.settle(r, lease, Exchange{Err: err, Sent: sent.possible()})
 		return nil, err
 	}
+
 	t.pauses.record(key, resp, time.Now())
+
+	// The caller finds the lease in the context of this request.
 	resp.Request = r
+
 	end := func() { t.settle(r, lease, Exchange{Response: resp, Sent: true}) }
+
+	// Without a body there is nothing for the caller to close.
 	if resp.Body == nil || resp.Body == http.NoBody {
 		end()
 	} else {
@@ -159,6 +175,9 @@ func (t *Transport) call(r *http.Request, key pauseKey, lease *limiter.Lease) (*
 // settle ends the lease of a call.
 func (t *Transport) settle(r *http.Request, lease *limiter.Lease, e Exchange) {
 	keep := t.opts.Keep(r, e)
+
+	// Usage counts only if the call is charged. The caller may have ended the
+	// lease already.
 	if keep && e.Response != nil {
 		for limit, n := range t.opts.Used(e.Response).All() {
 			if err := lease.Used(limit, n); err != nil && !errors.Is(err, limiter.ErrLeaseDone) {
@@ -166,6 +185,7 @@ func (t *Transport) settle(r *http.Request, lease *limiter.Lease, e Exchange) {
 			}
 		}
 	}
+
 	if err := settle(r.Context(), lease, keep); err != nil {
 		t.opts.OnError(r, err)
 	}

@@ -269,11 +269,13 @@ func TestKeepDecides(t *testing.T) {
 	r := newRig(t)
 	var seen []httplimit.Exchange
 	base := &answers{answer: always(500)}
-	transport := httplimit.NewTransport(r.lim, ask, &httplimit.TransportOptions{Base: base,
+	transport := httplimit.NewTransport(r.lim, ask, &httplimit.TransportOptions{
+		Base: base,
 		Keep: func(_ *http.Request, e httplimit.Exchange) bool {
 			seen = append(seen, e)
 			return true
-		}})
+		},
+	})
 	resp, err := transport.RoundTrip(r.request(http.MethodGet, "http://a/"))
 	r.ok(err)
 	_ = resp.Body.Close()

@@ -35,12 +35,14 @@ func (w *writer) wrote(accepted bool, err error) {
 	case accepted || err == nil:
 		w.accepted = true
 	case !w.accepted:
-		w.gone = true // what follows stays in a buffer
+		// Nothing was delivered. What follows stays in a buffer, so it proves
+		// nothing.
+		w.gone = true
 	}
 }
 
-// isRejected reports whether a writer refused a part that the handler should not
-// have sent.
+// isRejected reports whether an error is the handler's mistake: it sent what it must
+// not send. Such an error says nothing about the client.
 func isRejected(err error) bool {
 	return errors.Is(err, http.ErrBodyNotAllowed) || errors.Is(err, http.ErrContentLength) ||
 		errors.Is(err, http.ErrHijacked) || errors.Is(err, http.ErrNotSupported)
@@ -48,8 +50,11 @@ func isRejected(err error) bool {
 
 // result describes the answer after its handler has ended.
 func (w *writer) result() Result {
+	// Before begin, since a client cannot leave an answer that has not begun.
 	left := w.status != 0 && !w.gone && w.request.Context().Err() != nil
-	w.begin(http.StatusOK) // net/http sends 200 where a handler sends nothing
+
+	// If a handler sends nothing, net/http sends status 200.
+	w.begin(http.StatusOK)
 	return Result{Status: w.status, Panicked: !w.returned, Gone: w.gone, Left: left}
 }
 
@@ -126,7 +131,9 @@ type readerFrom struct{ w *writer }
 func (r readerFrom) ReadFrom(src io.Reader) (int64, error) {
 	r.w.begin(http.StatusOK)
 	n, err := io.Copy(r.w.ResponseWriter, src)
-	r.w.wrote(true, err) // an error may come from src, and then says nothing
+
+	// An error may come from src, and then says nothing about the client.
+	r.w.wrote(true, err)
 	return n, err
 }
 
@@ -139,5 +146,6 @@ func (p pusher) Push(target string, opts *http.PushOptions) error {
 	if !ok {
 		return http.ErrNotSupported
 	}
+
 	return below.Push(target, opts)
 }

@@ -19,10 +19,12 @@ func checkTopicARN(value string) error {
 	if value == "" {
 		return nil
 	}
+
 	a, err := arn.Parse(value)
 	isName := a.Resource != "" && onlyRunes(a.Resource, func(r rune) bool {
 		return isAlphanumeric(r) || strings.ContainsRune("_-.", r)
 	})
+
 	if err != nil || !isPartition(a.Partition) || a.Service != "sns" || a.Region == "" || !isAccount(a.AccountID) ||
 		!isName {
 		return invalid("alarm topic ARN", value,
@@ -42,6 +44,8 @@ func checkTopicRegion(topic, region string) error {
 // checkBoundary validates the ARN or the name of a policy, which may include a
 // path. It accepts an empty value.
 func checkBoundary(value string) error {
+	// AWS owns its managed policies, so their ARNs have aws in place of an
+	// account.
 	isOwner := func(account string) bool { return isAccount(account) || account == "aws" }
 	if value == "" || isIAMResource(value, "policy/", isOwner) || isIAMPath(value, policyNames.maxName) {
 		return nil
@@ -54,6 +58,7 @@ func checkBoundary(value string) error {
 // "role/" or "policy/".
 func isIAMResource(value, kind string, account func(string) bool) bool {
 	a, err := arn.Parse(value)
+	// IAM is global, so its ARNs have no region.
 	if err != nil || !isPartition(a.Partition) || a.Service != "iam" || a.Region != "" || !account(a.AccountID) {
 		return false
 	}
@@ -65,6 +70,7 @@ func isIAMResource(value, kind string, account func(string) bool) bool {
 // isIAMPath reports whether s is a name, optionally after a path.
 func isIAMPath(s string, maxName int) bool {
 	var name string
+	// Only the last part is the name, and only that has a maximum length.
 	for part := range strings.SplitSeq(s, "/") {
 		if name = part; part == "" || !isIAMName(part) {
 			return false

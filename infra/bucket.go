@@ -34,6 +34,9 @@ func artifactBucket(stack, account, region string) string {
 	if name := stack + suffix; len(name) <= maxBucketName && name == strings.ToLower(name) {
 		return name
 	}
+
+	// A hash of the whole name keeps two shortened names, or two that differ
+	// only in case, from sharing a bucket.
 	sum := sha256.Sum256([]byte(stack))
 	suffix = "-" + hex.EncodeToString(sum[:4]) + suffix
 	return strings.ToLower(stack[:min(len(stack), maxBucketName-len(suffix))]) + suffix
@@ -44,11 +47,15 @@ func checkBucketName(name string) error {
 	if name == "" {
 		return nil
 	}
+
 	allowed := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' }
+	// S3 rejects a name that reads as an IP address, because it could not be a
+	// host name.
 	isName := len(name) >= 3 && len(name) <= maxBucketName && net.ParseIP(name) == nil
 	for label := range strings.SplitSeq(name, ".") {
 		isName = isName && label == strings.Trim(label, "-") && label != "" && onlyRunes(label, allowed)
 	}
+
 	if !isName {
 		return invalid("artifact bucket", name,
 			"must be 3 to 63 lower-case letters, digits, hyphens or single dots, begin and end with a letter "+
@@ -73,6 +80,9 @@ func (s *session) ownBucket(ctx context.Context) (bucket, account string, err er
 // key contains the hash.
 func (s *session) upload(ctx context.Context, given string, p *Package) (at object, sent bool, err error) {
 	at = object{given, codeKey(p.SHA256)}
+
+	// A bucket that the caller names may belong to another account, so only the
+	// stack's own is checked for its owner.
 	var owner *string
 	if given == "" {
 		bucket, account, err := s.ownBucket(ctx)
@@ -86,15 +96,20 @@ func (s *session) upload(ctx context.Context, given string, p *Package) (at obje
 	} else if err := s.checkBucket(ctx, given); err != nil {
 		return at, false, err
 	}
+
 	_, err = s.buckets.HeadObject(ctx, &s3.HeadObjectInput{
 		Bucket: &at.bucket, Key: &at.key, ExpectedBucketOwner: owner,
 	})
 	if err == nil {
 		return at, false, nil
 	}
-	if status := httpStatus(err); status != 404 && status != 403 { // 403: the caller may still be allowed to write
+
+	// S3 answers 403 for a missing object if the caller may not list the
+	// bucket. The caller may still be allowed to write.
+	if status := httpStatus(err); status != 404 && status != 403 {
 		return at, false, err
 	}
+
 	_, err = s.buckets.PutObject(ctx, &s3.PutObjectInput{
 		Bucket: &at.bucket, Key: &at.key, ExpectedBucketOwner: owner,
 		Body: bytes.NewReader(p.Zip), ContentType: aws.String("application/zip"),
@@ -105,18 +120,24 @@ func (s *session) upload(ctx context.Context, given string, p *Package) (at obje
 // checkBucket checks that an existing bucket is in the region.
 func (s *session) checkBucket(ctx context.Context, bucket string) error {
 	refuse := func(reason string) error { return invalid("artifact bucket", bucket, reason) }
+
 	out, err := s.buckets.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &bucket})
+	// A response to HEAD has no body, and so no error code: the status has to
+	// do.
 	switch httpStatus(err) {
 	case 301, 400:
 		return refuse("must be in the stack's region, " + s.region)
 	case 403:
-		return nil // the caller may still be allowed to write
+		// The caller may still be allowed to write.
+		return nil
 	case 404:
 		return refuse("must exist; leave it out to have one created")
 	}
+
 	if err != nil {
 		return err
 	}
+
 	if found := aws.ToString(out.BucketRegion); found != "" && found != s.region {
 		return refuse(fmt.Sprintf("must be in the stack's region, %s, and is in %s", s.region, found))
 	}
@@ -127,22 +148,29 @@ func (s *session) checkBucket(ctx context.Context, bucket string) error {
 // last, so that a bucket without tags is known to be incomplete.
 func (s *session) ensureBucket(ctx context.Context, bucket, account string) error {
 	tags, err := s.ownBucketTags(ctx, bucket, account)
-	wanted := mergeTags(tags, s.bucketTags()) // keeps tags of others
+	// Tags that others have added stay.
+	wanted := mergeTags(tags, s.bucketTags())
 	switch {
 	case err != nil || maps.Equal(tags, wanted):
 		return err
 	case len(tags) > 0:
+		// The bucket is complete, because it has tags. Only their values
+		// differ.
 		return s.tagBucket(ctx, bucket, account, wanted)
 	}
+
 	in := &s3.CreateBucketInput{Bucket: &bucket}
-	if s.region != "us-east-1" { // the default
+	// S3 rejects its default, us-east-1, as a constraint.
+	if s.region != "us-east-1" {
 		in.CreateBucketConfiguration = &s3types.CreateBucketConfiguration{
 			LocationConstraint: s3types.BucketLocationConstraint(s.region),
 		}
 	}
+
 	if _, err := s.buckets.CreateBucket(ctx, in); err != nil && !is[*s3types.BucketAlreadyOwnedByYou](err) {
 		return err
 	}
+
 	_, err = s.buckets.PutPublicAccessBlock(ctx, &s3.PutPublicAccessBlockInput{
 		Bucket: &bucket, ExpectedBucketOwner: &account,
 		PublicAccessBlockConfiguration: &s3types.PublicAccessBlockConfiguration{
@@ -153,17 +181,21 @@ func (s *session) ensureBucket(ctx context.Context, bucket, account string) erro
 	if err != nil {
 		return err
 	}
+
 	_, err = s.buckets.PutBucketEncryption(ctx, &s3.PutBucketEncryptionInput{
 		Bucket: &bucket, ExpectedBucketOwner: &account,
-		ServerSideEncryptionConfiguration: &s3types.ServerSideEncryptionConfiguration{Rules: []s3types.ServerSideEncryptionRule{{
-			ApplyServerSideEncryptionByDefault: &s3types.ServerSideEncryptionByDefault{
-				SSEAlgorithm: s3types.ServerSideEncryptionAes256,
-			},
-		}}},
+		ServerSideEncryptionConfiguration: &s3types.ServerSideEncryptionConfiguration{
+			Rules: []s3types.ServerSideEncryptionRule{{
+				ApplyServerSideEncryptionByDefault: &s3types.ServerSideEncryptionByDefault{
+					SSEAlgorithm: s3types.ServerSideEncryptionAes256,
+				},
+			}},
+		},
 	})
 	if err != nil {
 		return err
 	}
+
 	return s.tagBucket(ctx, bucket, account, wanted)
 }
 
@@ -194,6 +226,9 @@ func (s *session) ownBucketTags(ctx context.Context, bucket, account string) (ma
 			Reason: fmt.Sprintf("bucket %s for the functions' code %s; choose another one", bucket, reason),
 		}
 	}
+
+	// With an expected owner, S3 denies access to a bucket of any other
+	// account.
 	_, err := s.buckets.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &bucket, ExpectedBucketOwner: &account})
 	switch httpStatus(err) {
 	case 404:
@@ -201,12 +236,17 @@ func (s *session) ownBucketTags(ctx context.Context, bucket, account string) (ma
 	case 403:
 		return refuse("belongs to another account, or denies access")
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	out, err := s.buckets.GetBucketTagging(ctx, &s3.GetBucketTaggingInput{
 		Bucket: &bucket, ExpectedBucketOwner: &account,
 	})
+
+	// An interrupted call leaves a bucket without tags, and uploads nothing
+	// before it has set them. Objects without tags are from another owner.
 	if errorCode(err) == "NoSuchTagSet" {
 		used, err := s.hasObjects(ctx, bucket, &account)
 		if err == nil && used {
@@ -214,13 +254,16 @@ func (s *session) ownBucketTags(ctx context.Context, bucket, account string) (ma
 		}
 		return map[string]string{}, err
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	tags := map[string]string{}
 	for _, tag := range out.TagSet {
 		tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
 	}
+
 	if tags[tagManagedBy] != manager || tags[tagName] != s.discoveryTags()[tagName] || tags[tagType] != s.kind {
 		return refuse("belongs to another owner")
 	}

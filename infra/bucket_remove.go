@@ -17,16 +17,21 @@ func (s *session) removeOwnBucket(ctx context.Context, used string) (string, err
 	if err != nil {
 		return "", err
 	}
+
 	tags, err := s.ownBucketTags(ctx, bucket, account)
 	switch {
+	// Another owner took the name. The stack never used that bucket, so nothing
+	// of the stack is in it.
 	case is[*RefusedError](err) && bucket != used:
 		return "", nil
 	case err != nil || tags == nil:
 		return "", err
 	}
+
 	if err := s.emptyBucket(ctx, bucket, &account); err != nil {
 		return "", fmt.Errorf("bucket %s of the functions' code could not be deleted: %w", bucket, err)
 	}
+
 	_, err = s.buckets.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &bucket, ExpectedBucketOwner: &account})
 	if ignoreNotFound(err) != nil {
 		return "", fmt.Errorf("bucket %s of the functions' code could not be deleted: %w", bucket, err)
@@ -52,6 +57,8 @@ func (s *session) emptyBucket(ctx context.Context, bucket string, owner *string)
 		if err != nil {
 			return err
 		}
+
+		// S3 deletes no bucket that still has old versions or delete markers.
 		var all []s3types.ObjectIdentifier
 		for _, v := range page.Versions {
 			all = append(all, s3types.ObjectIdentifier{Key: v.Key, VersionId: v.VersionId})
@@ -59,6 +66,7 @@ func (s *session) emptyBucket(ctx context.Context, bucket string, owner *string)
 		for _, m := range page.DeleteMarkers {
 			all = append(all, s3types.ObjectIdentifier{Key: m.Key, VersionId: m.VersionId})
 		}
+
 		if err := s.deleteObjects(ctx, bucket, owner, all); err != nil {
 			return err
 		}
@@ -73,12 +81,15 @@ func (s *session) deleteObjects(
 	if len(all) == 0 {
 		return nil
 	}
+
 	out, err := s.buckets.DeleteObjects(ctx, &s3.DeleteObjectsInput{
 		Bucket: &bucket, ExpectedBucketOwner: owner, Delete: &s3types.Delete{Objects: all, Quiet: aws.Bool(true)},
 	})
 	if err != nil {
 		return err
 	}
+
+	// S3 reports failures of single objects in a response that succeeds.
 	if len(out.Errors) > 0 {
 		first := out.Errors[0]
 		return fmt.Errorf("%d objects could not be deleted, such as %s: %s", len(out.Errors),

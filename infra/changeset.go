@@ -31,7 +31,9 @@ func (s *session) startUpdate(
 	in.StackName, in.ChangeSetType = stack.StackName, cfn.ChangeSetTypeUpdate
 	in.ChangeSetName = aws.String("zae-limiter-" + strings.ToLower(rand.Text()))
 	in.Capabilities = []cfn.Capability{cfn.CapabilityCapabilityNamedIam}
+	// With a token, a retry by the SDK creates no second change set.
 	in.ClientToken = in.ChangeSetName
+
 	out, err := s.stacks.CreateChangeSet(ctx, &in)
 	if err != nil {
 		if isNoUpdate(errorText(err)) {
@@ -39,33 +41,45 @@ func (s *session) startUpdate(
 		}
 		return nil, err
 	}
+
+	// A change set that is not executed would stay in the account. On every
+	// such path w is nil.
 	defer func() {
 		if w == nil {
 			s.deleteChangeSet(ctx, out.Id)
 		}
 	}()
+
 	changes, err := s.preview(ctx, out.Id)
 	if err != nil || changes == nil {
 		return nil, err
 	}
+
 	if err := s.checkTableKept(stack, changes); err != nil {
 		return nil, err
 	}
-	if len(changes) > 0 { // none if only outputs or tags change
+
+	// There are no changes of resources if only outputs or tags change.
+	if len(changes) > 0 {
 		if err := s.opts.Confirm(changes); err != nil {
 			return nil, &confirmError{err}
 		}
 	}
+
+	// The watcher has to see the events before the start, so that it skips
+	// those of earlier operations.
 	started, err := s.newWatcher(ctx, *stack.StackId)
 	if err != nil {
 		return nil, err
 	}
+
 	_, err = s.stacks.ExecuteChangeSet(ctx, &cloudformation.ExecuteChangeSetInput{
 		ChangeSetName: out.Id, ClientRequestToken: in.ChangeSetName,
 	})
 	if err != nil {
 		return nil, s.startError(ctx, opUpdate, err)
 	}
+
 	return started, nil
 }
 
@@ -87,12 +101,15 @@ func (s *session) preview(ctx context.Context, id *string) ([]Change, error) {
 		case cfn.ChangeSetStatusCreateComplete:
 			return s.changes(ctx, out)
 		case cfn.ChangeSetStatusCreatePending, cfn.ChangeSetStatusCreateInProgress:
+		// CloudFormation reports an update without changes as a change set that
+		// failed.
 		default:
 			if reason := aws.ToString(out.StatusReason); !isNoUpdate(reason) {
 				return nil, &RefusedError{Stack: s.name, Reason: "CloudFormation refuses the update: " + reason}
 			}
 			return nil, nil
 		}
+
 		if err := pause.For(ctx, s.opts.Poll); err != nil {
 			return nil, err
 		}
@@ -115,10 +132,12 @@ func (s *session) changes(ctx context.Context, first *cloudformation.DescribeCha
 				list, found = append(list, newChange(c.ResourceChange)), append(found, c.ResourceChange)
 			}
 		}
+
 		if page.NextToken == nil {
 			resolveConditional(list, found)
 			return list, nil
 		}
+
 		var err error
 		page, err = s.stacks.DescribeChangeSet(ctx, &cloudformation.DescribeChangeSetInput{
 			ChangeSetName: first.ChangeSetId, NextToken: page.NextToken,
@@ -132,6 +151,8 @@ func (s *session) changes(ctx context.Context, first *cloudformation.DescribeCha
 // resolveConditional sets conditional replacements to false if their only causes are
 // attributes, such as the ARN of a stream, of resources that are not replaced.
 func resolveConditional(list []Change, found []*cfn.ResourceChange) {
+	// A resource that is kept may clear those that depend on it, so the passes
+	// repeat until one of them clears nothing.
 	kept := map[string]bool{}
 	for cleared := true; cleared; {
 		cleared = false
@@ -154,13 +175,18 @@ func dependsOnlyOn(c *cfn.ResourceChange, kept map[string]bool) bool {
 		if d.Target == nil || d.Target.RequiresRecreation == cfn.RequiresRecreationNever {
 			continue
 		}
+
 		resource, _, _ := strings.Cut(aws.ToString(d.CausingEntity), ".")
+		// Only the attributes of a kept resource are known to stay as they are.
+		// Any other cause may replace c.
 		if d.Evaluation != cfn.EvaluationTypeDynamic || d.ChangeSource != cfn.ChangeSourceResourceAttribute ||
 			!kept[resource] {
 			return false
 		}
 		causes++
 	}
+
+	// Without a known cause, the replacement stays possible.
 	return causes > 0
 }
 
@@ -185,6 +211,7 @@ func (s *session) checkTableKept(stack *cfn.Stack, changes []Change) error {
 		if c.Resource != tableResource {
 			continue
 		}
+
 		if c.Action == string(cfn.ChangeActionRemove) || c.Replacement == string(cfn.ReplacementTrue) {
 			return s.refuse(stack,
 				"the update would replace or remove the table and all data in it; nothing was changed")

@@ -36,7 +36,8 @@ type Removal struct {
 	Archive     string `json:"archive" doc:"bucket with archived audit events"`
 	ArchiveKept bool   `json:"archive_kept" doc:"whether that bucket stays"`
 	Artifacts   string `json:"artifacts" doc:"deleted bucket of the functions' code"`
-	// everything is deleted; with NoWait another call has to finish
+	// Complete reports whether everything is deleted. With NoWait, another call has
+	// to finish the deletion.
 	Complete bool `json:"complete" doc:"whether nothing is left to delete"`
 }
 
@@ -60,28 +61,36 @@ func Delete(ctx context.Context, name string, opts *DeleteOptions) (Removal, err
 // delete deletes the stack and the bucket of its code.
 func (s *session) delete(ctx context.Context, opts *DeleteOptions) (Removal, error) {
 	r := Removal{Name: s.name, Region: s.region}
+
 	var codeBucket, id string
 	for range maxRounds {
 		stack, err := s.find(ctx)
 		if err != nil {
 			return r, err
 		}
+
 		state := stateOf(stack)
-		// another caller has deployed again, and uses the bucket
+		// Another caller has deployed again, and that stack uses the bucket.
 		if state != missing && id != "" && *stack.StackId != id {
 			r.Complete = true
 			return r, nil
 		}
+
 		if state == missing {
 			r.Artifacts, err = s.removeOwnBucket(ctx, codeBucket)
 			r.Complete = err == nil
 			return r, err
 		}
+
+		// Only the stack has the name of the bucket. The round that finds the
+		// stack deleted needs the name.
 		r.Existed, id = true, *stack.StackId
 		codeBucket, _ = parameterOf(*stack, paramCodeBucket)
+
 		if err := s.checkOwner(ctx, stack); err != nil {
 			return r, err
 		}
+
 		switch {
 		case state == deleting && s.opts.NoWait:
 			s.deleteEmptyArchive(ctx, stack)
@@ -99,10 +108,13 @@ func (s *session) delete(ctx context.Context, opts *DeleteOptions) (Removal, err
 				return r, nil
 			}
 		}
+
+		// The next round acts on the state that another caller has left.
 		if err != nil && !isRace(err) {
 			return r, err
 		}
 	}
+
 	return r, s.contended()
 }
 
@@ -111,6 +123,7 @@ func (s *session) remove(ctx context.Context, stack *cfn.Stack, opts *DeleteOpti
 	if err := s.checkProtection(ctx, stack, r); err != nil {
 		return err
 	}
+
 	archive, used, err := s.findArchive(ctx, stack)
 	if err != nil {
 		return err
@@ -118,20 +131,27 @@ func (s *session) remove(ctx context.Context, stack *cfn.Stack, opts *DeleteOpti
 	if used {
 		r.Archive, r.ArchiveKept = archive, !opts.DeleteArchive
 	}
+
 	if opts.Confirm != nil {
 		if err := opts.Confirm(*r); err != nil {
 			return &confirmError{err}
 		}
 	}
+
 	if used && opts.DeleteArchive {
 		if err := s.deleteArchive(ctx, archive); err != nil {
 			return err
 		}
 	}
+
 	err = s.deleteStack(ctx, stack, nil)
+	// The template of the Python tool does not retain the archive, so the
+	// deletion fails while it holds objects. CloudFormation accepts a list of
+	// resources to retain only for a stack whose deletion has failed.
 	if failed, ok := errors.AsType[*FailedError](err); ok && r.ArchiveKept && failedOnlyOnArchive(failed) {
 		err = s.deleteStack(ctx, stack, []string{archiveResource})
 	}
+
 	return err
 }
 
@@ -142,6 +162,7 @@ func (s *session) deleteStack(ctx context.Context, stack *cfn.Stack, retained []
 	if err != nil {
 		return err
 	}
+
 	_, err = s.stacks.DeleteStack(ctx, &cloudformation.DeleteStackInput{
 		StackName: stack.StackId, RetainResources: retained,
 		ClientRequestToken: aws.String("zae-limiter-" + rand.Text()),
@@ -149,14 +170,18 @@ func (s *session) deleteStack(ctx context.Context, stack *cfn.Stack, retained []
 	if err != nil {
 		return s.startError(ctx, opDelete, err)
 	}
+
 	s.deleteEmptyArchive(ctx, stack)
+
 	if s.opts.NoWait {
 		return nil
 	}
+
 	after, err := w.wait(ctx, opDelete)
 	if err != nil || stateOf(after) == missing {
 		return err
 	}
+
 	return w.failedError(opDelete, string(after.StackStatus))
 }
 
@@ -165,6 +190,7 @@ const archiveResource = "AuditArchiveBucket"
 
 // failedOnlyOnArchive reports whether only the archive could not be deleted.
 func failedOnlyOnArchive(failed *FailedError) bool {
+	// The failure of the stack itself follows from those of its resources.
 	return len(failed.Events) > 0 && !slices.ContainsFunc(failed.Events, func(e Event) bool {
 		return e.Resource != archiveResource && e.Resource != failed.Stack
 	})
@@ -176,27 +202,36 @@ func (s *session) checkProtection(ctx context.Context, stack *cfn.Stack, r *Remo
 	if err := s.checkTermination(stack); err != nil {
 		return err
 	}
+
 	if err := s.checkNoLoad(ctx, stack); err != nil {
 		return err
 	}
+
 	table, err := s.physicalID(ctx, stack, tableResource)
 	if err != nil || table == "" {
 		return err
 	}
+
 	out, err := s.tables.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
 	if errorCode(err) == "ResourceNotFoundException" {
 		return nil
 	}
+
 	if err != nil {
 		return err
 	}
+
 	if aws.ToBool(out.Table.DeletionProtectionEnabled) {
 		off := s.place.Command("deploy", "--name", s.name, "--no-deletion-protection")
+		// Only a stable stack can be deployed, so a deployment cannot disable
+		// the protection of another one.
 		if stateOf(stack) != stable {
 			off = s.unprotectCommand(table)
 		}
+
 		return s.refuse(stack, "its table is protected; disable the protection with "+off+", and delete it again")
 	}
+
 	r.Items = aws.ToInt64(out.Table.ItemCount)
 	return nil
 }
@@ -225,12 +260,15 @@ func (s *session) physicalID(ctx context.Context, stack *cfn.Stack, logical stri
 	if isMissing(err) {
 		return "", nil
 	}
+
 	if err != nil {
 		return "", err
 	}
+
 	if out.StackResourceDetail == nil || out.StackResourceDetail.ResourceStatus == cfn.ResourceStatusDeleteComplete {
 		return "", nil
 	}
+
 	return aws.ToString(out.StackResourceDetail.PhysicalResourceId), nil
 }
 
@@ -241,13 +279,16 @@ func (s *session) findArchive(ctx context.Context, stack *cfn.Stack) (bucket str
 	if err != nil || bucket == "" {
 		return "", false, err
 	}
+
 	used, err = s.hasObjects(ctx, bucket, nil)
 	switch {
 	case httpStatus(err) == 404:
 		return "", false, nil
-	case isDenied(err): // without permission to look, assume that it does
+	case isDenied(err):
+		// Without permission to look, assume that it holds objects.
 		return bucket, true, nil
 	}
+
 	return bucket, used, err
 }
 
@@ -255,7 +296,8 @@ func (s *session) findArchive(ctx context.Context, stack *cfn.Stack) (bucket str
 // empty: the template would keep it. It ignores errors.
 func (s *session) deleteEmptyArchive(ctx context.Context, stack *cfn.Stack) {
 	if s.kind == typeLoad {
-		return // it has none
+		// A load stack has no archive.
+		return
 	}
 	if bucket, used, err := s.findArchive(ctx, stack); err == nil && bucket != "" && !used {
 		_, _ = s.buckets.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &bucket})

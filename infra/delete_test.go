@@ -111,11 +111,13 @@ func TestDeleteShowsWhatItIsAboutToDo(t *testing.T) {
 	c.Buckets[name+"-archive"].Objects["event"] = nil
 	no := errors.New("no")
 	var seen infra.Removal
-	_, err := infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: c.options(),
+	_, err := infra.Delete(t.Context(), name, &infra.DeleteOptions{
+		Options: c.options(),
 		Confirm: func(r infra.Removal) error {
 			seen = r
 			return no
-		}})
+		},
+	})
 	if err != no { //nolint:errorlint // not wrapped
 		t.Error(err)
 	}

@@ -22,14 +22,17 @@ type Deployment struct {
 	Region  string `json:"region"`
 	StackID string `json:"stack_id"`
 	Status  string `json:"status"` // of the stack
-	// created, updated or unchanged; waiting if another operation is in progress and NoWait is set
+	// Action is created, updated or unchanged, or waiting if another operation is in
+	// progress and NoWait is set.
 	Action      string            `json:"action"`
 	Code        *Code             `json:"code"`      // nil without functions
 	Namespace   string            `json:"namespace"` // the registered namespace; "" if that is not done yet
 	NamespaceID string            `json:"namespace_id"`
 	Migrated    []string          `json:"migrated"` // versions of the migrations that ran
 	Outputs     map[string]string `json:"outputs"`  // of the stack
-	Complete    bool              `json:"complete"` // the table is prepared; with NoWait another call has to prepare it
+	// Complete reports whether the table is prepared. With NoWait, another call has to
+	// prepare it.
+	Complete bool `json:"complete"`
 }
 
 // Code is the deployed code of the functions.
@@ -71,22 +74,30 @@ func newDeploySession(ctx context.Context, op, name string, opts *Options) (*ses
 	if opts == nil {
 		opts = &Options{}
 	}
+
 	stack, table := opts.Stack.WithDefaults(), dynamo.TableName(name)
+	// The functions of the stack decide which names have to fit, and Resolve
+	// may change them. The error about names therefore waits.
 	unresolved, architecture := stack.checkNames(table), opts.Stack.Architecture
 	if opts.Resolve != nil {
-		architecture = "" // Resolve may change it
+		// Resolve may choose another architecture.
+		architecture = ""
 	}
+
 	err := cmp.Or(stack.checkFields(table), checkNamespace(opts), checkZip(opts.Zip, architecture))
 	if err == nil && opts.Resolve == nil {
 		err = unresolved
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	s, err := newStackSession(ctx, op, name, opts)
 	if err != nil {
 		return nil, err
 	}
+
 	s.unresolved = unresolved
 	return s, checkTopicRegion(stack.AlarmTopicARN, s.region)
 }
@@ -102,6 +113,7 @@ func newUpdateSession(ctx context.Context, op, name string, opts *Options) (*ses
 	if opts == nil {
 		opts = &Options{}
 	}
+
 	err := cmp.Or(
 		checkArchitecture(cmp.Or(opts.Stack.Architecture, ARM64)),
 		checkBucketName(opts.Stack.ArtifactBucket),
@@ -134,11 +146,13 @@ func (s *session) run(ctx context.Context, p plan) (Deployment, error) {
 		if stack, err = s.find(ctx); err != nil {
 			return Deployment{}, s.describeError(err)
 		}
+
 		if stack != nil && stateOf(stack) != missing {
 			if err := s.checkOwner(ctx, stack); err != nil {
 				return Deployment{}, err
 			}
 		}
+
 		var d Deployment
 		switch stateOf(stack) {
 		case missing:
@@ -152,14 +166,17 @@ func (s *session) run(ctx context.Context, p plan) (Deployment, error) {
 			if err := s.waitForOthers(ctx, stack); err != nil {
 				return Deployment{}, err
 			}
+
 			continue
 		default:
 			return Deployment{}, s.refuseState(stack)
 		}
+
 		if !isRace(err) {
 			return d, err
 		}
 	}
+
 	return Deployment{}, s.contended()
 }
 
@@ -201,13 +218,16 @@ func (s *session) create(ctx context.Context) (Deployment, error) {
 	if err := s.resolveStack(ctx, nil); err != nil {
 		return Deployment{}, err
 	}
+
 	if err := s.checkNoTable(ctx); err != nil {
 		return Deployment{}, err
 	}
+
 	code, err := s.publish(ctx, s.opts.Stack.hasFunctions(), s.opts.Stack.ArtifactBucket, s.opts.Stack.Architecture)
 	if err != nil {
 		return Deployment{}, err
 	}
+
 	return s.createStack(ctx, code, cloudformation.CreateStackInput{
 		TemplateBody: aws.String(string(Template())),
 		Parameters: append(cfnParameters(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))),
@@ -219,16 +239,21 @@ func (s *session) create(ctx context.Context) (Deployment, error) {
 // createStack creates a stack with that code, and waits for the end.
 func (s *session) createStack(ctx context.Context, code *Code, in cloudformation.CreateStackInput) (Deployment, error) {
 	in.StackName, in.Capabilities = &s.name, []cfn.Capability{cfn.CapabilityCapabilityNamedIam}
-	in.ClientRequestToken = aws.String("zae-limiter-" + rand.Text()) // makes a retry by the SDK safe
+	// With a token, a retry by the SDK creates no second stack.
+	in.ClientRequestToken = aws.String("zae-limiter-" + rand.Text())
+
 	out, err := s.stacks.CreateStack(ctx, &in)
 	if err != nil {
 		return Deployment{}, s.startError(ctx, opCreate, err)
 	}
+
 	if s.opts.NoWait {
 		d := s.deployment(&cfn.Stack{StackId: out.StackId, StackStatus: cfn.StackStatusCreateInProgress}, opCreate)
 		d.Code = code
 		return d, nil
 	}
+
+	// A new stack has no earlier events to skip.
 	w := &watcher{session: s, stack: *out.StackId}
 	return w.deployment(ctx, opCreate, code)
 }
@@ -239,12 +264,16 @@ func (w *watcher) deployment(ctx context.Context, op string, code *Code) (Deploy
 	if err != nil {
 		return Deployment{}, err
 	}
+
 	if stack == nil {
 		return Deployment{}, w.failedError(op, string(cfn.StackStatusDeleteComplete))
 	}
+
+	// A rollback ends the operation as well, but not in one of these two.
 	if stack.StackStatus != cfn.StackStatusCreateComplete && stack.StackStatus != cfn.StackStatusUpdateComplete {
 		return Deployment{}, w.failedError(op, string(stack.StackStatus))
 	}
+
 	d := w.session.deployment(stack, op)
 	d.Code = code
 	return d, nil
@@ -261,7 +290,9 @@ func (s *session) checkNoTable(ctx context.Context) error {
 			Reason: fmt.Sprintf("table %s exists and belongs to no stack; choose another name, or delete the table",
 				s.name),
 		}
-	case errorCode(err) == "ResourceNotFoundException" || isDenied(err): // the caller may still be allowed to create the stack
+	// Without the right to look, the caller may still be allowed to create the
+	// stack.
+	case errorCode(err) == "ResourceNotFoundException" || isDenied(err):
 		return nil
 	}
 	return err
@@ -273,17 +304,20 @@ func (s *session) publish(ctx context.Context, functions bool, bucket, architect
 	if !functions {
 		return nil, nil
 	}
+
 	p, err := NewPackage(ctx, &PackageOptions{
 		Architecture: architecture, Zip: s.opts.Zip, Version: s.opts.Version, Building: s.opts.Building,
 	})
 	if err != nil {
 		return nil, s.refuseCode(ctx, err)
 	}
+
 	return s.store(ctx, bucket, p)
 }
 
 // refuseCode returns the error for code that could not be built.
 func (s *session) refuseCode(ctx context.Context, err error) error {
+	// An error of this package already says what to do.
 	if err != nil && ctx.Err() == nil && !isTranslated(err) {
 		return &RefusedError{Stack: s.name, Reason: err.Error()}
 	}

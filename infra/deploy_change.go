@@ -26,10 +26,12 @@ func (s *session) update(ctx context.Context, stack *cfn.Stack) (Deployment, err
 	if err := s.checkVersions(ctx, stack); err != nil {
 		return Deployment{}, err
 	}
+
 	code, err := s.publish(ctx, s.opts.Stack.hasFunctions(), s.opts.Stack.ArtifactBucket, s.opts.Stack.Architecture)
 	if err != nil {
 		return Deployment{}, err
 	}
+
 	d, err := s.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
 		TemplateBody: aws.String(string(Template())),
 		Parameters: append(cfnParameters(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))),
@@ -42,6 +44,8 @@ func (s *session) update(ctx context.Context, stack *cfn.Stack) (Deployment, err
 // withPythonAdvice adds to a *FailedError what a failed update may have done to a
 // stack of the Python tool.
 func withPythonAdvice(stack *cfn.Stack, err error) error {
+	// After a failed update, CloudFormation restores the code that the template
+	// of the Python tool names, which is a placeholder.
 	if failed, ok := errors.AsType[*FailedError](err); ok && !isGoStack(stack) {
 		failed.Advice = "the function of the Python tool may have lost its code, and count nothing; repeat " +
 			"this, or run `upgrade --force` of the Python tool"
@@ -54,22 +58,29 @@ func (s *session) apply(
 	ctx context.Context, stack *cfn.Stack, code *Code, in cloudformation.CreateChangeSetInput,
 ) (Deployment, error) {
 	w, err := s.startUpdate(ctx, stack, in)
+
+	// Change sets of emulators ignore tags, so a change of nothing but tags
+	// looks like none.
 	if err == nil && w == nil && !maps.Equal(tagsOf(*stack), tagsOf(cfn.Stack{Tags: in.Tags})) {
 		w, err = s.startTagUpdate(ctx, stack, in.Tags)
 	}
+
 	if err != nil {
 		return Deployment{}, err
 	}
+
 	if w == nil {
 		d := s.deployment(stack, "unchanged")
 		d.Code = code
 		return d, nil
 	}
+
 	if s.opts.NoWait {
 		d := s.deployment(&cfn.Stack{StackId: stack.StackId, StackStatus: cfn.StackStatusUpdateInProgress}, opUpdate)
 		d.Code = code
 		return d, nil
 	}
+
 	return w.deployment(ctx, opUpdate, code)
 }
 
@@ -93,6 +104,8 @@ func (s *session) checkVersions(ctx context.Context, stack *cfn.Stack) error {
 func (s *session) checkDowngrade(stack *cfn.Stack) error {
 	for _, tag := range []string{tagVersion, tagLambdaVersion} {
 		deployed := tagsOf(*stack)[tag]
+		// Versions of the Python tool are not comparable with those of this
+		// program, so only our own stacks can be newer.
 		if isGoStack(stack) && !s.opts.Downgrade && !canReplace(s.opts.Version, deployed) {
 			allow := "allow it with --downgrade of deploy or --force of upgrade"
 			if s.kind == typeLoad {
@@ -109,6 +122,8 @@ func (s *session) checkDowngrade(stack *cfn.Stack) error {
 // checkTable refuses a stack whose table does not exist or is not usable.
 func (s *session) checkTable(ctx context.Context, stack *cfn.Stack) error {
 	repo, err := s.table(ctx)
+	// CloudFormation believes that the table exists, so no update would create
+	// it again.
 	if errors.Is(err, limiter.ErrNotFound) {
 		return s.refuse(stack, "its table does not exist; delete the stack, and deploy it again")
 	}
@@ -132,14 +147,17 @@ func (s *session) finish(ctx context.Context, d *Deployment, register bool) (err
 	if isBusyStatus(d.Status) {
 		return nil
 	}
+
 	repo, err := s.table(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
+
 	if err := s.enableTTL(ctx); err != nil {
 		return err
 	}
+
 	if register || isEmpty(repo.Namespaces(ctx)) {
 		home, err := s.registerNamespace(ctx, repo)
 		if err != nil {
@@ -147,9 +165,11 @@ func (s *session) finish(ctx context.Context, d *Deployment, register bool) (err
 		}
 		d.Namespace, d.NamespaceID = home.Name, home.ID
 	}
+
 	if err := repo.RecordDeployment(ctx, s.opts.Now(), "cli:"+s.opts.Version); err != nil {
 		return err
 	}
+
 	d.Complete = true
 	return nil
 }
@@ -176,7 +196,10 @@ func (s *session) enableTTL(ctx context.Context) error {
 			},
 		})
 	}
-	if isDenied(err) || errorCode(err) == "ValidationException" { // it was changed within the last hour
+
+	// DynamoDB accepts one change of expiry an hour, so a table that changed
+	// within the last hour has to wait.
+	if isDenied(err) || errorCode(err) == "ValidationException" {
 		return nil
 	}
 	return err
@@ -188,13 +211,16 @@ func (s *session) registerNamespace(ctx context.Context, repo *dynamo.Repository
 	name := dynamo.NamespaceName(s.opts.Dynamo.Namespace)
 	namespace, err := repo.RegisterNamespace(ctx, s.opts.Now(), name)
 	days := s.opts.Stack.AuditRetentionDays
+	// No retention was given, so the stored one stays.
 	if err != nil || days == 0 {
 		return namespace, err
 	}
+
 	view, err := repo.Namespace(ctx, name)
 	if err != nil {
 		return namespace, err
 	}
+
 	home, ok := view.(*dynamo.Repository)
 	if !ok {
 		return namespace, fmt.Errorf("namespace %q is a %T", name, view)

@@ -30,23 +30,30 @@ type networkClient struct{ cfg aws.Config }
 func (c *networkClient) call(ctx context.Context, op string, args url.Values, out any) error {
 	args.Set("Action", op)
 	args.Set("Version", "2016-11-15")
+	// The clients of the SDK take their retries from the same configuration.
 	retryer := newRetryer()
 	if c.cfg.Retryer != nil {
 		retryer = c.cfg.Retryer()
 	}
+
 	for attempt := 1; ; attempt++ {
 		err := c.send(ctx, []byte(args.Encode()), out)
 		if err == nil {
 			return nil
 		}
+
+		// The type carries the operation, which the advice about missing
+		// permissions names.
 		err = &smithy.OperationError{ServiceID: "EC2", OperationName: op, Err: err}
 		if attempt >= retryer.MaxAttempts() || !retryer.IsErrorRetryable(err) {
 			return err
 		}
+
 		delay, noDelay := retryer.RetryDelay(attempt, err)
 		if noDelay != nil {
 			return err
 		}
+
 		if err := pause.For(ctx, delay); err != nil {
 			return err
 		}
@@ -59,22 +66,29 @@ func (c *networkClient) send(ctx context.Context, body []byte, out any) error {
 	if err != nil {
 		return err
 	}
+
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
+
 	if c.cfg.Credentials == nil {
 		return errors.New("get credentials: there are none")
 	}
 	credentials, err := c.cfg.Credentials.Retrieve(ctx)
+	// The SDK uses the same prefix, by which package hint recognizes missing
+	// credentials.
 	if err != nil {
 		return fmt.Errorf("get credentials: %w", err)
 	}
+
 	sum := sha256.Sum256(body)
 	if err := v4.NewSigner().SignHTTP(
 		ctx, credentials, request, hex.EncodeToString(sum[:]), "ec2", c.cfg.Region, time.Now(),
 	); err != nil {
 		return err
 	}
+
 	response, err := c.client().Do(request)
 	if err != nil {
+		// Retryers know this type as a failed connection.
 		return &smithyhttp.RequestSendError{Err: err}
 	}
 	defer response.Body.Close() //nolint:errcheck // it was read
@@ -82,9 +96,11 @@ func (c *networkClient) send(ctx context.Context, body []byte, out any) error {
 	if err != nil {
 		return err
 	}
+
 	if response.StatusCode != http.StatusOK {
 		return &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: response}, Err: networkError(content)}
 	}
+
 	return xml.Unmarshal(content, out)
 }
 

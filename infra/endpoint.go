@@ -38,6 +38,7 @@ func (s *session) requireCloudFormation(o *cloudformation.Options) {
 			middleware.DeserializeOutput, middleware.Metadata, error,
 		) {
 			out, metadata, err := next.HandleDeserialize(ctx, in)
+
 			response, ok := out.RawResponse.(*smithyhttp.Response)
 			if err == nil && ok && s.isForeignResponse(response) {
 				err = &noCloudFormationError{s.place.Endpoint, s.tableAdvice()}
@@ -45,10 +46,13 @@ func (s *session) requireCloudFormation(o *cloudformation.Options) {
 					err = &noCloudFormationError{request.URL.Host, s.tableAdvice()}
 				}
 			}
+
 			return out, metadata, err
 		})
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
-		return stack.Deserialize.Add(check, middleware.After) // next to the wire
+		// The check is next to the wire, where the response is still that of
+		// the server.
+		return stack.Deserialize.Add(check, middleware.After)
 	})
 }
 
@@ -68,17 +72,21 @@ func (s *session) tableAdvice() string {
 	if s.kind == typeLoad {
 		return "`zae-limiter loadtest local` runs a load test without one"
 	}
+
 	name := s.name
 	if name == "" {
 		name = "NAME"
 	}
+
 	table := func(verb string) string { return s.place.Command("table", verb, name) }
+
 	switch s.op {
 	case "upgrade":
 		return table("migrate") + " migrates a table without a stack"
 	case "delete":
 		return table("delete") + " deletes a table without a stack"
 	}
+
 	return table("create") + " makes a table without a stack"
 }
 
@@ -89,10 +97,12 @@ func (s *session) adviseExistingTable(ctx context.Context, err error) error {
 	if !ok || !s.hasTable(ctx) {
 		return err
 	}
-	return &noCloudFormationError{none.at,
+	return &noCloudFormationError{
+		none.at,
 		fmt.Sprintf("table %s exists there and limits without one: %s shows it, and commands about data use "+
 			"it, such as %s",
-			s.name, s.place.Command("status", "--name", s.name), s.place.Command("resource", "list", "--name", s.name))}
+			s.name, s.place.Command("status", "--name", s.name), s.place.Command("resource", "list", "--name", s.name)),
+	}
 }
 
 // hasTable reports whether the table exists and has a version record.
@@ -152,6 +162,7 @@ func (s *session) limitFirstResponse(
 	if endpoint == nil {
 		return options
 	}
+
 	answered := new(atomic.Bool)
 	limit := middleware.DeserializeMiddlewareFunc("LimitFirstResponse",
 		func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
@@ -161,30 +172,42 @@ func (s *session) limitFirstResponse(
 				return next.HandleDeserialize(ctx, in)
 			}
 			service := awsmiddleware.GetServiceID(ctx)
+
 			if s.isUnresponsive(*endpoint) {
-				return middleware.DeserializeOutput{}, middleware.Metadata{}, s.newUnresponsiveError(service, *endpoint, true)
+				return middleware.DeserializeOutput{}, middleware.Metadata{},
+					s.newUnresponsiveError(service, *endpoint, true)
 			}
+
 			var accepted atomic.Bool
 			ctx, cancel := context.WithCancel(ctx)
 			timer := time.AfterFunc(firstResponseTimeout, cancel)
+			// An accepted connection is the mark of a program that listens
+			// there but does not speak HTTP.
 			ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
 				accepted.Store(true)
 			}})
+
 			out, metadata, err := next.HandleDeserialize(ctx, in)
 			switch late := !timer.Stop(); {
-			case err == nil: // do not cancel: the body has yet to be read
+			// Canceling the context would end the read of the body, which is
+			// still to come.
+			case err == nil:
 				answered.Store(true)
 				s.answered.Store(*endpoint, true)
 			case late:
+				// A response to a concurrent call may have come meanwhile, and
+				// it counts.
 				s.answered.LoadOrStore(*endpoint, false)
 				err = s.newUnresponsiveError(service, *endpoint, accepted.Load())
 			default:
 				cancel()
 			}
+
 			return out, metadata, err
 		})
+
 	return append(options, func(stack *middleware.Stack) error {
-		return stack.Deserialize.Add(limit, middleware.After) // next to the wire
+		return stack.Deserialize.Add(limit, middleware.After)
 	})
 }
 

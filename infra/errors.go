@@ -89,18 +89,23 @@ func translateError(ctx context.Context, op string, err error) error {
 	if refused, ok := errors.AsType[*confirmError](err); ok {
 		return refused.error
 	}
+
 	if none, ok := errors.AsType[*noCloudFormationError](err); ok {
-		return none // without the prefix of the SDK
+		// The prefix of the SDK around it would only hide the advice.
+		return none
 	}
+
 	if silent, ok := errors.AsType[*unresponsiveError](err); ok {
 		return &limiter.UnavailableError{Op: op, Err: silent}
 	}
+
 	switch {
 	case err == nil || isTranslated(err):
 		return err
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	}
+
 	return &limiter.UnavailableError{Op: op, Err: explain(err)}
 }
 
@@ -123,22 +128,31 @@ func explain(err error) error {
 	if none, ok := errors.AsType[*noCloudFormationError](err); ok {
 		return none
 	}
+
 	if silent, ok := errors.AsType[*unresponsiveError](err); ok {
 		return silent
 	}
-	if is[*limiter.UnavailableError](err) { // of the store, which explains it
+
+	// The store has explained its own errors.
+	if is[*limiter.UnavailableError](err) {
 		return err
 	}
+
 	if hint.IsWithoutCredentials(err) {
-		return &hint.CredentialsError{Err: err} // before the answers of what was asked for credentials
+		// The server of credentials may have answered 403, which would read as a
+		// denied call below.
+		return &hint.CredentialsError{Err: err}
 	}
+
 	if broken, ok := errors.AsType[*url.Error](err); ok && httpStatus(err) == 0 {
+		// The host alone shows a wrong endpoint or region.
 		host := broken.URL
 		if u, err := url.Parse(broken.URL); err == nil {
 			host = u.Host
 		}
 		return fmt.Errorf("cannot connect to %s; check the network, the endpoint and the region: %w", host, broken.Err)
 	}
+
 	switch code := errorCode(err); {
 	case isDenied(err):
 		return fmt.Errorf("access denied; the caller's policy must allow %s: %w", iamAction(err), err)
@@ -148,6 +162,7 @@ func explain(err error) error {
 		code == "InvalidSignatureException":
 		return fmt.Errorf("AWS does not accept these credentials; check the profile or the keys: %w", err)
 	}
+
 	return err
 }
 

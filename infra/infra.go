@@ -60,12 +60,15 @@ const defaultPoll = 3 * time.Second
 func (o Options) withDefaults() Options {
 	o.Version = cmp.Or(o.Version, programVersion())
 	o.Poll = cmp.Or(o.Poll, defaultPoll)
+
 	if o.Event == nil {
 		o.Event = func(Event) {}
 	}
+
 	if o.Confirm == nil {
 		o.Confirm = func([]Change) error { return nil }
 	}
+
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -80,19 +80,24 @@ func NewPackage(ctx context.Context, opts *PackageOptions) (*Package, error) {
 		o = *opts
 	}
 	o.Version = cmp.Or(o.Version, programVersion())
+
 	if o.Architecture == "" {
 		o.Architecture = DefaultArchitecture(o.Zip)
 	}
+
 	if err := checkArchitecture(o.Architecture); err != nil {
 		return nil, err
 	}
+
 	if o.Zip != "" {
 		return readPackage(o.Zip, o.Architecture)
 	}
+
 	content, source, err := functionCode(ctx, toolchain{origin: origin()}, o)
 	if err != nil {
 		return nil, err
 	}
+
 	if content == nil {
 		return &Package{Architecture: o.Architecture, Source: source}, nil
 	}
@@ -108,14 +113,19 @@ func functionCode(ctx context.Context, t toolchain, o PackageOptions) (content [
 	if besideErr == nil {
 		return content, functionProgram + " beside the running program", nil
 	}
+
 	if o.NoBuild {
+		// NoBuild asks where the code would come from, without the minutes of a
+		// build.
 		source, err = t.planBuild(ctx, o.Version)
 	} else {
 		content, source, err = compile(ctx, t, o, functionProgram)
 	}
+
 	if err == nil || ctx.Err() != nil {
 		return content, source, err
 	}
+
 	running, programErr := runningProgram(o.Architecture)
 	if programErr == nil {
 		return running, "the running program", nil
@@ -126,6 +136,8 @@ func functionCode(ctx context.Context, t toolchain, o PackageOptions) (content [
 // noPackageError returns the error with the ways to get a package.
 func noPackageError(architecture string, programErr, buildErr error) error {
 	or := ""
+	// Where this program itself fits another architecture, choosing that one is
+	// the shortest way out.
 	for _, other := range []string{ARM64, X8664} {
 		if _, err := runningProgram(other); err == nil {
 			or = ", or choose architecture " + other + ", which this program is for"
@@ -147,11 +159,15 @@ type file struct {
 func pack(program []byte, architecture, source string, others ...file) (*Package, error) {
 	var buf bytes.Buffer
 	w := zip.NewWriter(&buf)
+
 	for _, f := range append([]file{{bootstrap, 0o755, program}}, others...) {
+		// The time is fixed, so that the same files give the same bytes and the
+		// same hash. A zip cannot hold an earlier one.
 		header := &zip.FileHeader{
 			Name: f.name, Method: zip.Deflate, Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC),
 		}
 		header.SetMode(f.mode)
+
 		entry, err := w.CreateHeader(header)
 		if err != nil {
 			return nil, err
@@ -160,9 +176,11 @@ func pack(program []byte, architecture, source string, others ...file) (*Package
 			return nil, err
 		}
 	}
+
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
+
 	return newPackage(buf.Bytes(), architecture, source), nil
 }
 
@@ -184,14 +202,17 @@ func checkZip(path, architecture string) error {
 // readPackage reads and validates a zip.
 func readPackage(path, architecture string) (*Package, error) {
 	refuse := func(reason string) (*Package, error) { return nil, invalid("zip", path, reason) }
+
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return refuse("cannot be read: " + pathErrorText(err))
 	}
+
 	r, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
 	if err != nil {
 		return refuse("is not a zip")
 	}
+
 	for _, f := range r.File {
 		if f.Name != bootstrap {
 			continue
@@ -199,14 +220,17 @@ func readPackage(path, architecture string) (*Package, error) {
 		if f.Mode()&0o111 == 0 {
 			return refuse("has a bootstrap that is not executable; its mode must be 0755")
 		}
+
 		program, err := unzip(f)
 		if err != nil {
 			return refuse("has a bootstrap that cannot be read: " + err.Error())
 		}
+
 		if err := checkProgram(program, architecture); err != nil {
 			return refuse("has a bootstrap that cannot run: " + err.Error())
 		}
-		// the build info is optional
+
+		// Build info is optional: tools that shrink a program may remove it.
 		if info, err := buildinfo.Read(bytes.NewReader(program)); err == nil && info.Path != mainPackage &&
 			info.Path != functionPackage {
 			return refuse(
@@ -216,6 +240,7 @@ func readPackage(path, architecture string) (*Package, error) {
 		}
 		return newPackage(content, architecture, path), nil
 	}
+
 	return refuse("has no file bootstrap at its root; zae-limiter lambda-export writes a valid one")
 }
 
@@ -232,11 +257,13 @@ func unzip(f *zip.File) (content []byte, err error) {
 	if f.UncompressedSize64 > maxBytes {
 		return nil, fmt.Errorf("it is larger than %d MB", maxBytes>>20)
 	}
+
 	r, err := f.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
+
 	var buf bytes.Buffer
 	_, err = buf.ReadFrom(r)
 	return buf.Bytes(), err

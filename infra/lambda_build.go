@@ -47,33 +47,45 @@ func compile(
 	if err != nil {
 		return nil, "", err
 	}
+
 	folder, err := os.MkdirTemp("", "zae-limiter-")
 	if err != nil {
 		return nil, "", err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+
 	output := filepath.Join(folder, bootstrap)
+
+	// Settings of the user must not change the code: the same source gives the
+	// same bytes on every machine, and GOARM64 and GOAMD64 name the oldest
+	// processors that functions run on.
 	compile := toolchain{dir: source, env: append([]string{
 		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + goArchitectures[o.Architecture], "GOARM64=v8.0", "GOAMD64=v1",
 		"GOEXPERIMENT=", "GOFLAGS=", "GOWORK=off",
 	}, t.env...)}
+
 	done := func(error) {}
 	if o.Building != nil {
 		done = o.Building(o.Architecture)
 	}
+
 	flags := "-s -w -X " + module + "/internal/cli.version=" + strings.TrimPrefix(o.Version, "v")
 	_, err = compile.run(ctx, "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", output,
 		"./cmd/"+command)
+	// The caller ends its display of progress here, also after a failure.
 	done(err)
 	if err != nil {
 		return nil, "", err
 	}
+
 	if content, err = os.ReadFile(output); err != nil {
 		return nil, "", err
 	}
+
 	if err := checkProgram(content, o.Architecture); err != nil {
 		return nil, "", fmt.Errorf("the program built from %s cannot run as a function: %w", source, err)
 	}
+
 	return content, "built from " + source, nil
 }
 
@@ -84,6 +96,9 @@ func (t toolchain) source(ctx context.Context, version string) (string, error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return "", errNoToolchain
 	}
+
+	// Build metadata marks a version that was not published, such as one with
+	// local changes.
 	found := semverOf(version)
 	isRelease := found != "" && semver.Build(found) == ""
 	if !isRelease || semver.Prerelease(found) != "" {
@@ -91,10 +106,14 @@ func (t toolchain) source(ctx context.Context, version string) (string, error) {
 			return dir, nil
 		}
 	}
+
 	if !isRelease {
 		return "", errNoSource
 	}
+
 	out, err := t.run(ctx, "mod", "download", "-json", module+"@"+found)
+	// With -json, the go command reports a failed download on its standard
+	// output.
 	var downloaded struct{ Dir, Error string }
 	if json.Unmarshal([]byte(out), &downloaded) == nil && downloaded.Error != "" {
 		return "", fmt.Errorf("the source of zae-limiter %s could not be downloaded: %s", version, downloaded.Error)
@@ -111,6 +130,8 @@ func (t toolchain) checkout(ctx context.Context) string {
 	if t.origin == "" {
 		return ""
 	}
+
+	// The receiver is a copy, so the caller keeps its folder.
 	t.dir = t.origin
 	return t.mainModule(ctx)
 }
@@ -130,6 +151,7 @@ func (t toolchain) mainModule(ctx context.Context) string {
 	if err != nil {
 		return ""
 	}
+
 	for line := range strings.Lines(modules) {
 		if path, dir, _ := strings.Cut(strings.TrimSpace(line), " "); path == module {
 			return dir
@@ -159,18 +181,25 @@ func trimDownloads(printed string) string {
 func (t toolchain) run(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Env = t.dir, append(os.Environ(), t.env...)
+
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
-		if isKilled(err) { // the same signal may cancel ctx a moment later
+
+		// An interrupt at a terminal reaches the go command too, often just
+		// before it cancels ctx. The pause lets the cancellation win over the
+		// error of the killed command.
+		if isKilled(err) {
 			if pause.For(ctx, time.Second) != nil {
 				return "", ctx.Err()
 			}
 		}
+
 		return stdout.String(), fmt.Errorf("go %s: %w\n%s", args[0], err, trimDownloads(stderr.String()))
 	}
+
 	return stdout.String(), nil
 }

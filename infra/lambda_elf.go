@@ -40,6 +40,9 @@ func programBeside(architecture string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the running program could not be found: %w", err)
 	}
+
+	// The program of the functions is beside the file itself, not beside a link
+	// to it.
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
@@ -54,6 +57,9 @@ func readBeside(dir string, running *debug.BuildInfo, architecture string) ([]by
 	if err != nil {
 		return nil, err
 	}
+
+	// Builds of a checkout may have the same version, so the commit has to
+	// match too.
 	if running == nil || info.Main.Version != running.Main.Version || revision(info) != revision(running) {
 		return nil, errors.New(functionProgram + " is of another version than the running program")
 	}
@@ -77,13 +83,16 @@ func readProgram(path, name, expected, architecture string) ([]byte, *debug.Buil
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s could not be read: %s", name, pathErrorText(err))
 	}
+
 	info, err := buildinfo.Read(bytes.NewReader(content))
 	if err != nil || info.Path != expected {
 		return nil, nil, fmt.Errorf("%s is not zae-limiter itself", name)
 	}
+
 	if err := checkProgram(content, architecture); err != nil {
 		return nil, nil, fmt.Errorf("%s is not suitable: %w", name, err)
 	}
+
 	return content, info, nil
 }
 
@@ -94,25 +103,35 @@ func checkProgram(content []byte, architecture string) error {
 	if err != nil {
 		return errors.New("it is not a program for Linux")
 	}
+
+	// A position-independent program has the type of a shared library.
 	if f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN {
 		return errors.New("it is not a program")
 	}
+
 	found := architectureOf(f)
 	fits := found == architecture || architecture == "" && machines[found] != 0
+	// A 32-bit program may have the same machine type.
 	if !fits || f.Class != elf.ELFCLASS64 {
 		return fmt.Errorf("it is for %s, but the functions are for %s", found, cmp.Or(architecture, ARM64+" or "+X8664))
 	}
+
 	if f.OSABI != elf.ELFOSABI_NONE && f.OSABI != elf.ELFOSABI_LINUX {
 		return errors.New("it is not for Linux")
 	}
+
+	// The system of the functions has neither the dynamic loader nor the
+	// libraries of the machine that built the program.
 	for _, segment := range f.Progs {
 		if segment.Type == elf.PT_INTERP {
 			return errors.New("it is linked dynamically; build it with CGO_ENABLED=0")
 		}
 	}
+
 	if libraries, err := f.ImportedLibraries(); err != nil || len(libraries) > 0 {
 		return errors.New("it needs shared libraries; build it with CGO_ENABLED=0")
 	}
+
 	return nil
 }
 

@@ -16,8 +16,9 @@ import (
 // StackSummary describes a stack that List found. A version that the stack does not
 // record is "".
 type StackSummary struct {
-	Stack         string    `json:"stack"` // the name of the stack
-	Name          string    `json:"name"`  // the name for users; older tools put a prefix before it
+	Stack string `json:"stack"` // the name of the stack
+	// Name is the name for users. Older tools put a prefix before it.
+	Name          string    `json:"name"`
 	Region        string    `json:"region"`
 	Status        string    `json:"status"`
 	Type          string    `json:"type"`
@@ -63,9 +64,11 @@ func (s *session) list(ctx context.Context) ([]StackSummary, error) {
 			found = append(found, f)
 		}
 	}
+
 	slices.SortFunc(found, func(a, b StackSummary) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Stack, b.Stack))
 	})
+
 	return found, nil
 }
 
@@ -91,6 +94,8 @@ func (s *session) allStacks(ctx context.Context) iter.Seq2[cfn.Stack, error] {
 // summary returns the summary of a stack, and whether it belongs to zae-limiter.
 func (s *session) summary(stack cfn.Stack) (StackSummary, bool) {
 	tags, name := tagsOf(stack), aws.ToString(stack.StackName)
+	// Stacks of older tools have a prefix in their name, and lack some or all
+	// of the tags.
 	f := StackSummary{
 		Stack: name, Name: cmp.Or(tags[tagName], strings.TrimPrefix(name, legacyPrefix)), Region: s.region,
 		Status: string(stack.StackStatus), Type: cmp.Or(tags[tagType], typeLimiter),
@@ -98,5 +103,6 @@ func (s *session) summary(stack cfn.Stack) (StackSummary, bool) {
 		Created: aws.ToTime(stack.CreationTime), Updated: aws.ToTime(stack.LastUpdatedTime),
 	}
 	ours := tags[tagManagedBy] == manager || strings.HasPrefix(name, legacyPrefix)
+	// Load stacks have a list of their own, ListLoads.
 	return f, ours && f.Type == typeLimiter && stateOf(&stack) != missing
 }

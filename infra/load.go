@@ -66,9 +66,11 @@ func newLoad(ctx context.Context, op, target string, opts *LoadOptions) (*load, 
 	if opts != nil {
 		l.opts = *opts
 	}
+
 	if l.opts.Step == nil {
 		l.opts.Step = func(string) func(error) { return func(error) {} }
 	}
+
 	var err error
 	l.session, err = newLoadSession(ctx, op, target, &l.opts.Options)
 	return l, err
@@ -80,17 +82,23 @@ func newLoadSession(ctx context.Context, op, target string, opts *Options) (*ses
 	if err := checkLoadName(target); err != nil {
 		return nil, err
 	}
+
 	if opts == nil {
 		opts = &Options{}
 	}
+
 	if err := cmp.Or(checkBucketName(opts.Stack.ArtifactBucket), checkTags(opts.Stack.Tags)); err != nil {
 		return nil, err
 	}
+
 	s, err := newSession(ctx, op, opts)
 	if err != nil {
 		return nil, err
 	}
+
+	// NoWait would end the call before the image is pushed.
 	s.name, s.target, s.kind, s.opts.NoWait = LoadName(target), target, typeLoad, false
+
 	return s, nil
 }
 
@@ -116,6 +124,7 @@ func (l *load) deploy(ctx context.Context) (LoadDeployment, error) {
 	if err != nil {
 		return LoadDeployment{}, err
 	}
+
 	d := LoadDeployment{Target: l.target}
 	d.Deployment, err = l.run(ctx, plan{
 		missing: func(ctx context.Context) (Deployment, error) { return l.create(ctx, target, &d) },
@@ -123,6 +132,7 @@ func (l *load) deploy(ctx context.Context) (LoadDeployment, error) {
 			return l.update(ctx, target, stack, &d)
 		},
 	})
+
 	d.Complete = err == nil
 	return d, err
 }
@@ -133,15 +143,21 @@ func (l *load) findTarget(ctx context.Context) (*cfn.Stack, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if stateOf(target) == missing {
 		return nil, fmt.Errorf("stack %q: %w in region %s; %s creates it", l.target, limiter.ErrNotFound, l.region,
 			l.place.Command("deploy", "--name", l.target))
 	}
+
 	outputs := outputsOf(target)
+	// The load stack imports both policies, so CloudFormation would refuse it
+	// later.
 	if outputs[outputAcquireOnly] == "" || outputs[outputFullAccess] == "" {
-		return nil, &RefusedError{Stack: l.target, Status: string(target.StackStatus),
+		return nil, &RefusedError{
+			Stack: l.target, Status: string(target.StackStatus),
 			Reason: "it exports no policies, which the load test uses; create them with " +
-				l.place.Command("deploy", "--name", l.target, "--iam")}
+				l.place.Command("deploy", "--name", l.target, "--iam"),
+		}
 	}
 	return target, nil
 }
@@ -152,13 +168,18 @@ func (l *load) create(ctx context.Context, target *cfn.Stack, d *LoadDeployment)
 	if err != nil {
 		return Deployment{}, err
 	}
+
+	// The image is built before anything changes in the account, so that a
+	// failure of docker leaves no stack without an image.
 	if err := l.buildImage(ctx); err != nil {
 		return Deployment{}, err
 	}
+
 	code, err := l.storeCode(ctx, l.session.opts.Stack.ArtifactBucket)
 	if err != nil {
 		return Deployment{}, err
 	}
+
 	created, err := l.createStack(ctx, code, cloudformation.CreateStackInput{
 		TemplateBody: aws.String(loadTemplate),
 		Parameters:   cfnParameters(append(parameters, l.codeParameters(code)...)), Tags: cfnTags(l.tags()),
@@ -166,6 +187,7 @@ func (l *load) create(ctx context.Context, target *cfn.Stack, d *LoadDeployment)
 	if err != nil {
 		return created, err
 	}
+
 	return created, l.pushImage(ctx, created.Outputs[outputRepository], d)
 }
 
@@ -174,10 +196,14 @@ func (l *load) update(ctx context.Context, target, stack *cfn.Stack, d *LoadDepl
 	if err := l.checkUpdatable(stack); err != nil {
 		return Deployment{}, err
 	}
+
 	parameters, err := l.prepare(ctx, target, stack)
 	if err != nil {
 		return Deployment{}, err
 	}
+
+	// The tag is a hash of all that the image is built from, so an image that
+	// the repository has needs no docker.
 	repository := outputsOf(stack)[outputRepository]
 	d.Image = repository + ":" + l.content.tag()
 	if found, err := l.hasImage(ctx, l.content.tag()); err != nil {
@@ -190,11 +216,13 @@ func (l *load) update(ctx context.Context, target, stack *cfn.Stack, d *LoadDepl
 			return Deployment{}, err
 		}
 	}
+
 	bucket, _ := l.codeTarget(ctx, stack)
 	code, err := l.storeCode(ctx, bucket)
 	if err != nil {
 		return Deployment{}, err
 	}
+
 	return l.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
 		TemplateBody: aws.String(loadTemplate),
 		Parameters:   cfnParameters(append(parameters, l.codeParameters(code)...)),
@@ -206,6 +234,7 @@ func (l *load) update(ctx context.Context, target, stack *cfn.Stack, d *LoadDepl
 // but those of the code.
 func (l *load) prepare(ctx context.Context, target, deployed *cfn.Stack) ([]parameter, error) {
 	settings := l.opts.Load
+
 	if l.opts.Resolve != nil {
 		var before *LoadStack
 		if deployed != nil {
@@ -216,17 +245,21 @@ func (l *load) prepare(ctx context.Context, target, deployed *cfn.Stack) ([]para
 			return nil, &confirmError{err}
 		}
 	}
+
 	format := outputsOf(target)[outputFormat]
 	if err := cmp.Or(settings.Validate(), roleNames.check(format, l.name, loadRoles)); err != nil {
 		return nil, err
 	}
+
 	tables, err := l.routeTables(ctx, settings, deployed)
 	if err != nil {
 		return nil, err
 	}
+
 	if err := l.collect(ctx); err != nil {
 		return nil, err
 	}
+
 	topic, _ := parameterOf(*target, paramAlarmTopic)
 	return append(settings.parameters(),
 		parameter{paramTarget, l.target}, parameter{paramRouteTables, tables}, parameter{paramAlarmTopic, topic},
@@ -269,6 +302,8 @@ func (l *load) tags() map[string]string {
 // refuse it after minutes, because the load stack imports its policies.
 func (s *session) checkNoLoad(ctx context.Context, stack *cfn.Stack) error {
 	found, err := s.describe(ctx, LoadName(s.name))
+	// Another stack may have this name. It imports nothing, unless it is a load
+	// test.
 	if err != nil || stateOf(found) == missing || tagsOf(*found)[tagType] != typeLoad {
 		return err
 	}
@@ -289,6 +324,8 @@ func (s *session) checkLoadOwner(stack *cfn.Stack) error {
 // checkUpdatable refuses a stack of a newer version or of the Python tool, whose
 // resources have the same names and other logical IDs.
 func (l *load) checkUpdatable(stack *cfn.Stack) error {
+	// CloudFormation would create each resource anew under its other logical
+	// ID, and fail because the name is taken.
 	if !isGoStack(stack) {
 		return l.refuse(stack,
 			"the Python tool deployed it, and its resources cannot be taken over; delete it with "+l.command("delete")+

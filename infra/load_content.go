@@ -45,14 +45,18 @@ func (l *load) newLoadContent(ctx context.Context) (*loadContent, error) {
 // addPrograms adds the programs of the containers and the function. A program of
 // the user, which has scenarios of its own, is both.
 func (l *load) addPrograms(ctx context.Context, c *loadContent) (err error) {
+	// The user's program contains this module, so it can serve as the function
+	// too.
 	if l.opts.Program != "" {
 		c.program, err = readOwnProgram(l.opts.Program)
 		c.function, c.source = c.program, l.opts.Program
 		return err
 	}
+
 	o := PackageOptions{Architecture: X8664, Version: l.session.opts.Version, Building: l.session.opts.Building}
 	t := toolchain{origin: origin()}
 	running, programErr := runningProgram(X8664)
+
 	if c.program = running; programErr != nil {
 		if c.program, _, err = compile(ctx, t, o, "zae-limiter"); err != nil && ctx.Err() == nil {
 			err = fmt.Errorf(
@@ -65,6 +69,7 @@ func (l *load) addPrograms(ctx context.Context, c *loadContent) (err error) {
 			return err
 		}
 	}
+
 	c.function, c.source, err = functionCode(ctx, t, o)
 	return err
 }
@@ -72,14 +77,19 @@ func (l *load) addPrograms(ctx context.Context, c *loadContent) (err error) {
 // readOwnProgram reads a program that the user built.
 func readOwnProgram(path string) ([]byte, error) {
 	refuse := func(reason string) ([]byte, error) { return nil, invalid("program", path, reason) }
+
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return refuse("cannot be read: " + pathErrorText(err))
 	}
+
 	if err := checkProgram(content, X8664); err != nil {
 		return refuse("cannot run a load test: " + err.Error())
 	}
+
 	info, err := buildinfo.Read(bytes.NewReader(content))
+	// Build info is optional, but a program that has it must contain package
+	// loadtest.
 	if err == nil && info.Path != mainPackage && !slices.ContainsFunc(info.Deps, func(d *debug.Module) bool {
 		return d.Path == module
 	}) {
@@ -100,44 +110,57 @@ func readScenarios(dir string) (files []file, err error) {
 	if dir == "" {
 		return nil, nil
 	}
+
 	refuse := func(reason string) error { return invalid("folder", dir, reason) }
 	total := 0
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return refuse("cannot be read: " + pathErrorText(err))
 		}
+
 		relative, err := filepath.Rel(dir, path)
 		if err != nil {
 			return err
 		}
+
 		if hidden := strings.HasPrefix(e.Name(), ".") && relative != "."; hidden || e.IsDir() {
 			if hidden && e.IsDir() {
 				return fs.SkipDir
 			}
 			return nil
 		}
-		info, err := os.Stat(path) // of the target of a link
+
+		// The target of a link counts, since the image gets the file itself.
+		info, err := os.Stat(path)
 		if err != nil || !info.Mode().IsRegular() {
 			return refuse(
 				"has " + relative + ", which is no file; remove it, or choose a folder with nothing but scenarios",
 			)
 		}
+
+		// The bound keeps the total from overflowing, however large a file is.
 		if total += int(min(info.Size(), maxScenarioBytes+1)); total > maxScenarioBytes {
 			return refuse(fmt.Sprintf("has more than %d MB; choose a folder with nothing but scenarios",
 				maxScenarioBytes>>20))
 		}
+
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return refuse("has " + relative + ", which cannot be read: " + pathErrorText(err))
 		}
+
+		// The tag covers the mode. Only executable bits count, since the others
+		// differ by machine.
 		files = append(files, file{
 			scenarioFolder + "/" + filepath.ToSlash(relative), 0o644 | info.Mode()&0o111, content,
 		})
+
 		return nil
 	})
 	if err == nil && !isFolder(dir) {
 		return nil, refuse("must be a folder")
 	}
+
 	return files, err
 }
 
@@ -157,13 +180,16 @@ func (c *loadContent) context() []file {
 		{"Dockerfile", 0o644, []byte(c.dockerfile())},
 		{"locust-master", 0o755, []byte(masterScript)},
 		{"zae-limiter", 0o755, c.program},
-		{scenarioFolder + "/.keep", 0o644, nil}, // COPY needs a folder
+		// COPY fails without a folder, which the user may not have given.
+		{scenarioFolder + "/.keep", 0o644, nil},
 	}, c.files)
 }
 
 // tag returns the tag of the image: a hash of all that it is built from.
 func (c *loadContent) tag() string {
 	h := sha256.New()
+	// The length of each file keeps two different lists of files from having
+	// one hash.
 	for _, f := range c.context() {
 		h.Write(fmt.Appendf(nil, "%s %o %d\n", f.name, f.mode, len(f.content)))
 		h.Write(f.content)
@@ -182,6 +208,7 @@ func (c *loadContent) write(dir string) error {
 	if err != nil {
 		return err
 	}
+
 	for _, f := range c.context() {
 		if err := root.MkdirAll(filepath.Dir(filepath.FromSlash(f.name)), 0o755); err != nil {
 			return errors.Join(err, root.Close())

@@ -43,10 +43,12 @@ func DeleteLoad(ctx context.Context, name string, opts *LoadDeleteOptions) (Load
 	if opts == nil {
 		opts = &LoadDeleteOptions{}
 	}
+
 	l, err := newLoad(ctx, op, name, &LoadOptions{Options: opts.Options, Step: opts.Step})
 	if err != nil {
 		return LoadRemoval{}, err
 	}
+
 	r := LoadRemoval{Name: l.name, Target: l.target, Region: l.region}
 	err = l.delete(ctx, opts.Confirm, &r)
 	return r, translateError(ctx, op, err)
@@ -60,28 +62,38 @@ func (l *load) delete(ctx context.Context, confirm func(LoadRemoval) error, r *L
 		if err != nil {
 			return err
 		}
+
 		state := stateOf(stack)
-		if state != missing && id != "" && *stack.StackId != id { // another caller has deployed again
+		// Another caller has deployed again.
+		if state != missing && id != "" && *stack.StackId != id {
 			return nil
 		}
+
 		if state == missing {
 			r.Artifacts, err = l.removeOwnBucket(ctx, codeBucket)
 			return err
 		}
+
+		// Only the stack has the name of the bucket. The round that finds the
+		// stack deleted needs the name.
 		r.Existed, id = true, *stack.StackId
 		codeBucket, _ = parameterOf(*stack, paramCodeBucket)
+
 		if err := l.checkOwner(ctx, stack); err != nil {
 			return err
 		}
+
 		if state == busy || state == deleting {
 			err = l.waitForOthers(ctx, stack)
 		} else {
 			err = l.remove(ctx, stack, confirm, r)
 		}
+
 		if err != nil && !isRace(err) {
 			return err
 		}
 	}
+
 	return l.contended()
 }
 
@@ -91,42 +103,54 @@ func (l *load) remove(ctx context.Context, stack *cfn.Stack, confirm func(LoadRe
 	if err := l.checkTermination(stack); err != nil {
 		return err
 	}
+
 	running, err := l.listTasks(ctx, ecstypes.DesiredStatusRunning)
 	if err != nil {
 		return err
 	}
+
+	// A later round finds fewer tasks, since the first one has stopped them.
 	r.Tasks = max(r.Tasks, len(running))
+
 	if confirm != nil {
 		if err := confirm(*r); err != nil {
 			return &confirmError{err}
 		}
 	}
+
 	if err := l.stopTasks(ctx); err != nil {
 		return err
 	}
+
 	return l.deleteStack(ctx, stack, nil)
 }
 
 // stopTasks scales the service to zero, stops all tasks of the cluster, however they
 // were started, and waits for their end.
 func (l *load) stopTasks(ctx context.Context) (err error) {
-	_, _ = l.containers.UpdateService(ctx, &ecs.UpdateServiceInput{ // it may be gone, and stops none but its own tasks
+	// Otherwise the service would replace each task that stops. An error is no
+	// obstacle, since the service may be gone already.
+	_, _ = l.containers.UpdateService(ctx, &ecs.UpdateServiceInput{
 		Cluster: &l.name, Service: aws.String(l.name + masterSuffix), DesiredCount: aws.Int32(0),
 	})
+
 	var done func(error)
 	defer func() {
 		if done != nil {
 			done(err)
 		}
 	}()
+
 	for {
 		left, err := l.stopRunning(ctx)
 		if err != nil || left == 0 {
 			return err
 		}
+
 		if done == nil {
 			done = l.opts.Step("stopping the tasks")
 		}
+
 		if err := pause.For(ctx, min(l.session.opts.Poll, time.Second)); err != nil {
 			return err
 		}
@@ -139,19 +163,27 @@ func (l *load) stopRunning(ctx context.Context) (left int, err error) {
 	if err != nil {
 		return 0, err
 	}
+
 	for _, task := range running {
 		_, err := l.containers.StopTask(ctx, &ecs.StopTaskInput{
 			Cluster: &l.name, Task: &task, Reason: aws.String("zae-limiter loadtest delete"),
 		})
-		if err != nil && !is[*ecstypes.InvalidParameterException](err) { // it has ended meanwhile
+
+		// StopTask rejects a task that has ended meanwhile.
+		if err != nil && !is[*ecstypes.InvalidParameterException](err) {
 			return 0, err
 		}
 	}
+
+	// A task counts as stopped as soon as it is asked to, so only its last
+	// status shows whether it has ended.
 	stopping, err := l.listTasks(ctx, ecstypes.DesiredStatusStopped)
 	if err != nil {
 		return 0, err
 	}
-	const maxTasks = 100 // of a call
+
+	// DescribeTasks accepts no more.
+	const maxTasks = 100
 	for len(stopping) > 0 {
 		n := min(maxTasks, len(stopping))
 		out, err := l.containers.DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: &l.name, Tasks: stopping[:n]})
@@ -163,6 +195,7 @@ func (l *load) stopRunning(ctx context.Context) (left int, err error) {
 				left++
 			}
 		}
+
 		stopping = stopping[n:]
 	}
 	return left, nil
@@ -176,9 +209,11 @@ func (l *load) listTasks(ctx context.Context, desired ecstypes.DesiredStatus) (a
 		if is[*ecstypes.ClusterNotFoundException](err) {
 			return nil, nil
 		}
+
 		if err != nil {
 			return nil, err
 		}
+
 		all = append(all, page.TaskArns...)
 	}
 	return all, nil

@@ -26,7 +26,11 @@ func newDocker(ctx context.Context) (*docker, error) {
 			"docker builds the image of load tests, and is not installed; install Docker, and try again",
 		)
 	}
+
+	// The name is random, so that calls at the same time do not replace the
+	// image of each other.
 	d := &docker{image: "zae-limiter-load:" + strings.ToLower(rand.Text()[:16])}
+	// Only a command that needs the daemon finds out whether it runs.
 	if err := d.run(ctx, "version", "--format", "{{.Server.Version}}"); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -46,27 +50,37 @@ func (d *docker) build(ctx context.Context, c *loadContent) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+
 	if err := c.write(folder); err != nil {
 		return err
 	}
+
+	// A build that fails may leave its image, so close removes the name in any
+	// case.
 	d.tags = append(d.tags, d.image)
+
 	return d.run(ctx, "build", "--platform", "linux/amd64", "--tag", d.image, folder)
 }
 
 // push pushes the image to a repository, under each of the tags.
 func (d *docker) push(ctx context.Context, repository, user, password string, tags ...string) (err error) {
 	host, _, _ := strings.Cut(repository, "/")
+	// A login in the user's own settings would replace theirs, and could stay
+	// after an interruption.
 	login, err := newDockerLogin(host, user, password)
 	if err != nil {
 		return fmt.Errorf("prepare the login of docker: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(login)) }()
+
 	for _, tag := range tags {
 		name := repository + ":" + tag
 		d.tags = append(d.tags, name)
+
 		if err := d.run(ctx, "tag", d.image, name); err != nil {
 			return err
 		}
+
 		if err := d.runWith(ctx, []string{"DOCKER_CONFIG=" + login}, "push", name); err != nil {
 			return err
 		}
@@ -82,7 +96,8 @@ func (d *docker) close(ctx context.Context) {
 	}
 	ctx, cancel := cleanupContext(ctx)
 	defer cancel()
-	_ = d.run(ctx, append([]string{"image", "rm", "--force"}, d.tags...)...) // it may not exist
+	// The image may not exist.
+	_ = d.run(ctx, append([]string{"image", "rm", "--force"}, d.tags...)...)
 }
 
 // run runs docker. Its error has the last lines that docker wrote.
@@ -90,18 +105,22 @@ func (d *docker) run(ctx context.Context, args ...string) error { return d.runWi
 
 // runWith runs docker with more variables in its environment.
 func (d *docker) runWith(ctx context.Context, variables []string, args ...string) error {
-	const grace = 10 * time.Second // docker cancels the work of its daemon
+	// Docker needs the time to cancel the work of its daemon.
+	const grace = 10 * time.Second
+
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = grace
-	// attestations would count as images of the repository
+	// Attestations would count as images of the repository.
 	cmd.Env = append(append(os.Environ(), "BUILDX_NO_DEFAULT_ATTESTATIONS=1"), variables...)
+
 	var printed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &printed, &printed
 	err := cmd.Run()
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
+
 	return fmt.Errorf("docker %s failed: %s", args[0], cmp.Or(lastLines(printed.String()), err.Error()))
 }
 

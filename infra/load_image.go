@@ -25,6 +25,7 @@ func (c *loadContent) dockerfile() string {
 		install += "COPY scenarios/requirements.txt /tmp/requirements.txt\n" +
 			"RUN pip install --no-cache-dir locust==" + c.locust + " -r /tmp/requirements.txt\n"
 	}
+
 	return `FROM python:3.13-slim
 ENV PYTHONUNBUFFERED=1 ZAE_LIMITER_SCENARIOS=/scenarios
 ` + install + `COPY zae-limiter locust-master /usr/local/bin/

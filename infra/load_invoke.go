@@ -34,6 +34,7 @@ func FindLoadWorker(ctx context.Context, name string, opts *Options) (*LoadWorke
 	if err != nil {
 		return nil, err
 	}
+
 	w := &LoadWorker{s: s, function: loadFunction(s.name)}
 	out, err := s.functions.GetFunctionConfiguration(ctx,
 		&lambda.GetFunctionConfigurationInput{FunctionName: &w.function})
@@ -41,14 +42,17 @@ func FindLoadWorker(ctx context.Context, name string, opts *Options) (*LoadWorke
 		return nil, fmt.Errorf("function %q: %w; %s creates it", w.function, limiter.ErrNotFound,
 			s.place.Command("loadtest", "deploy", "--name", s.name))
 	}
+
 	if err != nil {
 		return nil, translateError(ctx, s.op, err)
 	}
+
 	w.timeout = time.Duration(aws.ToInt32(out.Timeout)) * time.Second
 	cfg, err := s.config(ctx)
 	if err != nil {
 		return nil, translateError(ctx, s.op, err)
 	}
+
 	w.runs = patientClient(cfg, w.timeout)
 	return w, nil
 }
@@ -80,6 +84,8 @@ const readReserve = 30 * time.Second
 // patientClient returns a client that waits for a function with this timeout. It
 // never retries, because a second invocation would generate the load again.
 func patientClient(cfg aws.Config, timeout time.Duration) *lambda.Client {
+	// The transport of the session waits 30 s for the first byte of a response,
+	// and a function sends none before it ends.
 	if client, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 		cfg.HTTPClient = client.WithTransportOptions(func(t *http.Transport) {
 			t.ResponseHeaderTimeout = timeout + readReserve
@@ -110,6 +116,9 @@ func (w *LoadWorker) Run(ctx context.Context, request []byte) ([]byte, error) {
 	if err != nil {
 		return nil, translateError(ctx, "invoke "+w.function, err)
 	}
+
+	// Lambda answers 200 for a function that failed, so its own field reports
+	// the failure.
 	if out.FunctionError != nil {
 		return nil, &LoadFunctionError{w.function, functionMessage(out.Payload)}
 	}

@@ -28,21 +28,25 @@ func ListLoads(ctx context.Context, opts *Options) ([]LoadSummary, error) {
 		return nil, err
 	}
 	s.kind = typeLoad
+
 	found := []LoadSummary{}
 	for stack, err := range s.allStacks(ctx) {
 		if err != nil {
 			return nil, translateError(ctx, op, err)
 		}
+
 		tags := tagsOf(stack)
 		if tags[tagManagedBy] != manager || tags[tagType] != typeLoad || stateOf(&stack) == missing {
 			continue
 		}
+
 		found = append(found, LoadSummary{
 			Name: aws.ToString(stack.StackName), Target: tags[tagName], Region: s.region,
 			Status:  string(stack.StackStatus),
 			Version: tags[tagVersion], Created: aws.ToTime(stack.CreationTime),
 		})
 	}
+
 	slices.SortFunc(found, func(a, b LoadSummary) int { return strings.Compare(a.Name, b.Name) })
 	return found, nil
 }

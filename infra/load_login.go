@@ -18,10 +18,14 @@ func newDockerLogin(host, user, password string) (folder string, err error) {
 	settings := map[string]json.RawMessage{}
 	if content, err := os.ReadFile(filepath.Join(own, "config.json")); err == nil &&
 		json.Unmarshal(content, &settings) != nil {
-		settings = map[string]json.RawMessage{} // docker ignores invalid settings, too
+		// Docker ignores invalid settings, too.
+		settings = map[string]json.RawMessage{}
 	}
+
+	// A helper would store the password of the registry among the user's own.
 	delete(settings, "credsStore")
 	delete(settings, "credHelpers")
+
 	type login struct {
 		Auth string `json:"auth"`
 	}
@@ -31,17 +35,21 @@ func newDockerLogin(host, user, password string) (folder string, err error) {
 	if err != nil {
 		return "", err
 	}
+
 	content, err := json.Marshal(settings)
 	if err != nil {
 		return "", err
 	}
+
 	if folder, err = os.MkdirTemp("", "zae-limiter-"); err != nil {
 		return "", err
 	}
+
 	err = errors.Join(os.WriteFile(filepath.Join(folder, "config.json"), content, 0o600), copyConnection(folder, own))
 	if err != nil {
 		return "", errors.Join(err, os.RemoveAll(folder))
 	}
+
 	return folder, nil
 }
 
@@ -72,6 +80,7 @@ func copyConnection(to, from string) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
+
 		if err == nil {
 			err = os.WriteFile(filepath.Join(to, name), content, 0o600)
 		}

@@ -38,6 +38,7 @@ func checkLoadName(target string) error {
 	if err := checkStackName(target); err != nil {
 		return err
 	}
+
 	switch maxLen := maxFunctionName - len(loadSuffix+workerSuffix); {
 	case len(target) > maxLen:
 		return invalid("name", target,
@@ -45,6 +46,8 @@ func checkLoadName(target string) error {
 				loadSuffix+workerSuffix))
 	case target != strings.ToLower(target):
 		return invalid("name", target, "must be in lower case for a load test, because repositories of images are")
+	// The appended hyphen also finds one at the end, which the suffixes would
+	// double.
 	case strings.Contains(target+"-", "--"):
 		return invalid("name", target,
 			"must have single hyphens, and none at the end, for a load test, because repositories of images do")

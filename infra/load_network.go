@@ -16,13 +16,16 @@ func (s *session) routeTables(ctx context.Context, load LoadStack, deployed *cfn
 	if err := s.checkSubnets(ctx, load); err != nil || load.NoDynamoDBEndpoint {
 		return "", err
 	}
+
 	own, err := s.ownEndpoint(ctx, deployed)
 	if err != nil {
 		return "", err
 	}
+
 	if found, err := s.hasOtherEndpoint(ctx, load.VPC, own); err != nil || found {
 		return "", err
 	}
+
 	return s.routeTablesOf(ctx, load)
 }
 
@@ -40,19 +43,23 @@ func (s *session) checkSubnets(ctx context.Context, load LoadStack) error {
 	for i, id := range load.Subnets {
 		args.Set(fmt.Sprintf("SubnetId.%d", i+1), id)
 	}
+
 	var out struct {
 		Subnets []struct {
 			ID  string `xml:"subnetId"`
 			VPC string `xml:"vpcId"`
 		} `xml:"subnetSet>item"`
 	}
+
 	err := s.networks.call(ctx, "DescribeSubnets", args, &out)
 	if strings.HasPrefix(errorCode(err), "InvalidSubnetID") {
 		return invalid("subnets", strings.Join(load.Subnets, ","), "must exist in region "+s.region+": "+errorText(err))
 	}
+
 	if err != nil {
 		return err
 	}
+
 	for _, subnet := range out.Subnets {
 		if subnet.VPC != load.VPC {
 			return invalid("subnet", subnet.ID, fmt.Sprintf("must be in %s, and is in %s", load.VPC, subnet.VPC))
@@ -88,9 +95,11 @@ func (s *session) routeTablesOf(ctx context.Context, load LoadStack) (string, er
 			} `xml:"associationSet>item"`
 		} `xml:"routeTableSet>item"`
 	}
+
 	if err := s.networks.call(ctx, "DescribeRouteTables", args, &out); err != nil {
 		return "", err
 	}
+
 	of, main := map[string]string{}, ""
 	for _, table := range out.Tables {
 		for _, a := range table.Associations {
@@ -101,7 +110,9 @@ func (s *session) routeTablesOf(ctx context.Context, load LoadStack) (string, er
 			}
 		}
 	}
+
 	var found []string
+	// A subnet without a table of its own uses the main one of its VPC.
 	for _, subnet := range load.Subnets {
 		id := of[subnet]
 		if id == "" {
@@ -111,6 +122,8 @@ func (s *session) routeTablesOf(ctx context.Context, load LoadStack) (string, er
 			found = append(found, id)
 		}
 	}
+
+	// Several subnets may share a table, and an endpoint takes each table once.
 	slices.Sort(found)
 	return strings.Join(slices.Compact(found), ","), nil
 }

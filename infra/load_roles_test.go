@@ -17,11 +17,13 @@ import (
 var loadRoles = map[string]role{
 	"ExecRole": {fakeaws.Tree{"Service": "ecs-tasks.amazonaws.com"}, nil, []string{"ImageAccess", "LogAccess"}},
 	"TaskRole": {
-		fakeaws.Tree{"Service": "ecs-tasks.amazonaws.com"}, []any{"import app-FullAccessPolicyArn"},
+		fakeaws.Tree{"Service": "ecs-tasks.amazonaws.com"},
+		[]any{"import app-FullAccessPolicyArn"},
 		[]string{"ExecAccess", "WorkerAccess"},
 	},
 	"WorkerRole": {
-		fakeaws.Tree{"Service": "lambda.amazonaws.com"}, []any{"import app-FullAccessPolicyArn"},
+		fakeaws.Tree{"Service": "lambda.amazonaws.com"},
+		[]any{"import app-FullAccessPolicyArn"},
 		[]string{"LogAccess", "NetworkAccess"},
 	},
 }

@@ -36,6 +36,8 @@ func CheckTunnel(ctx context.Context, port int) error {
 	if _, err := exec.LookPath(tunnelPlugin); err != nil {
 		return ErrNoTunnel
 	}
+
+	// Only an attempt to listen shows whether the port is free.
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return fmt.Errorf("port %d cannot be used: %w; choose another one with --port", port, err)
@@ -58,22 +60,32 @@ const (
 func (t *LoadTask) Forward(ctx context.Context, port int, ready func()) error {
 	for failures := 0; ; {
 		opened := false
+
 		err := t.tunnel(ctx, port, func() {
 			opened = true
 			ready()
 		})
+
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the caller ended it
 		}
+
+		// A session that opened was no failure in a row, so the count starts
+		// anew.
 		if failures++; opened {
 			failures = 1
 		}
+
 		if failures == maxTunnels {
 			return fmt.Errorf("forward port %d to task %s: %w", port, t.ID, err)
 		}
+
+		// A task that ends takes its tunnel along, and no attempt would bring
+		// it back.
 		if task, failed := t.describe(ctx); failed == nil && aws.ToString(task.LastStatus) == "STOPPED" {
 			return fmt.Errorf("task %s stopped: %s", t.ID, stopReason(task))
 		}
+
 		t.opts.Progress("connecting again, since " + err.Error())
 		if pause.For(ctx, min(tunnelPause, t.s.opts.Poll)) != nil {
 			return nil //nolint:nilerr // the caller ended it
@@ -84,6 +96,8 @@ func (t *LoadTask) Forward(ctx context.Context, port int, ready func()) error {
 // tunnel opens one session and runs the program that forwards the port. It always
 // returns an error.
 func (t *LoadTask) tunnel(ctx context.Context, port int, ready func()) error {
+	// Systems Manager prescribes the form of the target and the names of the
+	// parameters.
 	request := &ssm.StartSessionInput{
 		Target:       aws.String(fmt.Sprintf("ecs:%s_%s_%s", t.Cluster, t.ID, t.runtime)),
 		DocumentName: aws.String("AWS-StartPortForwardingSessionToRemoteHost"),
@@ -92,15 +106,18 @@ func (t *LoadTask) tunnel(ctx context.Context, port int, ready func()) error {
 			"localPortNumber": {strconv.Itoa(port)},
 		},
 	}
+
 	session, err := t.s.tunnels.StartSession(ctx, request)
 	if err != nil {
 		return explain(err)
 	}
 	defer t.endSession(ctx, session.SessionId)
+
 	cmd, err := t.s.plugin(ctx, request, session)
 	if err != nil {
 		return err
 	}
+
 	output := &pluginOutput{ready: ready}
 	cmd.Stdout, cmd.Stderr = output, output
 	err = cmd.Run()
@@ -129,27 +146,36 @@ func (s *session) plugin(
 	if err != nil {
 		return nil, err
 	}
+
 	out, err := json.Marshal(map[string]any{
 		"SessionId": session.SessionId, "TokenValue": session.TokenValue, "StreamUrl": session.StreamUrl,
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	endpoint, err := s.tunnelEndpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	path, err := exec.LookPath(tunnelPlugin)
 	if err != nil {
 		return nil, ErrNoTunnel
 	}
+
 	//nolint:gosec // the program of that name in PATH
 	cmd := exec.CommandContext(ctx, path, responseVariable, s.region, "StartSession", os.Getenv("AWS_PROFILE"),
 		string(in), endpoint)
 	cmd.Env = append(os.Environ(), responseVariable+"="+string(out))
+	// An interrupt lets the plugin end its session. One that hangs is killed
+	// after a while.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = pluginDelay
+	// A terminal sends an interrupt to its whole process group, and the plugin
+	// has to live until this process ends it.
 	detach(cmd)
+
 	return cmd, nil
 }
 
@@ -177,15 +203,21 @@ type pluginOutput struct {
 func (o *pluginOutput) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+
 	const maxText = 64 << 10
+	// The output of a session of hours has no end, and only its last line is of
+	// use.
 	if o.text.Len()+len(p) > maxText {
 		o.text.Reset()
 	}
+
 	o.text.Write(p)
+	// The plugin prints this once its port accepts connections.
 	if !o.told && strings.Contains(o.text.String(), "Waiting for connections") {
 		o.told = true
 		o.ready()
 	}
+
 	return len(p), nil
 }
 

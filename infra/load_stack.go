@@ -30,8 +30,12 @@ type LoadStack struct {
 	// StartupLead is the time that a worker takes to connect, up to 2 minutes;
 	// default 20 s, negative for none.
 	StartupLead time.Duration
-	Timeout     time.Duration // of the worker function, whole seconds from 1 to 15 minutes; default 5 minutes
-	Memory      int           // of the worker function in MB, 128 to 10240; default 1769, which is one processor
+	// Timeout is the timeout of the worker function, in whole seconds from 1 to 15
+	// minutes; default 5 minutes.
+	Timeout time.Duration
+	// Memory is the memory of the worker function in MB, 128 to 10240; default 1769,
+	// which gives it one processor.
+	Memory int
 	// CapacityProvider is FargateSpot or Fargate; default FargateSpot.
 	CapacityProvider string
 	SSMEndpoints     bool // creates interface endpoints for Systems Manager
@@ -65,10 +69,13 @@ func (s LoadStack) Validate() error {
 }
 
 func (s LoadStack) checkNetwork() error {
-	const minSubnets, maxSubnets = 2, 16 // a function can have no more
+	// A function can be in 16 subnets at most.
+	const minSubnets, maxSubnets = 2, 16
+
 	if !vpcID.MatchString(s.VPC) {
 		return invalid("VPC", s.VPC, "must be the ID of a VPC, such as vpc-0123456789abcdef0")
 	}
+
 	for i, id := range s.Subnets {
 		if !subnetID.MatchString(id) {
 			return invalid("subnet", id, "must be the ID of a subnet, such as subnet-0123456789abcdef0")
@@ -77,6 +84,7 @@ func (s LoadStack) checkNetwork() error {
 			return invalid("subnet", id, "must occur once")
 		}
 	}
+
 	if n := len(s.Subnets); n < minSubnets || n > maxSubnets {
 		return invalid("subnets", strings.Join(s.Subnets, ","), fmt.Sprintf("must be %d to %d", minSubnets, maxSubnets))
 	}
@@ -104,9 +112,11 @@ func (s LoadStack) checkRuntime() error {
 	if t := s.StartupLead; t > 2*time.Minute || t > 0 && t%time.Second != 0 {
 		return invalid("startup lead time", t.String(), "must be whole seconds, at most 120")
 	}
+
 	if t := s.Timeout; t < time.Minute || t > 15*time.Minute || t%time.Second != 0 {
 		return invalid("function timeout", t.String(), "must be whole seconds, from 60 to 900")
 	}
+
 	if s.CapacityProvider != FargateSpot && s.CapacityProvider != Fargate {
 		return invalid("capacity provider", s.CapacityProvider, "must be "+FargateSpot+" or "+Fargate)
 	}
@@ -152,6 +162,7 @@ func (s LoadStack) parameters() []parameter {
 func loadStackOf(stack *cfn.Stack) LoadStack {
 	text := func(key string) string { value, _ := parameterOf(*stack, key); return value }
 	number := func(key string) int { n, _ := strconv.Atoi(text(key)); return n }
+
 	s := LoadStack{
 		VPC: text("VpcId"), Subnets: strings.FieldsFunc(text("PrivateSubnetIds"), func(r rune) bool {
 			return r == ',' || r == ' '
@@ -163,8 +174,11 @@ func loadStackOf(stack *cfn.Stack) LoadStack {
 		SSMEndpoints:       text("CreateSsmEndpoint") == "true",
 		NoDynamoDBEndpoint: text("CreateDynamoDBEndpoint") == "false",
 	}
+
+	// Zero stands for the default, so a stack without a lead time has a
+	// negative one.
 	if s.StartupLead == 0 {
-		s.StartupLead = -1 // none
+		s.StartupLead = -1
 	}
 	return s
 }

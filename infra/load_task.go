@@ -92,9 +92,11 @@ func (s *session) openTask(ctx context.Context, force bool, opts LoadTaskOptions
 	if err != nil {
 		return nil, err
 	}
+
 	if running == nil {
 		return s.startTask(ctx, opts)
 	}
+
 	if force && opts.overridden() {
 		opts.Progress("stopping the running task")
 		if err := running.stopAndWait(ctx); err != nil {
@@ -102,6 +104,7 @@ func (s *session) openTask(ctx context.Context, force bool, opts LoadTaskOptions
 		}
 		return s.startTask(ctx, opts)
 	}
+
 	running.Ignored = opts.overridden()
 	if err := running.wait(ctx); err != nil {
 		return nil, err
@@ -118,9 +121,11 @@ func (s *session) runningTask(ctx context.Context, opts LoadTaskOptions) (*LoadT
 	if err != nil {
 		return nil, s.clusterError(err)
 	}
+
 	if len(out.TaskArns) == 0 {
 		return nil, nil
 	}
+
 	return &LoadTask{Cluster: LoadName(s.name), ID: path.Base(out.TaskArns[0]), s: s, opts: opts}, nil
 }
 
@@ -136,14 +141,17 @@ func (s *session) clusterError(err error) error {
 // startTask starts a task and waits for it. It stops the task on every error.
 func (s *session) startTask(ctx context.Context, opts LoadTaskOptions) (*LoadTask, error) {
 	opts.Progress("starting a task")
+
 	service, err := s.masterService(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	t := &LoadTask{Cluster: LoadName(s.name), Started: true, s: s, opts: opts}
 	if t.ID, err = s.runTask(ctx, service, opts); err != nil {
 		return nil, err
 	}
+
 	if err := t.wait(ctx); err != nil {
 		return nil, errors.Join(err, t.Stop(ctx))
 	}
@@ -171,9 +179,14 @@ func (s *session) runTask(ctx context.Context, service *types.Service, opts Load
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
+
+	// The mark finds the task if its start is not confirmed. As a client token,
+	// it keeps a retry by the SDK from starting a second one.
 	mark := "zae-limiter/" + strings.ToLower(rand.Text())[:16]
+
 	whole, cancel := cleanupContext(ctx)
 	defer cancel()
+
 	in := &ecs.RunTaskInput{
 		Cluster: aws.String(LoadName(s.name)), TaskDefinition: service.TaskDefinition,
 		NetworkConfiguration:     service.NetworkConfiguration,
@@ -181,9 +194,12 @@ func (s *session) runTask(ctx context.Context, service *types.Service, opts Load
 		LaunchType:           service.LaunchType,
 		EnableExecuteCommand: true, StartedBy: &mark, ClientToken: &mark, Overrides: s.overrides(&opts),
 	}
+
+	// ECS rejects a request that has both.
 	if len(in.CapacityProviderStrategy) > 0 {
-		in.LaunchType = "" // they exclude each other
+		in.LaunchType = ""
 	}
+
 	out, err := s.containers.RunTask(whole, in)
 	switch {
 	case err != nil:
@@ -194,6 +210,7 @@ func (s *session) runTask(ctx context.Context, service *types.Service, opts Load
 	case len(out.Tasks) == 0:
 		return "", errors.New("ECS did not start the task and gave no reason")
 	}
+
 	return path.Base(aws.ToString(out.Tasks[0].TaskArn)), nil
 }
 
@@ -201,12 +218,15 @@ func (s *session) runTask(ctx context.Context, service *types.Service, opts Load
 func (s *session) stopMarked(ctx context.Context, mark string) error {
 	ctx, cancel := cleanupContext(ctx)
 	defer cancel()
+
 	out, err := s.containers.ListTasks(ctx, &ecs.ListTasksInput{
 		Cluster: aws.String(LoadName(s.name)), StartedBy: &mark,
 	})
 	if err != nil {
-		return nil // the first error has the reason
+		// The caller has the first error, which has the reason.
+		return nil
 	}
+
 	for _, arn := range out.TaskArns {
 		t := &LoadTask{Cluster: LoadName(s.name), ID: path.Base(arn), s: s}
 		err = errors.Join(err, t.Stop(ctx))
@@ -216,19 +236,27 @@ func (s *session) stopMarked(ctx context.Context, mark string) error {
 
 // overrides returns what a task has in place of the settings of its definition.
 func (s *session) overrides(o *LoadTaskOptions) *types.TaskOverride {
+	// Both containers read the scenario: the master its file, the orchestrator
+	// its name for the workers.
 	both := environmentOf(map[string]string{
 		"LOCUSTFILE": o.Scenario, "LOCUST_USER_CLASSES": strings.Join(o.Classes, ","),
 	})
+
 	settings := map[string]string{
 		"MAX_WORKERS": number(o.MaxWorkers), "MIN_WORKERS": number(o.MinWorkers),
 		"USERS_PER_WORKER": number(o.UsersPerWorker), "BOTO3_MAX_POOL": number(o.PoolConnections),
 	}
+
 	if o.StartupLead != nil {
 		settings["STARTUP_LEAD_TIME"] = strconv.FormatFloat(o.StartupLead.Seconds(), 'f', -1, 64)
 	}
+
 	orchestrator := types.ContainerOverride{
 		Name: aws.String(OrchestratorContainer), Environment: append(environmentOf(settings), both...),
 	}
+
+	// The worker runs in the container of the orchestrator, whose command it
+	// replaces.
 	if o.Standalone {
 		orchestrator.Command = append(
 			[]string{
@@ -238,15 +266,18 @@ func (s *session) overrides(o *LoadTaskOptions) *types.TaskOverride {
 			o.Classes...,
 		)
 	}
+
 	out := &types.TaskOverride{ContainerOverrides: []types.ContainerOverride{
 		{Name: aws.String(MasterContainer), Environment: both}, orchestrator,
 	}}
+
 	if o.CPU > 0 {
 		out.Cpu = aws.String(strconv.Itoa(o.CPU))
 	}
 	if o.Memory > 0 {
 		out.Memory = aws.String(strconv.Itoa(o.Memory))
 	}
+
 	return out
 }
 

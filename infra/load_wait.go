@@ -33,12 +33,14 @@ func (t *LoadTask) wait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	task, err := t.until(ctx, agentTimeout, "reachable", func(task *types.Task) bool {
 		return hasAgent(container(task, MasterContainer))
 	})
 	if err != nil {
 		return err
 	}
+
 	t.runtime = aws.ToString(container(task, MasterContainer).RuntimeId)
 	return nil
 }
@@ -54,18 +56,22 @@ func (t *LoadTask) until(
 		if err != nil {
 			return nil, err
 		}
+
 		if done(task) {
 			return task, nil
 		}
+
 		status = aws.ToString(task.LastStatus)
 		if status == "STOPPED" || aws.ToString(task.DesiredStatus) == "STOPPED" {
 			return nil, fmt.Errorf("task %s stopped: %s", t.ID, stopReason(task))
 		}
+
 		t.opts.Progress("task is " + strings.ToLower(status))
 		if err := pause.For(ctx, min(taskPoll, t.s.opts.Poll)); err != nil {
 			return nil, err
 		}
 	}
+
 	return nil, fmt.Errorf("task %s is not %s after %v; its status is %s", t.ID, what, timeout, status)
 }
 
@@ -84,12 +90,16 @@ func (t *LoadTask) describe(ctx context.Context) (*types.Task, error) {
 func (t *LoadTask) Stop(ctx context.Context) error {
 	ctx, cancel := cleanupContext(ctx)
 	defer cancel()
+
 	_, err := t.s.containers.StopTask(ctx, &ecs.StopTaskInput{
 		Cluster: &t.Cluster, Task: &t.ID, Reason: aws.String("stopped by zae-limiter"),
 	})
+
 	if _, gone := errors.AsType[*types.InvalidParameterException](err); gone {
-		return nil // it stopped some time ago
+		// ECS forgets a task some time after it has stopped.
+		return nil
 	}
+
 	if err != nil {
 		return fmt.Errorf("stop task %s of cluster %s: %w; it may still be running", t.ID, t.Cluster, explain(err))
 	}
@@ -101,6 +111,7 @@ func (t *LoadTask) stopAndWait(ctx context.Context) error {
 	if err := t.Stop(ctx); err != nil {
 		return err
 	}
+
 	for range stopTimeout / taskPoll {
 		task, err := t.describe(ctx)
 		if err != nil {
@@ -109,16 +120,20 @@ func (t *LoadTask) stopAndWait(ctx context.Context) error {
 		if aws.ToString(task.LastStatus) == "STOPPED" {
 			return nil
 		}
+
 		if err := pause.For(ctx, min(taskPoll, t.s.opts.Poll)); err != nil {
 			return err
 		}
 	}
+
 	return fmt.Errorf("task %s has not stopped after %v", t.ID, stopTimeout)
 }
 
 // stopReason returns why a task stopped, of the task and of its containers.
 func stopReason(task *types.Task) string {
 	reason := cmp.Or(aws.ToString(task.StoppedReason), "ECS gave no reason")
+	// A reason says more than an exit code, which a container that never ran
+	// lacks.
 	for _, c := range task.Containers {
 		switch {
 		case c.Reason != nil:

@@ -38,7 +38,8 @@ func newLoadWorld(t *testing.T) *loadWorld {
 	w.Network = fakeaws.Network{
 		Subnets: map[string]string{subnetA: testVPC, subnetB: testVPC},
 		RouteTables: []fakeaws.RouteTable{
-			{ID: "rtb-0a", VPC: testVPC, Main: true}, {ID: "rtb-0b", VPC: testVPC, Subnets: []string{subnetB}},
+			{ID: "rtb-0a", VPC: testVPC, Main: true},
+			{ID: "rtb-0b", VPC: testVPC, Subnets: []string{subnetB}},
 			{ID: "rtb-0c", VPC: "vpc-2", Main: true},
 		},
 	}

@@ -53,6 +53,7 @@ func (n nameRule) check(format, stack string, all []iamName) error {
 	if format == "" {
 		return nil
 	}
+
 	switch {
 	case strings.Count(format, namePlaceholder) != 1:
 		return invalid(n.field, format, "must contain {} exactly once, which stands for the default name")
@@ -61,15 +62,18 @@ func (n nameRule) check(format, stack string, all []iamName) error {
 	case !isIAMName(strings.Replace(format, namePlaceholder, "", 1)):
 		return invalid(n.field, format, `must be letters, digits or "+=,.@_-" around {}`)
 	}
+
 	longest := ""
 	for _, one := range all {
 		if name := one.expand(format, stack); len(name) > len(longest) {
 			longest = name
 		}
 	}
+
 	if excess := len(longest) - n.maxName; excess > 0 {
 		return invalid(n.field, format, n.tooLong(longest, excess, len(stack)-excess))
 	}
+
 	return nil
 }
 

@@ -20,13 +20,16 @@ func Open(ctx context.Context, name string, opts *Options) (*dynamo.Repository, 
 	if opts == nil {
 		opts = &Options{}
 	}
+
 	repo, err := dynamo.Connect(ctx, name, &opts.Dynamo)
 	if !errors.Is(err, limiter.ErrNotFound) {
 		return repo, err
 	}
+
 	if err := Ensure(ctx, name, opts); err != nil {
 		return nil, err
 	}
+
 	return dynamo.Connect(ctx, name, &opts.Dynamo)
 }
 
@@ -37,6 +40,9 @@ func Ensure(ctx context.Context, name string, opts *Options) error {
 	if err != nil {
 		return err
 	}
+
+	// The records are written to the table, which does not exist before the end
+	// of the creation.
 	s.opts.NoWait = false
 	return translateError(ctx, "open", s.ensure(ctx))
 }
@@ -49,14 +55,18 @@ func (s *session) ensure(ctx context.Context) error {
 			repo, err = s.table(ctx)
 		}
 	}
+
 	if err != nil {
 		return err
 	}
+
 	return errors.Join(s.initTable(ctx, repo), repo.Close())
 }
 
 // ensureStack creates the stack, or waits until another caller has created it.
 func (s *session) ensureStack(ctx context.Context) error {
+	// A stack that another caller has created is not updated here, only
+	// checked.
 	_, err := s.run(ctx, plan{s.create, func(ctx context.Context, stack *cfn.Stack) (Deployment, error) {
 		return s.deployment(stack, "unchanged"), s.checkTable(ctx, stack)
 	}})

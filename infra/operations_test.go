@@ -143,11 +143,13 @@ func bucketOperations() []operation {
 		}},
 		{"Credit: the bucket has expired", acquiring, func(w *world) {
 			out := w.consume(w.repo, "expired", noon)
-			_, err := w.client().DeleteItem(w.Context(), &dynamodb.DeleteItemInput{TableName: &w.table,
+			_, err := w.client().DeleteItem(w.Context(), &dynamodb.DeleteItemInput{
+				TableName: &w.table,
 				Key: map[string]types.AttributeValue{
 					"PK": &types.AttributeValueMemberS{Value: w.NamespaceID + "/ENTITY#expired"},
 					"SK": &types.AttributeValueMemberS{Value: "#BUCKET#" + gpt},
-				}})
+				},
+			})
 			w.ok(err)
 			w.Take(w.T)
 			w.ok(w.repo.Credit(w.Context(), noon.Add(24*time.Hour), limiter.Credit{
@@ -339,13 +341,15 @@ func (w *world) useLeanTable() {
 	view := w.connect(w.config(w.Next), "")
 	w.ok(view.SetConfig(w.Context(), limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 100)}}, w.event()))
 	w.consume(view, "lean", noon)
-	_, err := w.client().PutItem(w.Context(), &dynamodb.PutItemInput{TableName: &w.table,
+	_, err := w.client().PutItem(w.Context(), &dynamodb.PutItemInput{
+		TableName: &w.table,
 		Item: map[string]types.AttributeValue{
 			"PK":     textValue(view.NamespaceID() + "/ENTITY#lean"),
 			"SK":     textValue("#USAGE#" + gpt + "#2026-05-04T12:00:00Z"),
 			"GSI2PK": textValue(view.NamespaceID() + "/RESOURCE#" + gpt),
 			"GSI2SK": textValue("USAGE#2026-05-04T12:00:00Z#lean"),
-		}})
+		},
+	})
 	w.ok(err)
 	w.NamespaceID = view.NamespaceID()
 	w.repo = w.connect(w.config(&w.Recorder), "")
@@ -391,12 +395,14 @@ func tableOperations() []operation {
 			w.ok(err)
 		}},
 		{"Migrate", administering, func(w *world) {
-			_, err := w.client().PutItem(w.Context(), &dynamodb.PutItemInput{TableName: &w.table,
+			_, err := w.client().PutItem(w.Context(), &dynamodb.PutItemInput{
+				TableName: &w.table,
 				Item: map[string]types.AttributeValue{
 					"PK":        &types.AttributeValueMemberS{Value: "ENTITY#old"},
 					"SK":        &types.AttributeValueMemberS{Value: "#META"},
 					"entity_id": &types.AttributeValueMemberS{Value: "old"},
-				}})
+				},
+			})
 			w.ok(err)
 			_, err = dynamo.Migrate(w.Context(), w.table, w.migration())
 			w.ok(err)

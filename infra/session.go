@@ -32,9 +32,11 @@ import (
 // session is the state of one call of this package: the account, the region and
 // the name of the stack, if the call has one.
 type session struct {
-	opts   Options
-	name   string // of the stack
-	target string // the name for users: that of the stack or, for a load stack, of the stack that it tests
+	opts Options
+	name string // of the stack
+	// target is the name for users: that of the stack or, for a load stack, that of
+	// the stack that it tests.
+	target string
 	kind   string // typeLimiter or typeLoad
 	op     string // the call, for errors
 	region string
@@ -66,6 +68,7 @@ func newStackSession(ctx context.Context, op, name string, opts *Options) (*sess
 	if err != nil {
 		return nil, err
 	}
+
 	s.name, s.target, s.kind = name, name, typeLimiter
 	return s, nil
 }
@@ -76,20 +79,25 @@ func newSession(ctx context.Context, op string, opts *Options) (*session, error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+
 	s := &session{op: op}
 	if opts != nil {
 		s.opts = *opts
 	}
 	s.opts = s.opts.withDefaults()
+
 	cfg, err := s.config(ctx)
 	if err != nil {
 		return nil, translateError(ctx, op, err)
 	}
+
 	s.region = cfg.Region
 	s.stacks = cloudformation.NewFromConfig(cfg, s.requireCloudFormation, func(o *cloudformation.Options) {
 		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
 	})
+
 	s.place = hint.Place{Region: cfg.Region, Endpoint: aws.ToString(s.stacks.Options().BaseEndpoint)}
+
 	s.connect(cfg)
 	return s, nil
 }
@@ -97,6 +105,8 @@ func newSession(ctx context.Context, op string, opts *Options) (*session, error)
 // connect creates the clients of the services other than CloudFormation.
 func (s *session) connect(cfg aws.Config) {
 	s.tables = dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+		// The SDK would print a line to stderr about a wrong checksum, which a
+		// library must not do. TLS protects the bytes.
 		o.DisableValidateResponseChecksum = true
 		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
 	})
@@ -110,7 +120,8 @@ func (s *session) connect(cfg aws.Config) {
 		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
 	})
 	s.buckets = s3.NewFromConfig(cfg, func(o *s3.Options) {
-		o.UsePathStyle = o.BaseEndpoint != nil // a custom endpoint has no host name for each bucket
+		// A custom endpoint has no host name for each bucket.
+		o.UsePathStyle = o.BaseEndpoint != nil
 		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
 	})
 	s.identity = sts.NewFromConfig(cfg, func(o *sts.Options) {
@@ -153,22 +164,31 @@ func (s *session) config(ctx context.Context) (aws.Config, error) {
 		if cfg, err = config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})); err != nil {
 			return cfg, err
 		}
-		if loaded, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok { // keeps the certificates of AWS_CA_BUNDLE
+
+		// Changing the client that was loaded keeps the certificates of
+		// AWS_CA_BUNDLE.
+		if loaded, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 			cfg.HTTPClient = loaded.WithTransportOptions(func(t *http.Transport) {
 				t.ResponseHeaderTimeout = responseTimeout
 			})
 		}
 	}
+
 	cfg.Region = cmp.Or(s.opts.Dynamo.Region, cfg.Region)
 	if cfg.Region == "" {
 		return cfg, errors.New("no AWS region; pass one, set AWS_REGION, or set a region in the profile")
 	}
+
 	if s.opts.Dynamo.Endpoint != "" {
 		cfg.BaseEndpoint = aws.String(s.opts.Dynamo.Endpoint)
 	}
+
+	// Settings of the caller or of the environment win over the ones for a
+	// deployment.
 	if cfg.RetryMaxAttempts == 0 && cfg.Retryer == nil {
 		cfg.Retryer = newRetryer
 	}
+
 	return cfg, nil
 }
 
@@ -194,6 +214,7 @@ func retryUnreachable(err error) aws.Ternary {
 // table connects to the stack's table, without a namespace.
 func (s *session) table(ctx context.Context) (*dynamo.Repository, error) {
 	opts := s.opts.Dynamo
+	// The namespace may not exist yet. The reserved one needs no registration.
 	opts.Namespace = "_"
 	return dynamo.Connect(ctx, s.name, &opts)
 }

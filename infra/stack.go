@@ -42,7 +42,8 @@ type Stack struct {
 
 	NoAggregator  bool // no function that counts usage
 	NoProvisioner bool // no function that applies declared limits
-	// of both functions, ARM64 or X8664; default: as deployed, for a new stack [DefaultArchitecture]
+	// Architecture is the architecture of both functions, ARM64 or X8664. Default:
+	// as deployed, for a new stack [DefaultArchitecture].
 	Architecture  string
 	LambdaTimeout time.Duration // of the aggregator, whole seconds up to 15 minutes; default 60 s
 	LambdaMemory  int           // of the aggregator in MB, 128 to 3008; default 256
@@ -66,7 +67,8 @@ type Stack struct {
 	// AggregatorRoleARN and ProvisionerRoleARN are existing roles for the
 	// functions. Default: the stack creates them.
 	AggregatorRoleARN, ProvisionerRoleARN string
-	PermissionBoundary                    string // name or ARN of a policy, for every role; default none
+	// PermissionBoundary is the name or ARN of a policy for every role; default none.
+	PermissionBoundary string
 	// RoleNameFormat and PolicyNameFormat are names in which {} stands for the name
 	// of the stack and a suffix for each role or policy; default "{}".
 	RoleNameFormat, PolicyNameFormat string
@@ -103,6 +105,7 @@ func (s Stack) WithDefaults() Stack {
 	s.LogRetentionDays = cmp.Or(s.LogRetentionDays, 30)
 	s.ArchiveGlacierDays = cmp.Or(s.ArchiveGlacierDays, 90)
 	s.DurationThresholdPct = cmp.Or(s.DurationThresholdPct, 80)
+
 	return s
 }
 

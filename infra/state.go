@@ -48,6 +48,7 @@ func stateOf(stack *cfn.Stack) state {
 	case cfn.StackStatusUpdateRollbackFailed, cfn.StackStatusImportRollbackFailed:
 		return stuck
 	default:
+		// AWS may add statuses, so the suffix decides about all others.
 		if isBusyStatus(string(status)) {
 			return busy
 		}
@@ -66,9 +67,11 @@ func (s *session) describe(ctx context.Context, id string) (*cfn.Stack, error) {
 	if isMissing(err) {
 		return nil, nil
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	if len(out.Stacks) == 0 {
 		return nil, nil
 	}
@@ -89,6 +92,7 @@ func (s *session) checkOwner(ctx context.Context, stack *cfn.Stack) error {
 	if s.kind == typeLoad {
 		return s.checkLoadOwner(stack)
 	}
+
 	tags := tagsOf(*stack)
 	if tags[tagManagedBy] == manager {
 		if kind := tags[tagType]; kind != "" && kind != typeLimiter {
@@ -97,6 +101,9 @@ func (s *session) checkOwner(ctx context.Context, stack *cfn.Stack) error {
 		}
 		return nil
 	}
+
+	// A stack of an old version has no tags, but its table has the logical ID
+	// that all versions use.
 	_, err := s.stacks.DescribeStackResource(ctx, &cloudformation.DescribeStackResourceInput{
 		StackName: stack.StackId, LogicalResourceId: aws.String(tableResource),
 	})
@@ -147,14 +154,17 @@ func (s *session) keepResourceIndex(stack *cfn.Stack) error {
 	}
 	wanted, deployed := s.opts.Stack.ResourceIndex, stackOf(stack).ResourceIndex
 	s.opts.Stack.ResourceIndex = deployed
+
 	if wanted == "" || wanted == deployed {
 		return nil
 	}
+
 	if wanted == LeanIndex {
 		return s.refuse(stack,
 			"its index by resource holds whole items and would have to be created anew to hold keys only; "+
 				"deploy it without --lean-index, or deploy another stack")
 	}
+
 	return s.refuse(stack,
 		"its index by resource holds keys only and would have to be created anew to hold whole items; deploy "+
 			"it without --no-lean-index, or deploy another stack")
@@ -183,15 +193,22 @@ func (s *session) callResolve(ctx context.Context, stack *cfn.Stack) error {
 	if s.opts.Resolve == nil {
 		return nil
 	}
+
 	if stack == nil {
 		s.opts.Stack = s.opts.Resolve(nil)
 		return s.validate()
 	}
+
 	deployed := stackOf(stack)
 	deployed.Architecture = deployedArchitecture(stack)
+	// The parameter names a bucket also where it is the stack's own. The
+	// setting is empty then.
 	deployed.ArtifactBucket, _ = s.codeTarget(ctx, stack)
 	s.opts.Stack = s.opts.Resolve(&deployed)
+
 	err := s.validate()
+	// The caller may never have seen the value that is refused, since it comes
+	// from the deployed stack.
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
 		return invalid(bad.Field, bad.Value,
 			bad.Reason+"; settings without a flag keep their deployed value, unless --reset is given")
@@ -236,25 +253,32 @@ func stackFromParameters(text func(key string) string) Stack {
 		NoAlarms:           text("EnableAlarms") == "false",
 		AlarmTopicARN:      text("AlarmSNSTopicArn"),
 		NoIAM:              text(paramIAM) == "false",
-		// without IAM it has no effect
+		// Without IAM the parameter has no effect.
 		IAMRoles:           text("EnableIAMRoles") == "true" && text(paramIAM) != "false",
 		AggregatorRoleARN:  text(paramAggregatorRole),
 		ProvisionerRoleARN: text(paramProvisionerRole),
 		PermissionBoundary: text("PermissionBoundary"),
 		RoleNameFormat:     text("RoleNameFormat"),
 	}
+
 	if text(paramLeanIndex) == "true" {
 		s.ResourceIndex = LeanIndex
 	}
+
 	s.deployed = deployedValues{
 		names: map[string]string{}, threshold: number("LambdaDurationThreshold"), timeout: s.LambdaTimeout,
 	}
+
+	// The percentage is rounded. The exact threshold applies until a setting
+	// changes it.
 	if ms := int(s.LambdaTimeout.Milliseconds()); ms > 0 && s.deployed.threshold > 0 {
 		s.DurationThresholdPct = max(1, min(100, (s.deployed.threshold*100+ms/2)/ms))
 		s.deployed.percentage = s.DurationThresholdPct
 	}
+
 	for _, one := range slices.Concat(roles, policies) {
 		s.deployed.names[one.parameter] = text(one.parameter)
 	}
+
 	return s
 }

@@ -36,11 +36,13 @@ type Verdict string
 // Verdicts, from the worst to the best.
 const (
 	Unreachable Verdict = "unreachable" // the table does not exist or is not active
-	Broken      Verdict = "broken"      // an operation on the stack failed, or this program cannot use the table
-	Changing    Verdict = "changing"    // an operation on the stack is in progress
-	Degraded    Verdict = "degraded"    // limits work, but something else does not
-	Uncertain   Verdict = "uncertain"   // limits work, but something else could not be checked
-	Ready       Verdict = "ready"
+	// Broken means that an operation on the stack failed, or that this program cannot
+	// use the table.
+	Broken    Verdict = "broken"
+	Changing  Verdict = "changing"  // an operation on the stack is in progress
+	Degraded  Verdict = "degraded"  // limits work, but something else does not
+	Uncertain Verdict = "uncertain" // limits work, but something else could not be checked
+	Ready     Verdict = "ready"
 )
 
 // StackStatus describes the stack itself.
@@ -60,17 +62,18 @@ type StackStatus struct {
 
 // TableStatus describes the table. Items and Bytes are up to six hours old.
 type TableStatus struct {
-	Exists             bool          `json:"exists"`
-	Status             string        `json:"status"`
-	Items              int64         `json:"items"`
-	Bytes              int64         `json:"bytes"`
-	Indexes            []IndexStatus `json:"indexes"`
-	Stream             string        `json:"stream"` // its view type; "" without a stream
-	TTL                string        `json:"ttl"`    // ENABLED, DISABLED, ...
-	TTLAttribute       string        `json:"ttl_attribute"`
-	RecoveryDays       int           `json:"recovery_days"` // period of point-in-time recovery; 0 if disabled
-	DeletionProtection bool          `json:"deletion_protection"`
-	Error              string        `json:"error,omitempty"`
+	Exists       bool          `json:"exists"`
+	Status       string        `json:"status"`
+	Items        int64         `json:"items"`
+	Bytes        int64         `json:"bytes"`
+	Indexes      []IndexStatus `json:"indexes"`
+	Stream       string        `json:"stream"` // its view type; "" without a stream
+	TTL          string        `json:"ttl"`    // ENABLED, DISABLED, ...
+	TTLAttribute string        `json:"ttl_attribute"`
+	// RecoveryDays is the period of point-in-time recovery, or 0 if it is disabled.
+	RecoveryDays       int    `json:"recovery_days"`
+	DeletionProtection bool   `json:"deletion_protection"`
+	Error              string `json:"error,omitempty"`
 }
 
 // IndexStatus describes an index of the table.
@@ -118,17 +121,18 @@ type QueueStatus struct {
 
 // VersionStatus describes all versions. An unknown one is "".
 type VersionStatus struct {
-	Program       string    `json:"program"`                          // of this program
-	ProgramSchema string    `json:"program_schema"`                   // that this program writes
-	Stack         string    `json:"stack" doc:"CloudFormation stack"` // from the stack's tag
-	Lambda        string    `json:"lambda"`                           // from the aggregator's tag
-	Schema        string    `json:"schema"`                           // from the version record, like the fields below
-	ClientMin     string    `json:"client_min"`
-	UpdatedBy     string    `json:"updated_by"`
-	UpdatedAt     time.Time `json:"updated_at,omitzero"`
-	Pending       []string  `json:"pending_migrations"`
-	Refused       string    `json:"refused,omitempty"` // why this program cannot use the table
-	Error         string    `json:"error,omitempty"`
+	Program       string `json:"program"`                          // of this program
+	ProgramSchema string `json:"program_schema"`                   // that this program writes
+	Stack         string `json:"stack" doc:"CloudFormation stack"` // from the stack's tag
+	Lambda        string `json:"lambda"`                           // from the aggregator's tag
+	// Schema, ClientMin, UpdatedBy and UpdatedAt are from the version record.
+	Schema    string    `json:"schema"`
+	ClientMin string    `json:"client_min"`
+	UpdatedBy string    `json:"updated_by"`
+	UpdatedAt time.Time `json:"updated_at,omitzero"`
+	Pending   []string  `json:"pending_migrations"`
+	Refused   string    `json:"refused,omitempty"` // why this program cannot use the table
+	Error     string    `json:"error,omitempty"`
 }
 
 // AlarmsStatus describes the stack's alarms.
@@ -154,28 +158,39 @@ func Inspect(ctx context.Context, name string, opts *Options) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
+
 	st := s.newStatus()
+
 	var first, second sync.WaitGroup
 	functions, cancel := context.WithCancel(ctx)
 	defer cancel()
+
 	for _, probe := range []func(context.Context, *Status){s.probeStack, s.probeTable, s.probeVersions} {
 		first.Go(func() { probe(ctx, &st) })
 	}
+
 	for _, probe := range []func(context.Context, *Status){s.probeAggregator, s.probeProvisioner, s.probeEventSource} {
 		second.Go(func() { probe(functions, &st) })
 	}
+
 	first.Wait()
-	if st.lacksCloudFormation() { // no functions either; other services may respond for Lambda
+	// Without CloudFormation there are no functions either. Another service may
+	// respond to the calls of Lambda, and need not be waited for.
+	if st.lacksCloudFormation() {
 		cancel()
 	}
-	// their names are outputs of the stack
+
+	// The names of the queue and the alarms are outputs of the stack, so these
+	// probes come after that of the stack.
 	for _, probe := range []func(context.Context, *Status){s.probeDeadLetters, s.probeAlarms} {
 		second.Go(func() { probe(ctx, &st) })
 	}
 	second.Wait()
+
 	if err := ctx.Err(); err != nil {
 		return Status{}, err
 	}
+
 	st.setVerdict(s.place)
 	return st, nil
 }

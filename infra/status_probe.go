@@ -36,18 +36,22 @@ func probeError(err error) string {
 
 func (s *session) probeStack(ctx context.Context, st *Status) {
 	stack, err := s.find(ctx)
+	// An endpoint without CloudFormation is no failure of the probe.
 	if none, ok := errors.AsType[*noCloudFormationError](err); ok {
 		st.Stack.Reason = "there is no CloudFormation at " + none.at
 		return
 	}
+
 	st.Stack.Error = probeError(err)
 	if stack == nil {
 		return
 	}
+
 	parameters := map[string]string{}
 	for _, p := range stack.Parameters {
 		parameters[aws.ToString(p.ParameterKey)] = aws.ToString(p.ParameterValue)
 	}
+
 	st.Stack = StackStatus{
 		Exists: stateOf(stack) != missing, ID: aws.ToString(stack.StackId),
 		Status: string(stack.StackStatus), Reason: aws.ToString(stack.StackStatusReason),
@@ -55,6 +59,7 @@ func (s *session) probeStack(ctx context.Context, st *Status) {
 		Protected:  aws.ToBool(stack.EnableTerminationProtection),
 		Parameters: parameters, Tags: tagsOf(*stack), Outputs: outputsOf(stack),
 	}
+
 	for output, value := range st.Stack.Outputs {
 		if strings.HasSuffix(output, "PolicyArn") || strings.HasSuffix(output, "RoleArn") {
 			st.IAM[output] = value
@@ -72,21 +77,26 @@ func (s *session) probeTable(ctx context.Context, st *Status) {
 		return
 	}
 	st.LatencyMillis = s.opts.Now().Sub(asked).Milliseconds()
+
 	t := out.Table
 	st.Available = t.TableStatus == dynamodbtypes.TableStatusActive ||
 		t.TableStatus == dynamodbtypes.TableStatusUpdating
+
 	st.Table = TableStatus{
 		Exists: true, Status: string(t.TableStatus), Items: aws.ToInt64(t.ItemCount),
 		Bytes:   aws.ToInt64(t.TableSizeBytes),
 		Indexes: []IndexStatus{}, DeletionProtection: aws.ToBool(t.DeletionProtectionEnabled),
 	}
+
 	for _, index := range t.GlobalSecondaryIndexes {
 		st.Table.Indexes = append(st.Table.Indexes, newIndexStatus(index))
 	}
 	slices.SortFunc(st.Table.Indexes, func(a, b IndexStatus) int { return cmp.Compare(a.Name, b.Name) })
+
 	if t.StreamSpecification != nil && aws.ToBool(t.StreamSpecification.StreamEnabled) {
 		st.Table.Stream = string(t.StreamSpecification.StreamViewType)
 	}
+
 	st.Table.Error = probeError(errors.Join(s.probeTTL(ctx, &st.Table), s.probeBackups(ctx, &st.Table)))
 }
 
@@ -112,14 +122,19 @@ func (s *session) probeTTL(ctx context.Context, t *TableStatus) error {
 
 func (s *session) probeBackups(ctx context.Context, t *TableStatus) error {
 	out, err := s.tables.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: &s.name})
-	if errorCode(err) == "UnknownOperationException" { // from DynamoDB Local
+	// DynamoDB Local does not know the call.
+	if errorCode(err) == "UnknownOperationException" {
 		return nil
 	}
+
 	if err != nil || out.ContinuousBackupsDescription == nil ||
 		out.ContinuousBackupsDescription.PointInTimeRecoveryDescription == nil {
 		return err
 	}
-	if d := out.ContinuousBackupsDescription.PointInTimeRecoveryDescription; d.PointInTimeRecoveryStatus == dynamodbtypes.PointInTimeRecoveryStatusEnabled {
+
+	// Without a period, recovery covers the maximum of the service.
+	if d := out.ContinuousBackupsDescription.PointInTimeRecoveryDescription; d.PointInTimeRecoveryStatus ==
+		dynamodbtypes.PointInTimeRecoveryStatusEnabled {
 		t.RecoveryDays = int(cmp.Or(aws.ToInt32(d.RecoveryPeriodInDays), 35))
 	}
 	return nil
@@ -127,32 +142,43 @@ func (s *session) probeBackups(ctx context.Context, t *TableStatus) error {
 
 func (s *session) probeVersions(ctx context.Context, st *Status) {
 	v := VersionStatus{Program: s.opts.Version, ProgramSchema: dynamo.SchemaVersion, Pending: []string{}}
+	// The parts that were read stay, also where a later one fails.
 	defer func() { st.Versions = v }()
+
 	repo, err := s.table(ctx)
 	if refused, ok := errors.AsType[*limiter.VersionError](err); ok {
 		v.Schema, v.Refused = refused.Schema, refused.Error()
 		return
 	}
+
 	if err != nil {
 		v.Error = probeError(err)
 		return
 	}
 	defer func() { _ = repo.Close() }()
+
 	record, err := repo.Version(ctx)
+	// A table without a version record may have data that predate such records,
+	// so migrations may be pending.
 	if err == nil || errors.Is(err, limiter.ErrNotFound) {
-		v.Schema, v.ClientMin, v.UpdatedBy, v.UpdatedAt = record.Schema, record.ClientMin, record.UpdatedBy, record.UpdatedAt
+		v.Schema, v.ClientMin, v.UpdatedBy, v.UpdatedAt =
+			record.Schema, record.ClientMin, record.UpdatedBy, record.UpdatedAt
 		var pending []dynamo.Migration
 		pending, err = dynamo.PendingMigrations(ctx, s.name, &dynamo.MigrateOptions{Options: s.opts.Dynamo})
 		for _, m := range pending {
 			v.Pending = append(v.Pending, m.Version)
 		}
 	}
+
 	if err == nil {
 		err = repo.CheckBuckets(ctx)
 	}
+
+	// A table of a newer version is a finding, not a failure of the probe.
 	if refused, ok := errors.AsType[*limiter.VersionError](err); ok {
 		v.Refused, err = refused.Error(), nil
 	}
+
 	v.Error = probeError(err)
 }
 
@@ -170,21 +196,27 @@ func (s *session) probeFunction(ctx context.Context, name string) FunctionStatus
 	if is[*lambdatypes.ResourceNotFoundException](err) {
 		return f
 	}
+
 	if err != nil || out.Configuration == nil {
 		f.Error = probeError(err)
 		return f
 	}
+
 	c := out.Configuration
 	f.Exists, f.State, f.LastUpdate, f.Runtime = true, string(c.State), string(c.LastUpdateStatus), string(c.Runtime)
-	f.Version, f.SHA256, f.Modified = out.Tags[tagLambdaVersion], hexHash(aws.ToString(c.CodeSha256)), aws.ToString(c.LastModified)
+	f.Version, f.SHA256, f.Modified =
+		out.Tags[tagLambdaVersion], hexHash(aws.ToString(c.CodeSha256)), aws.ToString(c.LastModified)
 	f.MemoryMB, f.Timeout = int(aws.ToInt32(c.MemorySize)), int(aws.ToInt32(c.Timeout))
 	f.Reason = aws.ToString(c.StateReason)
+
 	if c.LastUpdateStatus == lambdatypes.LastUpdateStatusFailed {
 		f.Reason = aws.ToString(c.LastUpdateStatusReason)
 	}
+
 	if len(c.Architectures) > 0 {
 		f.Architecture = string(c.Architectures[0])
 	}
+
 	return f
 }
 
@@ -204,10 +236,12 @@ func (s *session) probeEventSource(ctx context.Context, st *Status) {
 	if is[*lambdatypes.ResourceNotFoundException](err) {
 		return
 	}
+
 	st.EventSource.Error = probeError(err)
 	if err != nil || len(out.EventSourceMappings) == 0 {
 		return
 	}
+
 	m := out.EventSourceMappings[0]
 	st.EventSource = EventSourceStatus{
 		Exists: true, State: aws.ToString(m.State), Reason: aws.ToString(m.StateTransitionReason),
@@ -220,6 +254,7 @@ func (s *session) probeDeadLetters(ctx context.Context, st *Status) {
 	if url == "" {
 		return
 	}
+
 	st.DeadLetters = QueueStatus{Exists: true, URL: url}
 	out, err := s.queues.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
 		QueueUrl: &url, AttributeNames: []sqstypes.QueueAttributeName{
@@ -231,29 +266,35 @@ func (s *session) probeDeadLetters(ctx context.Context, st *Status) {
 			out.Attributes[string(sqstypes.QueueAttributeNameApproximateNumberOfMessages)], 10, 64,
 		)
 	}
+
 	st.DeadLetters.Error = probeError(err)
 }
 
 func (s *session) probeAlarms(ctx context.Context, st *Status) {
 	var names []string
+
 	for _, output := range slices.Sorted(maps.Keys(st.Stack.Outputs)) {
 		if strings.HasSuffix(output, "AlarmName") {
 			names = append(names, st.Stack.Outputs[output])
 		}
 	}
+
 	if len(names) == 0 {
 		return
 	}
+
 	out, err := s.metrics.DescribeAlarms(ctx, &cloudwatch.DescribeAlarmsInput{AlarmNames: names})
 	st.Alarms.Error = probeError(err)
 	if err != nil {
 		return
 	}
+
 	for _, a := range out.MetricAlarms {
 		st.Alarms.List = append(st.Alarms.List, AlarmStatus{
 			aws.ToString(a.AlarmName), string(a.StateValue), aws.ToString(a.StateReason),
 			aws.ToTime(a.StateUpdatedTimestamp),
 		})
 	}
+
 	slices.SortFunc(st.Alarms.List, func(a, b AlarmStatus) int { return cmp.Compare(a.Name, b.Name) })
 }

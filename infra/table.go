@@ -57,18 +57,23 @@ func (s *session) deleteTable(ctx context.Context, opts *DeleteTableOptions) (Ta
 	if is[*ddb.ResourceNotFoundException](err) {
 		return r, nil
 	}
+
 	if err != nil {
 		return r, err
 	}
+
 	r.Existed, r.Items = true, aws.ToInt64(out.Table.ItemCount)
+
 	if err := s.checkDeletable(ctx, out.Table); err != nil {
 		return r, err
 	}
+
 	if opts.Confirm != nil {
 		if err := opts.Confirm(r); err != nil {
 			return r, &confirmError{err}
 		}
 	}
+
 	return r, s.dropTable(ctx)
 }
 
@@ -96,9 +101,13 @@ func (s *session) checkUnowned(ctx context.Context) error {
 	if is[*noCloudFormationError](err) {
 		return nil
 	}
+
 	if err != nil {
 		return err
 	}
+
+	// A stack of the same name may still be creating the table, so its tag is
+	// enough.
 	if stateOf(stack) != missing {
 		owned, err := s.physicalID(ctx, stack, tableResource)
 		if err != nil {
@@ -109,19 +118,26 @@ func (s *session) checkUnowned(ctx context.Context) error {
 				stack.StackStatus, s.place.Command("delete", "--name", s.name)))
 		}
 	}
+
+	// A stack of any other name may own the table too.
 	out, err := s.stacks.DescribeStackResources(ctx,
 		&cloudformation.DescribeStackResourcesInput{PhysicalResourceId: &s.name})
 	if isMissing(err) {
 		return nil
 	}
+
 	if err != nil {
 		return err
 	}
+
+	// CloudFormation returns all resources of the stack that has the physical
+	// ID.
 	for _, r := range out.StackResources {
 		if aws.ToString(r.PhysicalResourceId) == s.name && aws.ToString(r.ResourceType) == "AWS::DynamoDB::Table" {
 			return s.refuseTable(fmt.Sprintf("it belongs to stack %s; delete it there", aws.ToString(r.StackName)))
 		}
 	}
+
 	return nil
 }
 
@@ -132,14 +148,18 @@ func (s *session) checkPrepared(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
+	// With a version record the table is known, and the error is nil.
 	_, err = repo.Version(ctx)
 	if err := errors.Join(err, repo.Close()); !errors.Is(err, limiter.ErrNotFound) {
 		return err
 	}
+
 	out, err := s.tables.Scan(ctx, &dynamodb.ScanInput{TableName: &s.name, Limit: aws.Int32(1)})
 	if err != nil || len(out.Items) == 0 {
 		return err
 	}
+
 	return s.refuseTable("it has items but no version record, so it may belong to another program; if its " +
 		"data predate version records, " +
 		s.place.Command("table", "migrate", s.name) + " creates one")
@@ -153,9 +173,11 @@ func (s *session) dropTable(ctx context.Context) error {
 	if is[*ddb.ResourceNotFoundException](err) {
 		return nil
 	}
+
 	if err != nil {
 		return err
 	}
+
 	waiter := dynamodb.NewTableNotExistsWaiter(s.tables, func(o *dynamodb.TableNotExistsWaiterOptions) {
 		o.MinDelay, o.MaxDelay = 100*time.Millisecond, 5*time.Second
 	})

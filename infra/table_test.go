@@ -21,11 +21,13 @@ func TestDeleteTable(t *testing.T) {
 	must(t, dynamo.CreateTable(t.Context(), name, &opts.Dynamo))
 	no := errors.New("no")
 	var shown infra.TableRemoval
-	_, err := infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{Options: opts,
+	_, err := infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{
+		Options: opts,
 		Confirm: func(r infra.TableRemoval) error {
 			shown = r
 			return no
-		}})
+		},
+	})
 	if err != no { //nolint:errorlint // not wrapped
 		t.Errorf("%T %v", err, err)
 	}
@@ -40,10 +42,12 @@ func TestDeleteTable(t *testing.T) {
 	if _, err := connect(t.Context(), c, name); !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
-	r, err = infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{Options: opts,
+	r, err = infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{
+		Options: opts,
 		Confirm: func(infra.TableRemoval) error {
 			return no
-		}})
+		},
+	})
 	must(t, err)
 	if r.Existed {
 		t.Errorf("%+v", r)
@@ -107,11 +111,13 @@ func TestDeleteTableRefuses(t *testing.T) {
 		c, name := newCloud(t), stackName()
 		test.prepare(c, name)
 		c.TakeCalls()
-		_, err := infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{Options: c.options(),
+		_, err := infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{
+			Options: c.options(),
 			Confirm: func(infra.TableRemoval) error {
 				t.Errorf("%s: Confirm was called", what)
 				return nil
-			}})
+			},
+		})
 		checkError[*infra.RefusedError](t, err, test.says(c, name))
 		if got := c.TakeCalls("DeleteTable"); len(got) > 0 {
 			t.Errorf("%s: %v", what, got)

@@ -40,9 +40,13 @@ func (s *session) tag(ctx context.Context) (Deployment, error) {
 		if maps.Equal(before, after) {
 			return s.deployment(stack, "unchanged"), nil
 		}
+
+		// New tags that are valid by themselves may be too many beside the
+		// deployed ones.
 		if err := checkTags(after); err != nil {
 			return Deployment{}, err
 		}
+
 		return s.apply(ctx, stack, nil, cloudformation.CreateChangeSetInput{
 			UsePreviousTemplate: aws.Bool(true), Parameters: previousParameters(*stack, nil), Tags: cfnTags(after),
 		})
@@ -57,11 +61,15 @@ func (s *session) startTagUpdate(ctx context.Context, stack *cfn.Stack, tags []c
 	if err != nil {
 		return nil, err
 	}
+
 	in := &cloudformation.UpdateStackInput{
 		StackName: stack.StackName, UsePreviousTemplate: aws.Bool(true), Tags: tags,
 		Capabilities:       []cfn.Capability{cfn.CapabilityCapabilityNamedIam},
 		ClientRequestToken: aws.String("zae-limiter-" + rand.Text()),
 	}
+
+	// Only our own template promises that a parameter without a value has an
+	// empty default.
 	for _, p := range stack.Parameters {
 		if aws.ToString(p.ParameterValue) != "" || !isGoStack(stack) {
 			in.Parameters = append(in.Parameters, cfn.Parameter{
@@ -69,11 +77,13 @@ func (s *session) startTagUpdate(ctx context.Context, stack *cfn.Stack, tags []c
 			})
 		}
 	}
+
 	if _, err := s.stacks.UpdateStack(ctx, in); isNoUpdate(errorText(err)) {
 		return nil, nil
 	} else if err != nil {
 		return nil, s.startError(ctx, opUpdate, err)
 	}
+
 	return w, nil
 }
 
@@ -157,33 +167,40 @@ func isManagedTag(key string) bool { return slices.Contains(managedTags, key) }
 
 // checkTags validates the tags of a stack.
 func checkTags(tags map[string]string) error {
+	// IAM treats keys that differ only in case as one.
 	own, folded := 0, map[string]string{}
 	for _, managed := range managedTags {
 		folded[strings.ToLower(managed)] = managed
 	}
+
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		if !isManagedTag(key) {
 			own++
 		}
+
 		if twin, ok := folded[strings.ToLower(key)]; ok && twin != key {
 			return invalid("tag", key,
 				fmt.Sprintf("must differ from %s in more than case, because a role cannot have both", twin))
 		}
+
 		folded[strings.ToLower(key)] = key
 		if err := checkTag(key, tags[key]); err != nil {
 			return err
 		}
 	}
+
 	if own > maxTags {
 		return invalid("tags", strconv.Itoa(own),
 			fmt.Sprintf("must be at most %d, because a stack may have 50 and zae-limiter adds its own", maxTags))
 	}
+
 	return nil
 }
 
 func checkTag(key, value string) error {
 	const maxKey, maxValue = 128, 256
 	refuse := func(reason string) error { return invalid("tag", key+"="+value, reason) }
+
 	switch {
 	case key == "":
 		return refuse("must have a key")

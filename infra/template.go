@@ -71,6 +71,7 @@ func (s Stack) parameters(name string, code object) []parameter {
 		{paramPosition, ""},
 		{"RoleNameFormat", s.RoleNameFormat},
 	}
+
 	all = append(all, s.nameParameters(s.RoleNameFormat, name, roles, roleNames)...)
 	return append(all, s.nameParameters(s.PolicyNameFormat, name, policies, policyNames)...)
 }
@@ -85,6 +86,8 @@ func formatOptional(n int) string {
 
 // durationThreshold returns the threshold of the duration alarm in milliseconds.
 func (s Stack) durationThreshold() int64 {
+	// The deployed threshold may be no whole percentage, such as 54321 ms of
+	// 60 s. It stays until a setting changes it.
 	if k := s.deployed; k.threshold > 0 && s.LambdaTimeout == k.timeout && s.DurationThresholdPct == k.percentage {
 		return int64(k.threshold)
 	}
@@ -96,10 +99,12 @@ func (s Stack) durationThreshold() int64 {
 func (s Stack) nameParameters(format, stack string, all []iamName, rule nameRule) []parameter {
 	var list []parameter
 	for _, one := range all {
+		// A stack of the Python tool may have names that no format gives.
 		name := s.deployed.names[one.parameter]
 		if format != "" {
 			name = one.expand(format, stack)
 		}
+
 		if len(name) > rule.maxName {
 			name = ""
 		}
@@ -141,7 +146,10 @@ func previousParameters(stack cfn.Stack, known []string, changed ...parameter) [
 			list = append(list, cfn.Parameter{ParameterKey: p.ParameterKey, UsePreviousValue: aws.Bool(true)})
 		}
 	}
+
 	list = append(list, cfnParameters(changed)...)
+	// CloudFormation rejects a parameter that the template lacks. That of the
+	// Python tool lacks this one until it is replaced.
 	if _, ok := parameterOf(stack, paramPosition); ok || known != nil {
 		list = append(list, positionParameter(&stack))
 	}

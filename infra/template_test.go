@@ -284,7 +284,8 @@ func TestSwitches(t *testing.T) {
 	}{
 		{"defaults", nil, all},
 		{
-			"roles", map[string]string{"EnableIAMRoles": "true"},
+			"roles",
+			map[string]string{"EnableIAMRoles": "true"},
 			append(slices.Clone(all), "AppRole", "AdminRole", "ReadOnlyRole"),
 		},
 		{"no IAM", map[string]string{"EnableIAM": "false"}, tableAlarms},
@@ -300,7 +301,8 @@ func TestSwitches(t *testing.T) {
 			slices.Concat(provisioner, []string{"ProvisionerErrorAlarm"}, tableAlarms),
 		},
 		{
-			"roles from elsewhere", map[string]string{"AggregatorRoleArn": role, "ProvisionerRoleArn": role},
+			"roles from elsewhere",
+			map[string]string{"AggregatorRoleArn": role, "ProvisionerRoleArn": role},
 			without("AggregatorRole", "ProvisionerRole"),
 		},
 		{"no archive", map[string]string{"EnableAuditArchival": "false"}, without("AuditArchiveBucket")},

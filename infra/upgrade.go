@@ -46,14 +46,17 @@ func (s *session) upgrade(ctx context.Context, opts *UpgradeOptions) (Deployment
 	d, err := s.run(ctx, plan{s.notFound, func(ctx context.Context, stack *cfn.Stack) (Deployment, error) {
 		return s.upgradeStack(ctx, stack, opts.LambdaOnly)
 	}})
+
 	if err != nil || opts.LambdaOnly || isBusyStatus(d.Status) {
 		d.Complete = err == nil && !isBusyStatus(d.Status)
 		return d, err
 	}
+
 	migrated, err := dynamo.Migrate(ctx, s.name, &dynamo.MigrateOptions{
 		Options: s.opts.Dynamo, Progress: opts.Migrating,
 	})
 	d.Migrated = append(d.Migrated, migrated...)
+	// The version record comes last, to mark that the data have this version.
 	if err == nil {
 		err = s.finish(ctx, &d, false)
 	}
@@ -72,18 +75,26 @@ func (s *session) upgradeStack(ctx context.Context, stack *cfn.Stack, lambdaOnly
 		return Deployment{}, s.refuse(stack,
 			"its template is from the Python tool and does not support this code; upgrade all of it")
 	}
+
 	if err := s.checkVersions(ctx, stack); err != nil {
 		return Deployment{}, err
 	}
+
+	// The bucket has the tags of the stack.
 	s.opts.Stack.Tags = stackOf(stack).Tags
+
 	bucket, architecture := s.codeTarget(ctx, stack)
+
 	code, err := s.publish(ctx, stackOf(stack).hasFunctions(), bucket, architecture)
 	if err != nil {
 		return Deployment{}, err
 	}
+
 	at := code.at(bucket)
 	changed := []parameter{{paramCodeBucket, at.bucket}, {paramCodeKey, at.key}, {paramArchitecture, architecture}}
+
 	tags := mergeTags(tagsOf(*stack), s.discoveryTags())
+	// With the deployed template, nothing but the code has a new version.
 	if lambdaOnly {
 		tags[tagLambdaVersion] = s.opts.Version
 		return s.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
@@ -91,12 +102,14 @@ func (s *session) upgradeStack(ctx context.Context, stack *cfn.Stack, lambdaOnly
 			Tags: cfnTags(tags),
 		})
 	}
+
 	d, err := s.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
 		TemplateBody: aws.String(string(Template())),
 		Parameters: previousParameters(*stack, parameterNames(),
 			append(changed, parameter{paramSchema, dynamo.SchemaVersion})...),
 		Tags: cfnTags(mergeTags(tags, versionTags(s.opts.Version))),
 	})
+
 	return d, withPythonAdvice(stack, err)
 }
 
@@ -104,6 +117,9 @@ func (s *session) upgradeStack(ctx context.Context, stack *cfn.Stack, lambdaOnly
 // architecture.
 func (s *session) codeTarget(ctx context.Context, stack *cfn.Stack) (bucket, architecture string) {
 	bucket = s.opts.Stack.ArtifactBucket
+	// The deployed code is in the stack's own bucket unless the owner named
+	// another one. If the name of the own one is unknown, the deployed bucket
+	// stays.
 	if before, _ := parameterOf(*stack, paramCodeBucket); bucket == "" && before != "" {
 		if own, _, err := s.ownBucket(ctx); err != nil || before != own {
 			bucket = before

@@ -222,10 +222,12 @@ func TestUpgradeMigratesData(t *testing.T) {
 		t.Error("no migration is pending")
 	}
 	var progress []dynamo.Progress
-	d, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: c.options(),
+	d, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{
+		Options: c.options(),
 		Migrating: func(p dynamo.Progress) {
 			progress = append(progress, p)
-		}})
+		},
+	})
 	must(t, err)
 	if diff := cmp.Diff([]string{"0.8.0"}, d.Migrated); diff != "" || len(progress) == 0 {
 		t.Error(diff, progress)

@@ -60,6 +60,7 @@ func (s Stack) checkNames(name string) error {
 // checkStackName validates the name of a stack.
 func checkStackName(name string) error {
 	refuse := func(reason string) error { return invalid("name", name, reason) }
+
 	switch {
 	case name == "":
 		return refuse("must not be empty")
@@ -101,6 +102,7 @@ func (s Stack) checkLength(name string) error {
 
 func (s Stack) checkWindows() error {
 	var seen []string
+
 	for window := range strings.SplitSeq(s.SnapshotWindows, ",") {
 		known := slices.Contains([]limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly},
 			limiter.Window(window))
@@ -147,13 +149,16 @@ func (s Stack) checkFunctions() error {
 	if t := s.LambdaTimeout; t < time.Second || t > 15*time.Minute || t%time.Second != 0 {
 		return invalid("function timeout", t.String(), "must be whole seconds, from 1 to 900")
 	}
+
 	if !slices.Contains(logRetentions, s.LogRetentionDays) {
 		return invalid("log retention days", strconv.Itoa(s.LogRetentionDays),
 			"must be one of "+strings.Trim(fmt.Sprint(logRetentions), "[]"))
 	}
+
 	if !slices.Contains([]string{"DEBUG", "INFO", "WARN", "ERROR"}, s.LogLevel) {
 		return invalid("log level", s.LogLevel, "must be DEBUG, INFO, WARN or ERROR")
 	}
+
 	return checkArchitecture(s.Architecture)
 }
 
@@ -179,15 +184,19 @@ func (s Stack) checkIAM() error {
 // roles returns the roles that the stack creates.
 func (s Stack) roles() []iamName {
 	var all []iamName
+
 	if s.NoIAM {
 		return nil
 	}
+
 	if s.HasAggregator() && s.AggregatorRoleARN == "" {
 		all = append(all, aggregatorRole)
 	}
+
 	if s.HasProvisioner() && s.ProvisionerRoleARN == "" {
 		all = append(all, provisionerRole)
 	}
+
 	if s.IAMRoles {
 		all = append(all, appRoles...)
 	}

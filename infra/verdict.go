@@ -14,25 +14,36 @@ import (
 // setVerdict derives the verdict, the problems and the cost hints from the results of
 // the probes. Commands in problems are for the place.
 func (st *Status) setVerdict(at hint.Place) {
-	if st.lacksCloudFormation() { // without CloudFormation there is no Lambda either, whatever responded
-		st.Aggregator, st.Provisioner, st.EventSource = FunctionStatus{Name: st.Aggregator.Name}, FunctionStatus{Name: st.Provisioner.Name}, EventSourceStatus{}
+	// Without CloudFormation there is no Lambda either, whatever responded.
+	if st.lacksCloudFormation() {
+		st.Aggregator, st.Provisioner, st.EventSource =
+			FunctionStatus{Name: st.Aggregator.Name}, FunctionStatus{Name: st.Provisioner.Name}, EventSourceStatus{}
 	}
+
 	st.Versions.Stack = st.Stack.Tags[tagVersion]
 	if st.Aggregator.Exists {
 		st.Versions.Lambda = cmp.Or(st.Aggregator.Version, st.Stack.Tags[tagLambdaVersion])
 	}
+
 	st.addCostHints()
 	st.Verdict = Ready
+	// The worst finding comes last, so its verdict stays, and its problems come
+	// first in the list.
 	for _, find := range []struct {
 		verdict Verdict
 		in      func(hint.Place) []string
 	}{
-		{Uncertain, st.unknowns}, {Degraded, st.defects}, {Changing, st.changes}, {Broken, st.failures},
+		{Uncertain, st.unknowns},
+		{Degraded, st.defects},
+		{Changing, st.changes},
+		{Broken, st.failures},
 		{Unreachable, st.outages},
 	} {
-		if !st.Available && (find.verdict == Uncertain || find.verdict == Degraded) { // probably with the same cause
+		// A table that is not available probably has the same cause.
+		if !st.Available && (find.verdict == Uncertain || find.verdict == Degraded) {
 			continue
 		}
+
 		if problems := find.in(at); len(problems) > 0 {
 			st.Verdict = find.verdict
 			st.Problems = append(problems, st.Problems...)
@@ -56,6 +67,7 @@ func (st *Status) lacksCloudFormation() bool { return !st.Stack.Exists && st.Sta
 // outages returns the reasons why the table is not available.
 func (st *Status) outages(at hint.Place) []string {
 	var p problems
+
 	switch t := st.Table; {
 	case st.Available:
 	case t.Exists:
@@ -77,6 +89,8 @@ func (st *Status) failures(hint.Place) []string {
 	var p problems
 	status := st.Stack.Status
 	isDone := strings.HasSuffix(status, "_COMPLETE") && status != "ROLLBACK_COMPLETE"
+	// A rollback of a creation ends in COMPLETE, but leaves nothing. A stack in
+	// review has only a change set.
 	failed := !isDone && !isBusyStatus(status) || status == "ROLLBACK_IN_PROGRESS" || status == "REVIEW_IN_PROGRESS"
 	p.add(st.Stack.Exists && failed, "the stack is in state %s%s", status, reasonSuffix(st.Stack.Reason))
 	p.add(st.Versions.Refused != "", "%s", st.Versions.Refused)
@@ -101,54 +115,71 @@ func (st *Status) changes(at hint.Place) []string {
 // defects returns everything that differs from the deployed state.
 func (st *Status) defects(at hint.Place) []string {
 	var p problems
+
 	alone := !st.Stack.Exists && st.Stack.Error == ""
 	p.add(st.Available && alone, "the table belongs to no stack, so it has no functions, policies and alarms%s",
 		reasonSuffix(st.Stack.Reason))
+
 	p.add(st.Stack.Status == "UPDATE_ROLLBACK_COMPLETE", "the last update of the stack failed and was rolled back")
+
 	for _, index := range st.Table.Indexes {
 		p.add(index.Status != "ACTIVE", "index %s is %s", index.Name, index.Status)
 	}
+
+	// The stores query these indexes, so a table that lacks one is of another
+	// version or incomplete.
 	for _, name := range []string{"GSI1", "GSI2", "GSI3", "GSI4"} {
 		there := slices.ContainsFunc(st.Table.Indexes, func(index IndexStatus) bool { return index.Name == name })
 		p.add(st.Table.Exists && !there, "the table has no index %s", name)
 	}
+
 	p.add(st.Table.Exists && st.Table.Stream == "", "the table has no stream, so usage is not counted")
 	p.add(st.Table.TTL != "" && !strings.HasPrefix(st.Table.TTL, "ENABL"), "expiry (TTL) is disabled in the table")
+
 	deployed := stackFromParameters(func(key string) string { return st.Stack.Parameters[key] })
+	// During an operation a function may be missing for a while, and a stack of
+	// the Python tool has no code of ours.
 	complete := st.Stack.Exists && !isBusyStatus(st.Stack.Status) && st.Stack.Parameters[paramCodeKey] != ""
+
 	p.add(complete && deployed.HasAggregator() && st.Aggregator.isGone(), "%s",
 		st.goneText(at, st.Aggregator, "aggregator"))
 	p.add(complete && deployed.HasProvisioner() && st.Provisioner.isGone(), "%s",
 		st.goneText(at, st.Provisioner, "provisioner"))
+
 	for _, f := range []FunctionStatus{st.Aggregator, st.Provisioner} {
 		p.add(f.Exists && f.State != "Active" && f.State != "Inactive" && f.State != "", "function %s is %s%s",
 			f.Name, f.State, reasonSuffix(f.Reason))
 		p.add(f.LastUpdate == "Failed", "the last update of function %s failed%s", f.Name, reasonSuffix(f.Reason))
-		p.add(f.Exists &&
-			st.foreignCode(f), "function %s does not have the deployed code; %s restores it", f.Name, at.AWS("lambda", "update-function-code",
-			"--function-name", f.Name, "--s3-bucket", st.Stack.Parameters[paramCodeBucket], "--s3-key",
-			st.Stack.Parameters[paramCodeKey]))
+		p.add(f.Exists && st.foreignCode(f), "function %s does not have the deployed code; %s restores it", f.Name,
+			at.AWS("lambda", "update-function-code", "--function-name", f.Name,
+				"--s3-bucket", st.Stack.Parameters[paramCodeBucket], "--s3-key", st.Stack.Parameters[paramCodeKey]))
 	}
+
 	p.add(st.Aggregator.Exists && !st.EventSource.Exists && st.EventSource.Error == "",
 		"the aggregator has no event source, so usage is not counted")
 	p.add(st.EventSource.Exists && st.EventSource.State != "Enabled", "the event source of the aggregator is %s%s",
 		st.EventSource.State, reasonSuffix(st.EventSource.Reason))
 	p.add(strings.HasPrefix(st.EventSource.LastResult, "PROBLEM"), "the aggregator's last run failed: %s",
 		st.EventSource.LastResult)
+
 	p.add(st.DeadLetters.Messages > 0, "%d changes could not be counted and are in queue %s",
 		st.DeadLetters.Messages, st.DeadLetters.URL)
+
 	unprepared := st.Available && st.Versions.Schema == "" && st.Versions.Error == ""
 	finish, migrate := at.Command("deploy", "--name", st.Name), at.Command("upgrade", "--name", st.Name)
 	if alone {
 		finish, migrate = at.Command("table", "create", st.Name), at.Command("table", "migrate", st.Name)
 	}
+
 	p.add(unprepared,
 		"the table has no version record; %s finishes its creation, and %s migrates data that predate version records",
 		finish, migrate)
 	p.add(!unprepared && len(st.Versions.Pending) > 0, "data of an older version need %s", migrate)
+
 	for _, a := range st.Alarms.List {
 		p.add(a.State == "ALARM", "alarm %s: %s", a.Name, a.Reason)
 	}
+
 	return p
 }
 
@@ -183,6 +214,7 @@ func (st *Status) unknowns(hint.Place) []string {
 	} {
 		p.add(probe.failure != "", "%s: %s", probe.name, probe.failure)
 	}
+
 	p.add(st.Available && st.Table.Error != "", "table: %s", st.Table.Error)
 	return p
 }
@@ -191,18 +223,24 @@ func (st *Status) unknowns(hint.Place) []string {
 // region.
 func (st *Status) addCostHints() {
 	var p problems
+
 	size := float64(st.Table.Bytes) / (1 << 30)
+
 	p.add(st.Table.Exists,
 		"the table is billed by requests and by its size, %.2f GB; every write is billed again for each "+
 			"index that holds an attribute it changes",
 		size)
+
 	p.add(st.Table.RecoveryDays > 0, "its point-in-time recovery of %d days is billed by its size",
 		st.Table.RecoveryDays)
+
 	p.add(st.Aggregator.Exists,
 		"the aggregator is billed by its runs, at %d MB; fewer snapshot windows make it cheaper",
 		st.Aggregator.MemoryMB)
+
 	p.add(len(st.Alarms.List) > 0, "%d alarms are billed by the month each", len(st.Alarms.List))
 	p.add(st.Stack.Outputs["AuditArchiveBucketName"] != "",
 		"archived audit events are billed by the size of bucket %s", st.Stack.Outputs["AuditArchiveBucketName"])
+
 	st.CostHints = append(st.CostHints, p...)
 }

@@ -14,15 +14,19 @@ func programVersion() string {
 	if !ok {
 		return unknownVersion
 	}
+
 	found := info.Main.Version
+	// In a program that imports this module, the main module is another one.
 	for _, dependency := range info.Deps {
 		if dependency.Path == module {
 			found = dependency.Version
 		}
 	}
+
 	if found == "" || found == "(devel)" {
 		return unknownVersion
 	}
+
 	return strings.TrimPrefix(found, "v")
 }
 

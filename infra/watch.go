@@ -15,11 +15,12 @@ import (
 
 // Event is an event of a stack or of one of its resources.
 type Event struct {
-	Time     time.Time `json:"time"`
-	Resource string    `json:"resource"` // name in the template; the name of the stack for the stack itself
-	Type     string    `json:"type"`     // such as AWS::DynamoDB::Table
-	Status   string    `json:"status"`   // such as CREATE_COMPLETE
-	Reason   string    `json:"reason,omitempty"`
+	Time time.Time `json:"time"`
+	// Resource is the name in the template or, for the stack itself, its name.
+	Resource string `json:"resource"`
+	Type     string `json:"type"`   // such as AWS::DynamoDB::Table
+	Status   string `json:"status"` // such as CREATE_COMPLETE
+	Reason   string `json:"reason,omitempty"`
 }
 
 // Operations on a stack, as errors name them.
@@ -51,7 +52,10 @@ func (s *session) newWatcher(ctx context.Context, stack string) (*watcher, error
 // deleted. It only reads, so it is safe to cancel. It returns an
 // *InterruptedError if ctx ends or polling fails repeatedly.
 func (w *watcher) wait(ctx context.Context, op string) (*cfn.Stack, error) {
-	const maxFaults = 20 // in a row, each after its own retries
+	// Each fault comes after the retries of its own call, so a wait outlives an
+	// outage of minutes.
+	const maxFaults = 20
+
 	for faults := 0; ; {
 		stack, done, err := w.poll(ctx)
 		switch {
@@ -66,6 +70,7 @@ func (w *watcher) wait(ctx context.Context, op string) (*cfn.Stack, error) {
 		default:
 			faults++
 		}
+
 		if err := pause.For(ctx, w.opts.Poll); err != nil {
 			return nil, w.interrupted(op, err)
 		}
@@ -79,21 +84,31 @@ func (w *watcher) poll(ctx context.Context) (stack *cfn.Stack, done bool, err er
 	if err := w.readEvents(ctx); err != nil {
 		return nil, false, err
 	}
+
 	if stack, err = w.describe(ctx, w.stack); err != nil {
 		return nil, false, err
 	}
+
 	switch stateOf(stack) {
 	case busy, deleting:
+		// The old status would not show an operation, so one has begun.
 		w.begun = true
 		return stack, false, nil
+	// CloudFormation may still describe a deleted stack, which then has last
+	// events to read.
 	case missing:
 		if stack == nil {
 			return nil, true, nil
 		}
 	}
+
+	// Without a sign of the operation, a stable status may be the one before
+	// it.
 	if !w.begun {
 		return stack, false, nil
 	}
+
+	// The last events may have come after those that were read above.
 	return stack, true, w.readEvents(ctx)
 }
 
@@ -103,19 +118,24 @@ func (w *watcher) readEvents(ctx context.Context) error {
 	if isMissing(err) {
 		return nil
 	}
+
 	if err != nil || len(events) == 0 {
 		return err
 	}
+
 	w.last, w.begun = aws.ToString(events[0].EventId), true
+
 	for _, e := range slices.Backward(events) {
 		event := Event{
 			Time: aws.ToTime(e.Timestamp), Resource: aws.ToString(e.LogicalResourceId),
 			Type:   aws.ToString(e.ResourceType),
 			Status: string(e.ResourceStatus), Reason: aws.ToString(e.ResourceStatusReason),
 		}
+
 		if isRootFailure(event) {
 			w.failures = append(w.failures, event)
 		}
+
 		w.opts.Event(event)
 	}
 	return nil
@@ -125,8 +145,10 @@ func (w *watcher) readEvents(ctx context.Context) error {
 // the first call it returns those of the current operation.
 func (w *watcher) newEvents(ctx context.Context) ([]cfn.StackEvent, error) {
 	var events []cfn.StackEvent
+
 	pages := cloudformation.NewDescribeStackEventsPaginator(w.stacks,
 		&cloudformation.DescribeStackEventsInput{StackName: &w.stack})
+
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -137,6 +159,7 @@ func (w *watcher) newEvents(ctx context.Context) ([]cfn.StackEvent, error) {
 				return events, nil
 			}
 			events = append(events, e)
+
 			if w.last == "" && startsOperation(e) {
 				return events, nil
 			}

@@ -50,6 +50,7 @@ var unfinished = []string{"response.created", "response.queued", "response.in_pr
 func NewAnswer(f Format, contentType, encoding string, opts *AnswerOptions) *Answer {
 	media, _, _ := mime.ParseMediaType(contentType)
 	a := &Answer{format: f, stream: media == "text/event-stream"}
+
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "", "identity":
 	case "gzip", "x-gzip":
@@ -77,12 +78,15 @@ func (a *Answer) Write(p []byte) (int, error) {
 
 // Close ends the answer, so that Usage is final. It always returns nil.
 func (a *Answer) Close() error {
+	// Without zipped, a takes the plain bytes that copyTo writes. What comes
+	// after Close does not count.
 	if a.zipped != nil {
 		z := a.zipped
 		a.zipped = nil
 		z.copyTo(a)
 		a.opaque = true
 	}
+
 	switch {
 	case a.complete:
 	case a.stream:
@@ -121,6 +125,7 @@ func (a *Answer) writeEvent(p []byte) int {
 		return n
 	}
 	a.grown = false
+
 	n, ended := a.events.next(p, a.writeData)
 	if ended {
 		a.endEvent()
@@ -129,6 +134,7 @@ func (a *Answer) writeEvent(p []byte) int {
 }
 
 func (a *Answer) writeData(data []byte) {
+	// One byte beyond the mark of the end shows that the data go on.
 	if room := len(streamEnd) + 1 - len(a.start); room > 0 {
 		a.start = append(a.start, data[:min(room, len(data))]...)
 	}
@@ -138,9 +144,11 @@ func (a *Answer) writeData(data []byte) {
 // endBody reads the usage of a body that is no stream.
 func (a *Answer) endBody() {
 	found := a.scan.found
+	// A usage inside of another object is not the one of the body.
 	if found.usage == nil || found.usageParent != "" {
 		return
 	}
+
 	if a.format == Messages {
 		a.mergeMessages(found.usage)
 		a.complete = a.anthropic.known()
@@ -167,12 +175,15 @@ func (a *Answer) merge(usage []byte) (whole bool) {
 	input, output, cached, written := w.openAI()
 	if input.known {
 		a.input = true
+		// Parts of the prompt cannot exceed it, whatever a server reports.
 		a.usage.Input, a.usage.Cached = input.n, min(cached.n, input.n)
 		a.usage.Written = min(written.n, input.n-a.usage.Cached)
 	}
+
 	if output.known {
 		a.usage.Output = output.n
 	}
+	// Embeddings have no answer in tokens.
 	return input.known && (output.known || a.format == Embeddings)
 }
 
@@ -187,6 +198,7 @@ func (a *Answer) endEvent() {
 	found := a.scan.found
 	a.text += found.text
 	a.grown = found.text > 0
+
 	switch a.format {
 	case Messages:
 		a.endMessagesEvent(found)
@@ -197,6 +209,7 @@ func (a *Answer) endEvent() {
 	default:
 		a.endChunk(found)
 	}
+
 	a.scan.reset()
 	a.start = a.start[:0]
 }
@@ -206,6 +219,8 @@ func (a *Answer) endEvent() {
 func (a *Answer) endMessagesEvent(found found) {
 	if found.usage != nil && found.usageParent != "response" {
 		a.mergeMessages(found.usage)
+		// The first usage, in message_start, counts an answer that has hardly
+		// begun. Only a later one, which the event itself holds, is a report.
 		a.reported = a.anthropic.known() && (a.reported || found.usageParent == "")
 	}
 	if found.kind == "message_stop" {
@@ -219,9 +234,12 @@ func (a *Answer) endChunk(found found) {
 	if found.usage != nil && found.usageParent == "" {
 		if a.merge(found.usage) {
 			a.reported = true
+			// A usage beside choices is one that the server repeats. It is
+			// final when the stream ends.
 			a.complete = a.complete || found.isUsageChunk()
 		}
 	}
+
 	if string(a.start) == streamEnd {
 		a.complete = a.reported
 	}

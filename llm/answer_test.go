@@ -83,7 +83,8 @@ func TestAnswers(t *testing.T) {
 		"chat body": {
 			Chat, body,
 			`{"choices":[{"message":{"content":"\"usage\":{\"prompt_tokens\":9}"}}],"usage":{"prompt_tokens":5,"completion_tokens":6}}`,
-			Usage{Input: 5, Output: 6}, true,
+			Usage{Input: 5, Output: 6},
+			true,
 		},
 		"no usage":      {Chat, body, `{"choices":[]}`, Usage{}, false},
 		"usage is null": {Chat, body, `{"usage":null}`, Usage{}, false},
@@ -91,77 +92,91 @@ func TestAnswers(t *testing.T) {
 		"body cut":      {Chat, body, `{"choices":[],"usage":{"prompt_tokens":5,`, Usage{}, false},
 		"huge usage": {
 			Chat, body, `{"usage":{"prompt_tokens":5,"completion_tokens":9e99}}`,
-			Usage{Input: 5, Output: maxTokens}, true,
+			Usage{Input: 5, Output: maxTokens},
+			true,
 		},
 		"negative": {
 			Chat, body,
 			`{"choices":[{"message":{"content":"12345678"}}],"usage":{"prompt_tokens":-5,"completion_tokens":-6}}`,
-			Usage{Output: 2}, false,
+			Usage{Output: 2},
+			false,
 		},
 		"only a prompt": {
 			Chat, body,
 			`{"choices":[{"message":{"content":"12345678"}}],"usage":{"prompt_tokens":5,"completion_tokens":-1}}`,
-			Usage{Input: 5, Output: 2}, false,
+			Usage{Input: 5, Output: 2},
+			false,
 		},
 		"only answers": {Messages, body, `{"content":[],"usage":{"output_tokens":4}}`, Usage{Output: 4}, false},
 		"wrong types":  {Chat, body, `{"usage":{"prompt_tokens":"5"}}`, Usage{}, false},
 		"embeddings": {
 			Embeddings, body,
 			`{"data":[{"embedding":[0.1,-2e-3]}],"usage":{"prompt_tokens":8,"total_tokens":8}}`,
-			Usage{Input: 8}, true,
+			Usage{Input: 8},
+			true,
 		},
 		"responses": {
 			Responses, body,
 			`{"usage":{"input_tokens":3,"output_tokens":4,"input_tokens_details":{"cached_tokens":2}}}`,
-			Usage{Input: 3, Output: 4, Cached: 2}, true,
+			Usage{Input: 3, Output: 4, Cached: 2},
+			true,
 		},
 		"chat cache": {
 			Chat, body,
 			`{"usage":{"prompt_tokens":9,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":2,"cache_write_tokens":3}}}`,
-			Usage{Input: 9, Output: 4, Cached: 2, Written: 3}, true,
+			Usage{Input: 9, Output: 4, Cached: 2, Written: 3},
+			true,
 		},
 		"other cache": {
 			Responses, body,
 			`{"usage":{"input_tokens":9,"output_tokens":4,"input_tokens_details":{"cached_tokens":2,"cache_creation_tokens":3}}}`,
-			Usage{Input: 9, Output: 4, Cached: 2, Written: 3}, true,
+			Usage{Input: 9, Output: 4, Cached: 2, Written: 3},
+			true,
 		},
 		"lying cache": {
 			Chat, body,
 			`{"usage":{"prompt_tokens":9,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":7,"cache_write_tokens":8}}}`,
-			Usage{Input: 9, Output: 4, Cached: 7, Written: 2}, true,
+			Usage{Input: 9, Output: 4, Cached: 7, Written: 2},
+			true,
 		},
 		"background": {Responses, body, `{"status":"queued","usage":null}`, Usage{}, false},
 		"messages": {
 			Messages, body,
 			`{"usage":{"input_tokens":3,"cache_creation_input_tokens":5,"cache_read_input_tokens":7,"output_tokens":4}}`,
-			Usage{Input: 15, Output: 4, Cached: 7, Written: 5}, true,
+			Usage{Input: 15, Output: 4, Cached: 7, Written: 5},
+			true,
 		},
 
 		"chat text": {
 			Chat, body,
 			`{"choices":[{"message":{"role":"assistant","content":"12345678","tool_calls":[{"function":{"name":"f","arguments":"{\"\"}"}}]},"logprobs":{"content":[{"token":"x"}]}}],"usa`,
-			Usage{Output: 3}, false,
+			Usage{Output: 3},
+			false,
 		},
 		"completions text": {
 			Completions, body,
 			`{"id":"c","choices":[{"text":"12345678","logprobs":{"tokens":["1234"]}},{"text":"1234`,
-			Usage{Output: 3}, false,
+			Usage{Output: 3},
+			false,
 		},
 		"responses text": {
 			Responses, body,
 			`{"instructions":"1234","output":[{"type":"reasoning","summary":[{"text":"1234"}]},{"type":"message","content":[{"type":"output_text","text":"12345678"}]}],"text":{"format":"12345678"}`,
-			Usage{Output: 3}, false,
+			Usage{Output: 3},
+			false,
 		},
 		"messages text": {
 			Messages, body,
 			`{"content":[{"type":"thinking","thinking":"1234","signature":"12345678"},{"type":"text","text":"1234"},{"type":"tool_use","name":"f","input":{"a":"1234","b":["1234"]}}],"usage":`,
-			Usage{Output: 4}, false,
+			Usage{Output: 4},
+			false,
 		},
 
 		"completions stream": {
 			Completions, stream,
 			strings.Repeat(`data: {"choices":[{"text":"12345678","index":0,"logprobs":null}]}`+"\n\n", 3),
-			Usage{Output: 6}, false,
+			Usage{Output: 6},
+			false,
 		},
 		"done repeats deltas": {
 			Responses, stream,
@@ -169,14 +184,17 @@ func TestAnswers(t *testing.T) {
 				"event: response.completed") + `data: {"type":"response.output_text.done","text":"1234567890123456"}` +
 				"\n\n" + `data: {"type":"response.output_item.done","item":{"content":[{"text":"1234567890123456"}]}}` +
 				"\n\n",
-			Usage{Output: 4}, false,
+			Usage{Output: 4},
+			false,
 		},
 		"no empty line": {
 			Chat, stream, `data: {"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":3}}`,
-			Usage{Input: 2, Output: 3}, true,
+			Usage{Input: 2, Output: 3},
+			true,
 		},
 		"cut after the usage": {
-			Chat, stream, `data: {"usage":{"prompt_tokens":2,"completion_tokens":3},"choices":[{`, Usage{},
+			Chat, stream, `data: {"usage":{"prompt_tokens":2,"completion_tokens":3},"choices":[{`,
+			Usage{},
 			false,
 		},
 		"cut in the text": {
@@ -184,21 +202,25 @@ func TestAnswers(t *testing.T) {
 		},
 		"choices are null": {
 			Chat, stream, `data: {"choices":null,"usage":{"prompt_tokens":2,"completion_tokens":3}}` + "\n\n",
-			Usage{Input: 2, Output: 3}, true,
+			Usage{Input: 2, Output: 3},
+			true,
 		},
 		"choices are absent": {
 			Chat, stream, `data: {"usage":{"prompt_tokens":2,"completion_tokens":3}}` + "\n\n",
-			Usage{Input: 2, Output: 3}, true,
+			Usage{Input: 2, Output: 3},
+			true,
 		},
 		"negative at the end": {
 			Messages, stream, strings.ReplaceAll(messagesStream, `"output_tokens":25`, `"output_tokens":-1`),
-			Usage{Input: 17, Output: 15, Cached: 4, Written: 3}, true,
+			Usage{Input: 17, Output: 15, Cached: 4, Written: 3},
+			true,
 		},
 
 		"chat stream": {Chat, stream, chatStream, Usage{Input: 11, Output: 7, Cached: 4}, true},
 		"chat without usage": {
 			Chat, stream, before(chatStream, `data: {"id":"c","choices":[],`) + "data: [DONE]\n\n",
-			Usage{Output: 3}, false,
+			Usage{Output: 3},
+			false,
 		},
 		"chat cut in a chunk": {Chat, stream, before(chatStream, `"total_tokens"`), Usage{Output: 3}, false},
 		"usage in every chunk": {
@@ -206,33 +228,39 @@ func TestAnswers(t *testing.T) {
 			`data: {"choices":[{"delta":{}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}` + "\n\n" +
 				`data: {"choices":[{"delta":{}}],"usage":{"prompt_tokens":1,"completion_tokens":9}}` +
 				"\n\ndata: [DONE]\n\n",
-			Usage{Input: 1, Output: 9}, true,
+			Usage{Input: 1, Output: 9},
+			true,
 		},
 		"and then cut": {
 			Chat, stream,
 			`data: {"choices":[{"delta":{}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}` + "\n\n",
-			Usage{Input: 1, Output: 1}, false,
+			Usage{Input: 1, Output: 1},
+			false,
 		},
 		"data in several lines": {
 			Chat, stream,
 			": hello\ndata: {\"choices\":[],\ndata:\"usage\":\ndata: {\"prompt_tokens\":2,\ndata\ndata: " +
 				"\"completion_tokens\":3}}\n\n",
-			Usage{Input: 2, Output: 3}, true,
+			Usage{Input: 2, Output: 3},
+			true,
 		},
 		"byte order mark": {
 			Chat, stream,
 			"\ufeff" + `data: {"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":3}}` + "\n\n",
-			Usage{Input: 2, Output: 3}, true,
+			Usage{Input: 2, Output: 3},
+			true,
 		},
 
 		"responses stream": {Responses, stream, responsesStream, Usage{Input: 20, Output: 9, Cached: 5}, true},
 		"incomplete": {
 			Responses, stream, strings.ReplaceAll(responsesStream, "response.completed", "response.incomplete"),
-			Usage{Input: 20, Output: 9, Cached: 5}, true,
+			Usage{Input: 20, Output: 9, Cached: 5},
+			true,
 		},
 		"failed": {
 			Responses, stream, strings.ReplaceAll(responsesStream, "response.completed", "response.failed"),
-			Usage{Input: 20, Output: 9, Cached: 5}, true,
+			Usage{Input: 20, Output: 9, Cached: 5},
+			true,
 		},
 		"responses cut": {
 			Responses, stream, before(responsesStream, "event: response.completed"), Usage{Output: 4}, false,
@@ -243,16 +271,19 @@ func TestAnswers(t *testing.T) {
 		},
 		"messages cut": {
 			Messages, stream, before(messagesStream, "event: message_delta"),
-			Usage{Input: 17, Output: 3, Cached: 4, Written: 3}, false,
+			Usage{Input: 17, Output: 3, Cached: 4, Written: 3},
+			false,
 		},
 		"cut between deltas": {
 			Messages, stream,
 			before(messagesStream, `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}`),
-			Usage{Input: 17, Output: 15, Cached: 4, Written: 3}, false,
+			Usage{Input: 17, Output: 15, Cached: 4, Written: 3},
+			false,
 		},
 		"nothing but a start": {
 			Messages, stream, before(messagesStream, "event: ping"),
-			Usage{Input: 17, Output: 1, Cached: 4, Written: 3}, false,
+			Usage{Input: 17, Output: 1, Cached: 4, Written: 3},
+			false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

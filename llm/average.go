@@ -20,7 +20,7 @@ type voice struct {
 
 const (
 	// weight is the share of the latest answer in an average, so that about the last
-	// ten answers count.
+	// ten answers count. After an answer of 200 tokens, an average of 100 becomes 120.
 	weight = 0.2
 	voices = 8 // entities that the average of a model consists of
 )
@@ -32,14 +32,18 @@ func newAverages(limit int) averages {
 // learn adds the length of an answer.
 func (a averages) learn(entity, model string, output float64) {
 	var own float64
+
 	a.byCaller.update(caller{entity, model}, func(before float64, known bool) float64 {
 		if own = output; known {
 			own = before + weight*(output-before)
 		}
 		return own
 	})
+
 	a.byModel.update(model, func(before []voice, _ bool) []voice {
 		after := slices.DeleteFunc(slices.Clone(before), func(v voice) bool { return v.entity == entity })
+		// The entities are in the order of their last answer, so the first one
+		// is out of date.
 		if len(after) == voices {
 			after = after[1:]
 		}
@@ -54,6 +58,7 @@ func (a averages) learn(entity, model string, output float64) {
 func (a averages) output(entity, model string, byDefault float64) float64 {
 	own, _ := a.byCaller.get(caller{entity, model})
 	all, _ := a.byModel.get(model)
+
 	var sum, n float64
 	for _, v := range all {
 		if v.entity != entity {
@@ -61,6 +66,7 @@ func (a averages) output(entity, model string, byDefault float64) float64 {
 			n++
 		}
 	}
+
 	if n == 0 {
 		return max(own, byDefault)
 	}

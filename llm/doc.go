@@ -21,10 +21,9 @@
 // Acquire takes one request, the tokens of the prompt, and the tokens that the
 // answer may need: the maximum that the request sets, or else the average of
 // earlier answers to the same entity and model, at most a quarter of the smallest
-// limit. Commit corrects the amounts to
-// the usage that the answer reports. Where an answer reports none, because it was
-// cut or its format has none, the estimate stays, and an answer longer than the
-// estimate is charged by its length.
+// limit. Commit corrects the amounts to the usage that the answer reports. Where an
+// answer reports none, because it was cut or its format has none, the estimate stays,
+// and an answer longer than the estimate is charged by its length.
 //
 // # What it costs
 //

@@ -20,9 +20,12 @@ func ApplyEdits(body []byte, edits ...Edit) [][]byte {
 	var parts [][]byte
 	at := 0
 	for _, e := range edits {
+		// The bound on the capacity keeps an append to a part from overwriting
+		// the body behind it.
 		parts = append(parts, body[at:e.Start:e.Start], []byte(e.Text))
 		at = e.End
 	}
+
 	parts = append(parts, body[at:])
 	return slices.DeleteFunc(parts, func(p []byte) bool { return len(p) == 0 })
 }
@@ -79,21 +82,28 @@ func (r *Request) StreamUsageEdit() (Edit, bool) {
 func (r *Request) MaxOutputEdits(n int64, field string) []Edit {
 	obeyed := r.Format.obeyedMaxima(field)
 	ignored := !r.sets(obeyed)
+	// The maximum is in a field that the API may ignore, and has to be in one
+	// that it obeys.
 	if n == 0 && ignored {
 		n = r.MaxOutput / max(r.Choices, 1)
 	}
+
 	if n == 0 || len(obeyed) == 0 {
 		return nil
 	}
+
 	var edits []Edit
 	value := strconv.FormatInt(n, 10)
 	for _, name := range r.fields.maxima {
+		// Servers that know the new field refuse it beside the old one, which
+		// is written below.
 		if ignored && name == newChatMaximum {
-			edits = append(edits, r.fields.set(name, "null")) // servers that know it refuse it beside the old one
+			edits = append(edits, r.fields.set(name, "null"))
 		} else {
 			edits = append(edits, r.fields.set(name, value))
 		}
 	}
+
 	if ignored {
 		edits = append(edits, r.fields.set(obeyed[0], value))
 	}
@@ -106,10 +116,12 @@ func (r *Request) WithStreamUsage(body []byte) []byte {
 	if !r.Stream || r.StreamUsage || !r.Format.asksForStreamUsage() {
 		return body
 	}
+
 	parsed, err := ParseRequest(r.Format, body, &RequestOptions{Model: r.Model})
 	if err != nil {
 		return body
 	}
+
 	edit, needed := parsed.StreamUsageEdit()
 	if !needed {
 		return body

@@ -34,6 +34,7 @@ func (e *eventSplitter) next(p []byte, sink func([]byte)) (n int, ended bool) {
 			continue
 		}
 		switch {
+		// The CR before it has ended the line already.
 		case c == '\n' && e.cr:
 			e.cr = false
 			n++
@@ -89,8 +90,10 @@ func (e *eventSplitter) begin(c byte, sink func([]byte)) {
 		}
 		return
 	}
+
 	switch {
 	case c == ':' && e.nameLen == 4 && string(e.name[:]) == "data":
+		// The data lines of an event are joined with line feeds.
 		e.line = inSpace
 		if e.data {
 			sink([]byte{'\n'})
@@ -101,6 +104,7 @@ func (e *eventSplitter) begin(c byte, sink func([]byte)) {
 	default:
 		e.name[e.nameLen] = c
 	}
+
 	e.nameLen = min(e.nameLen+1, len(e.name)+1)
 }
 

@@ -23,6 +23,9 @@ const (
 // until the next call.
 func (f *StreamFilter) Filter(p []byte) []byte {
 	var out bytes.Buffer
+
+	// The CR that ended the last event came with the part before. Its LF is
+	// passed on or dropped as that event was.
 	if f.events.endsWith(p) && len(f.held) == 0 && !f.pass {
 		_, _ = f.events.next(p[:1], f.scan.write)
 		if !f.dropped {
@@ -30,6 +33,7 @@ func (f *StreamFilter) Filter(p []byte) []byte {
 		}
 		p = p[1:]
 	}
+
 	for len(p) > 0 {
 		n, ended := f.events.next(p, f.scan.write)
 		if f.pass {
@@ -41,6 +45,8 @@ func (f *StreamFilter) Filter(p []byte) []byte {
 		switch {
 		case ended:
 			p = f.endEvent(p, &out)
+		// From here on the event passes as it arrives. With choices it is not
+		// the usage, and without any it is longer than a usage can be.
 		case len(f.held) > maxUnknown || len(f.held) > maxHeld && f.scan.found.choices:
 			f.pass = true
 			f.release(&out)
@@ -53,9 +59,11 @@ func (f *StreamFilter) Filter(p []byte) []byte {
 // removes the usage if only its empty line is missing.
 func (f *StreamFilter) Flush() []byte {
 	var out bytes.Buffer
+	// Some servers end the stream without the last empty line.
 	if f.scan.ended() && f.scan.found.isUsageChunk() {
 		f.held = f.held[:0]
 	}
+
 	f.release(&out)
 	return out.Bytes()
 }
@@ -73,8 +81,11 @@ func (f *StreamFilter) endEvent(p []byte, out *bytes.Buffer) []byte {
 	} else {
 		f.release(out)
 	}
+
 	f.pass = false
 	f.scan.reset()
+
+	// The LF of a CRLF is not part of the next event.
 	if f.events.endsWith(p) {
 		_, _ = f.events.next(p[:1], f.scan.write)
 		if !f.dropped {

@@ -22,9 +22,11 @@ func newZipped(opts *AnswerOptions) *zipped {
 }
 
 func (z *zipped) write(p []byte) {
+	// Dropping the content at once frees its memory.
 	if int64(len(z.content)+len(p)) > z.limit {
 		z.content, z.tooLong = nil, true
 	}
+
 	if !z.tooLong {
 		z.content = append(z.content, p...)
 	}
@@ -36,9 +38,11 @@ func (z *zipped) copyTo(a *Answer) {
 	if z.tooLong {
 		return
 	}
+
 	r, err := gzip.NewReader(bytes.NewReader(z.content))
 	if err != nil {
 		return
+		// An answer that was cut ends with an error. What came before it counts.
 	}
 	_, _ = io.CopyN(a, r, z.limit)
 }

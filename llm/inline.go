@@ -23,19 +23,27 @@ func (i *inline) add(w *walk, f Format, quoted []byte) {
 	if w.field == fieldType && isWord(quoted, "document") {
 		i.document = true
 	}
+
 	if len(quoted) == 0 || f == Messages && w.inArguments() {
 		return
 	}
+
 	media, isData := mediaOf(quoted)
 	size := int64(0)
 	if isBinary(w.field, quoted) {
 		size = int64(len(quoted))
 	}
+
 	switch parent := w.parent(); {
+	// The bytes of a file bound nothing, in whatever form they are.
 	case w.field == fieldFileData:
 		i.noteFile("file_data")
+	// Messages has plain text in the same field too, whose bytes bound its
+	// tokens.
 	case w.field == fieldData && parent == fieldMedia && (f != Messages || size > 0):
 		i.data, i.dataBytes = i.data+1, i.dataBytes+size
+	// A URL that is no data URL refers to input elsewhere, which walk.refers
+	// notes.
 	case !isData:
 	case w.field == fieldFileURL:
 		i.noteFile("file_url")
@@ -56,10 +64,14 @@ func (i *inline) end(f Format) {
 	if i.data == 0 {
 		return
 	}
+
+	// One block that may be a document makes all of them files, since blocks
+	// are not distinguished.
 	if f != Messages || i.document {
 		i.noteFile("data")
 		return
 	}
+
 	i.images, i.imageBytes = i.images+i.data, i.imageBytes+i.dataBytes
 }
 

@@ -78,15 +78,21 @@ func unquote(dst, quoted []byte) (text []byte, whole bool) {
 		if at < 0 {
 			return append(dst, quoted...), whole
 		}
+
 		dst = append(dst, quoted[:at]...)
 		c := quoted[at+1]
 		quoted = quoted[at+2:]
+
 		if c != 'u' {
 			dst = append(dst, unescape(c))
 			continue
 		}
+
 		r := hexRune(quoted)
 		quoted = quoted[4:]
+
+		// A surrogate stands for half of a character. If the other half does
+		// not follow, what follows is read for itself.
 		if utf16.IsSurrogate(r) {
 			pair := utf8.RuneError
 			if bytes.HasPrefix(quoted, []byte(`\u`)) {
@@ -98,6 +104,7 @@ func unquote(dst, quoted []byte) (text []byte, whole bool) {
 				quoted = quoted[6:]
 			}
 		}
+
 		dst = utf8.AppendRune(dst, r)
 	}
 }

@@ -53,15 +53,23 @@ func (l *Lease) HoldsMoney() bool { return l.budget.firm && l.reserved.usage.Cos
 func (l *Lease) take(ctx context.Context, id bucketID) error {
 	amounts := l.amounts(func(s *share) Usage { return s.estimate })
 	cost := l.reserved.usage.Cost
+
+	// Until the store decides, calls beside this one count the amount as gone,
+	// and ask for less.
 	l.budget.ask(cost)
 	lease, err := l.owner.lim.Acquire(ctx, limiter.Request{Entity: id.entity, Resource: id.resource, Consume: amounts})
 	l.budget.ask(-cost)
+
+	// A refusal shows the balance too, from which the next try chooses its
+	// amount.
 	if refusal, refused := errors.AsType[*limiter.ExceededError](err); refused {
 		l.owner.observe(refusal.Decision, time.Now())
 	}
+
 	if err != nil {
 		return err
 	}
+
 	l.Lease, l.outcome = lease, lease.Decision()
 	l.owner.observe(l.outcome, time.Now())
 	l.budget.hold(cost)
@@ -74,6 +82,7 @@ func (l *Lease) settle(used int64) {
 	before := l.settled
 	l.settled = true
 	l.mu.Unlock()
+
 	if !before {
 		l.budget.settle(l.reserved.usage.Cost, used)
 	}
@@ -122,8 +131,9 @@ func (l *Lease) begin(contentType, encoding string) {
 // Write reads the next part of the answer. If Options.Step is set and the text of a
 // stream has outgrown what the lease holds, Write takes more from the limits. If they
 // have no room, it returns an *limiter.ExceededError, or a *limiter.DisabledError if
-// a level is off, and the number of bytes up to the end of the event that did not fit. The caller should cut the answer there
-// and commit the lease. Otherwise the error is nil.
+// a level is off, and the number of bytes up to the end of the event that did not fit.
+// The caller should cut the answer there and commit the lease. Otherwise the error is
+// nil.
 func (l *Lease) Write(p []byte) (int, error) { return l.WriteContext(context.Background(), p) }
 
 // WriteContext reads the next part of the answer, as Write does, with a context for
@@ -131,19 +141,23 @@ func (l *Lease) Write(p []byte) (int, error) { return l.WriteContext(context.Bac
 func (l *Lease) WriteContext(ctx context.Context, p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if l.answer == nil {
 		l.begin("application/json", "")
 	}
 	if l.answer == nil {
 		return len(p), nil
 	}
+
 	if l.owner.opts.Step == 0 || !l.answer.stream {
 		return l.answer.Write(p)
 	}
 	for n := 0; n < len(p); {
 		n += l.answer.writeEvent(p[n:])
 		if !l.answer.grown {
-			continue // a report at the end of a stream must not cut it
+			// A report at the end of a stream must not cut it: the answer is
+			// complete.
+			continue
 		}
 		if err := l.extend(ctx); err != nil {
 			return n, err
@@ -160,6 +174,7 @@ func (l *Lease) extend(ctx context.Context) error {
 	if final {
 		return nil
 	}
+
 	var amounts limiter.Amounts
 	more := make([]int64, len(l.shares))
 	for i := range l.shares {
@@ -168,21 +183,27 @@ func (l *Lease) extend(ctx context.Context) error {
 		if more[i] == 0 {
 			continue
 		}
+		// A step makes the answer longer, and takes no request and no prompt.
 		names := Limits{Total: s.names.Total, Output: s.names.Output, Cost: s.names.Cost}
 		cost := s.cost(l.price, s.taken+more[i]) - s.cost(l.price, s.taken)
 		for limit, n := range names.Amounts(0, Usage{Output: more[i], Cost: cost}).All() {
 			amounts = amounts.And(limit, n)
 		}
 	}
+
 	if amounts.Len() == 0 {
 		return nil
 	}
+
 	err := l.Consume(ctx, amounts)
 	_, refused := errors.AsType[*limiter.ExceededError](err)
 	_, disabled := errors.AsType[*limiter.DisabledError](err)
 	if refused || disabled {
 		return err
 	}
+
+	// Steps that an outage swallowed count as taken too, so that not every
+	// event asks the store again. Commit charges them.
 	for i := range l.shares {
 		l.shares[i].taken += more[i]
 	}
@@ -201,6 +222,7 @@ func (l *Lease) Usage() (u Usage, reported bool) {
 
 func (l *Lease) usage() (u Usage, reported bool) {
 	u, reported = l.usageOf(&l.shares[0])
+	// The second share is the one of an enforced limit of cost.
 	if l.budget.firm {
 		money, _ := l.usageOf(&l.shares[1])
 		u.Cost = money.Cost
@@ -213,13 +235,17 @@ func (l *Lease) usageOf(s *share) (Usage, bool) {
 	if l.answer == nil {
 		return s.estimate, false
 	}
+
 	u, complete := l.answer.Usage()
 	if complete && l.request.Background && !l.answer.stream {
 		// The work goes on, so what it used so far is not the truth.
 		u, complete = Usage{Output: u.Output}, false
 	}
+
 	price := l.price
 	if !complete {
+		// Nothing says what the cache did with the prompt, so money keeps the
+		// price that was reserved.
 		if !l.answer.inputKnown() || l.request.Background {
 			u.Input, u.Cached, u.Written = s.estimate.Input, 0, 0
 			if s.isMoney() {
@@ -228,6 +254,7 @@ func (l *Lease) usageOf(s *share) (Usage, bool) {
 		}
 		u.Output = max(u.Output, s.estimate.Output)
 	}
+
 	u.Cost = price.charge(u)
 	return u, complete
 }
@@ -239,12 +266,16 @@ func (l *Lease) Commit(ctx context.Context) error {
 	if l.answer != nil {
 		_ = l.answer.Close()
 	}
+
 	u, reported := l.usage()
 	used := l.amounts(func(s *share) Usage { u, _ := l.usageOf(s); return u })
 	l.mu.Unlock()
+
+	// An answer without a usage has no length to learn from.
 	if reported && l.request != nil {
 		l.owner.averages.learn(l.entity, l.request.Model, float64(u.Output)/float64(max(l.request.Choices, 1)))
 	}
+
 	err := l.commit(ctx, used)
 	l.settle(u.Cost)
 	return err
@@ -260,9 +291,11 @@ func (l *Lease) CommitRequest(ctx context.Context) error {
 
 // commit ends the lease and charges what was used.
 func (l *Lease) commit(ctx context.Context, used limiter.Amounts) error {
+	// Adjust takes the difference to what the lease holds.
 	for limit, n := range l.Consumed().All() {
 		used = used.And(limit, -n)
 	}
+	// The lease has to end, even with an amount that cannot be corrected.
 	if err := l.Adjust(used); err != nil {
 		return errors.Join(err, l.Lease.Commit(ctx))
 	}

@@ -92,6 +92,7 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Limiter, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
+
 	o := *opts
 	if o.MaxOutput < 0 || o.Output < 0 || o.Step < 0 || o.MaxEntries < 0 || o.MaxBytes < 0 {
 		return nil, &limiter.InvalidError{
@@ -99,9 +100,11 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Limiter, error) {
 			Reason: "MaxOutput, Output, Step, MaxEntries and MaxBytes must not be negative",
 		}
 	}
+
 	if o.Limits == (Limits{}) {
 		o.Limits = Limits{Requests: limiter.RPM, Total: limiter.TPM}
 	}
+
 	switch {
 	case o.Prices == nil && o.Limits.Cost != "":
 		return nil, &limiter.InvalidError{
@@ -110,18 +113,22 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Limiter, error) {
 	case o.Prices != nil:
 		o.Limits.Cost = cmp.Or(o.Limits.Cost, Spend)
 	}
+
 	if o.Limits.mixes() {
 		return nil, &limiter.InvalidError{
 			Field: "limit of cost", Value: o.Limits.Cost,
 			Reason: "is charged with cost and with calls or tokens; give the cost a limit of its own",
 		}
 	}
+
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+
 	o.MaxOutput = min(cmp.Or(o.MaxOutput, defaultMaxOutput), maxTokens>>20)
 	o.Output = cmp.Or(o.Output, defaultOutput)
 	o.MaxEntries = cmp.Or(o.MaxEntries, defaultMaxEntries)
+
 	return &Limiter{
 		lim: lim, limits: o.Limits, opts: o, averages: newAverages(o.MaxEntries),
 		inForce: newRecent[bucketID, limitSet](o.MaxEntries), purses: newRecent[bucketID, *purse](o.MaxEntries),
@@ -149,14 +156,19 @@ func (l *Limiter) Acquire(ctx context.Context, entity, resource string, req *Req
 	if err != nil {
 		return nil, err
 	}
+
 	lease, err := l.acquire(ctx, id, set, req)
 	switch {
-	case cached && isUnknownLimit(err): // a limit is gone
+	// One of the remembered limits is gone. The store refused the whole charge,
+	// so nothing has to go back.
+	case cached && isUnknownLimit(err):
 		l.inForce.remove(id)
 		if set, _, err = l.limitsOf(ctx, id); err != nil {
 			return nil, err
 		}
-	case err == nil && l.lacks(lease): // a limit is new
+	// The store has a limit to which the lease is not charged. The lease goes
+	// back, and another one is charged to all.
+	case err == nil && l.lacks(lease):
 		set = l.remember(id, lease.outcome, time.Now())
 		if err := lease.Rollback(ctx); err != nil {
 			return nil, err
@@ -164,6 +176,7 @@ func (l *Limiter) Acquire(ctx context.Context, entity, resource string, req *Req
 	default:
 		return lease, err
 	}
+
 	return l.acquire(ctx, id, set, req)
 }
 
@@ -192,18 +205,25 @@ func (l *Limiter) acquire(ctx context.Context, id bucketID, set limitSet, req *R
 	if err != nil {
 		return nil, err
 	}
+
 	price, unpriced := l.price(req)
 	if unpriced != nil && len(set.budgets) > 0 {
 		return nil, cmp.Or(l.disabled(ctx, id), unpriced)
 	}
+
 	lease, err := l.reserveAll(ctx, id, set, names, req, price)
 	if err != nil {
 		return nil, err
 	}
-	// the store is back, or the limit is new
+
+	// The limits that were known before the charge had no limit of cost: the
+	// store did not answer then, or the limit is new. The call would be free.
 	if unpriced != nil && capacity(enforced(limitsIn(lease.outcome)), l.limits.Cost) > 0 {
 		return nil, errors.Join(unpriced, lease.Rollback(ctx))
 	}
+
+	// Every decision shows the limits in force, so a bucket in use needs no
+	// other request for them.
 	if now := time.Now(); now.Sub(set.read) > limitsLife/2 {
 		l.remember(id, lease.outcome, now)
 	}
@@ -223,12 +243,15 @@ func (l *Limiter) reserveAll(
 	for try := 1; ; try++ {
 		left := l.moneyLeft(ctx, id, budget, req, price)
 		if try == tries {
-			left = 0 // the smallest maximum
+			// No money left stands for the smallest maximum.
+			left = 0
 		}
+
 		lease, err := l.newLease(id, set, names, req, price, budget, left)
 		if err != nil {
 			return nil, cmp.Or(l.disabled(ctx, id), err)
 		}
+
 		err = lease.take(ctx, id)
 		refusal, refused := errors.AsType[*limiter.ExceededError](err)
 		switch {
@@ -236,6 +259,8 @@ func (l *Limiter) reserveAll(
 			return lease, nil
 		case !refused:
 			return nil, err
+		// A smaller maximum helps only against the limit of cost, and only
+		// while there is a smaller one.
 		case try == tries || lease.reserved.maxOutput <= leastOutput || !l.onlyCost(refusal.Decision):
 			return nil, l.spendError(refusal, lease)
 		}
@@ -254,13 +279,18 @@ func (l *Limiter) moneyLeft(ctx context.Context, id bucketID, budget budget, req
 	if age < purseLife {
 		return left
 	}
+
+	// If money is not what bounds the maximum, an old answer is good enough.
 	if r, err := l.reserve(req, price, left); err != nil || !r.scarce {
 		return left
 	}
+
 	d, err := l.lim.Explain(ctx, limiter.Request{Entity: id.entity, Resource: id.resource})
 	if err != nil {
-		return left // Acquire reports what is wrong
+		// Acquire asks the store next, and reports the error.
+		return left
 	}
+
 	now := time.Now()
 	l.observe(d, now)
 	left, _ = budget.left(now)
@@ -292,6 +322,7 @@ func (l *Limiter) names(id bucketID, set limitSet) (Limits, error) {
 	if set.limits == nil {
 		return l.limits, nil
 	}
+
 	names := l.limits.only(func(name string) bool { return named(set.limits, name) })
 	if names == (Limits{}) {
 		var charged []string
@@ -329,10 +360,14 @@ func (l *Limiter) limitsOf(ctx context.Context, id bucketID) (set limitSet, cach
 	if set, ok := l.inForce.get(id); ok && now.Sub(set.read) < limitsLife {
 		return set, true, nil
 	}
+
 	d, err := l.lim.Explain(ctx, limiter.Request{Entity: id.entity, Resource: id.resource})
+	// The limits are then a guess, as cached ones are: Acquire reads them again
+	// if a name turns out to be unknown.
 	if _, outage := errors.AsType[*limiter.UnavailableError](err); outage {
 		return limitSet{}, true, nil
 	}
+
 	if err != nil {
 		return limitSet{}, false, err
 	}
@@ -352,6 +387,7 @@ func limitsIn(d limiter.Decision) []limiter.Limit {
 // that was allowed in an outage, changes nothing.
 func (l *Limiter) remember(id bucketID, d limiter.Decision, now time.Time) limitSet {
 	set := limitSet{read: now, limits: limitsIn(d)}
+
 	for i := range d.Statuses {
 		s := &d.Statuses[i]
 		switch id := (bucketID{s.Entity, s.Resource}); {
@@ -362,7 +398,9 @@ func (l *Limiter) remember(id bucketID, d limiter.Decision, now time.Time) limit
 			set.budgets = append(set.budgets, id)
 		}
 	}
+
 	l.observe(d, now)
+	// In an outage there is nothing to remember.
 	if set.limits != nil {
 		l.inForce.update(id, func(limitSet, bool) limitSet { return set })
 	}

@@ -11,6 +11,8 @@ const maxModel = 256 // bytes of the name of a model
 // model returns the model of a request, whose path may name one too.
 func (o object) model(named string) (string, error) {
 	model, err := o.shortText("model", maxModel)
+	// If path and body could differ, a client could call one model and pay for
+	// another.
 	switch {
 	case named != "" && o.raw("model") != nil && (err != nil || model != named):
 		return "", &limiter.InvalidError{
@@ -20,6 +22,7 @@ func (o object) model(named string) (string, error) {
 	case named != "":
 		model = named
 	}
+
 	if model == "" || len(model) > maxModel || err != nil {
 		return "", &limiter.InvalidError{
 			Field: "model", Value: fmt.Sprintf("%.20s", model),

@@ -35,34 +35,42 @@ const (
 // in different ways for the same reason.
 func parseObject(text []byte) (object, error) {
 	switch {
+	// json.Valid does not look at the encoding of strings.
 	case !utf8.Valid(text):
 		return object{}, invalidBody("is not valid UTF-8")
 	case !json.Valid(text):
 		return object{}, invalidBody("is not valid JSON")
 	}
+
 	start := skipSpace(text, 0)
 	if text[start] != '{' {
 		return object{}, invalidBody("is not a JSON object")
 	}
+
 	o := object{text: text, first: start + 1, fields: make(map[string]span, 8)}
 	elements := 0
 	for at := skipSpace(text, o.first); text[at] != '}'; {
 		end := skipString(text, at)
+
 		name, err := fieldName(text[at+1 : end-1])
 		if err != nil {
 			return object{}, err
 		}
+
 		if _, twice := o.fields[name]; twice {
 			return object{}, invalidBody(fmt.Sprintf("has the field %.40q twice", name))
 		}
-		value := skipSpace(text, skipSpace(text, end)+1) // after the colon
+		// The value comes after the colon.
+		value := skipSpace(text, skipSpace(text, end)+1)
 		end, n := skipValue(text, value)
+
 		if o.fields[name] = (span{value, end}); len(o.fields) > maxFields {
 			return object{}, invalidBody(fmt.Sprintf("has more than %d fields", maxFields))
 		}
 		if elements += n; elements > maxElements {
 			return object{}, invalidBody(fmt.Sprintf("has more than %d elements", maxElements))
 		}
+
 		if at = skipSpace(text, end); text[at] == ',' {
 			at = skipSpace(text, at+1)
 		}
@@ -76,11 +84,13 @@ func fieldName(quoted []byte) (string, error) {
 		return "", invalidBody(fmt.Sprintf("has a field whose name is longer than %d bytes", maxName))
 	}
 	name, whole := unquote(make([]byte, 0, 32), quoted)
+	// Some parsers end the name at such a character.
 	for _, c := range name {
 		if c < ' ' || c == 0x7f {
-			whole = false // a parser may end the name here
+			whole = false
 		}
 	}
+
 	if !whole {
 		return "", invalidBody("has a field whose name is no plain text")
 	}
@@ -120,10 +130,12 @@ func (o object) whole(name string) (int64, error) {
 	if raw == nil {
 		return 0, nil
 	}
+	// Digits alone are read exactly. A float would round numbers above 2^53.
 	text := string(raw[:min(len(raw), maxNumber)])
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && len(raw) <= maxNumber {
 		return n, nil
 	}
+
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || len(raw) > maxNumber || n != math.Trunc(n) || n < -1<<63 || n >= 1<<63 {
 		return 0, wrongType(name, raw, "a whole number of at most 64 bits")
@@ -138,6 +150,8 @@ func (o object) shortText(name string, most int) (string, error) {
 	if raw == nil {
 		return "", nil
 	}
+
+	// No text of more bytes than these fits, so a long one is not decoded.
 	const escaped = len(`\u0000`)
 	if raw[0] == '"' && len(raw) <= 2+most*escaped {
 		if value, whole := unquote(nil, raw[1:len(raw)-1]); whole && len(value) <= most {

@@ -13,16 +13,22 @@ import (
 // counts as 0. MaxOutput, Context and Image are sizes of the model, which bound
 // what a call can cost.
 type Price struct {
-	From       time.Time // when the price began; zero if it always applied
-	Input      int64     // for a million tokens of the prompt
-	Output     int64     // for a million tokens of the answer
-	CacheRead  int64     // for a million tokens of the prompt that came from the API's cache, in place of Input
-	CacheWrite int64     // for a million tokens of the prompt that the API wrote to its cache, in place of Input
-	Request    int64     // for each call
+	From   time.Time // when the price began; zero if it always applied
+	Input  int64     // for a million tokens of the prompt
+	Output int64     // for a million tokens of the answer
+	// CacheRead is for a million tokens of the prompt that came from the API's
+	// cache. It applies to them in place of Input.
+	CacheRead int64
+	// CacheWrite is for a million tokens of the prompt that the API wrote to
+	// its cache. It applies to them in place of Input.
+	CacheWrite int64
+	Request    int64 // for each call
 
 	MaxOutput int64 // the most tokens of one answer of the model; 0 if not known
-	Context   int64 // the most tokens that the model reads and writes in one call; 0 if not known
-	Image     int64 // the most tokens of one image in a prompt; 0 if not known
+	// Context is the most tokens that the model reads and writes in one call; 0
+	// if not known.
+	Context int64
+	Image   int64 // the most tokens of one image in a prompt; 0 if not known
 }
 
 // PriceFunc returns the price of a model at a time. It returns an
@@ -37,14 +43,18 @@ var ErrNoPrice = errors.New("the model has no price")
 // the exact cost of all tokens and rounds the sum up once. A cost that exceeds
 // 64 bits is math.MaxInt64.
 func (p Price) Cost(u Usage) int64 {
+	// The parts of a prompt have no more tokens than the prompt, or tokens
+	// would be billed twice.
 	input := max(u.Input, 0)
 	read := min(max(u.Cached, 0), input)
 	written := min(max(u.Written, 0), input-read)
+
 	var sum product
 	sum.add(p.Input, input-read-written)
 	sum.add(p.CacheRead, read)
 	sum.add(p.CacheWrite, written)
 	sum.add(p.Output, u.Output)
+
 	tokens, request := sum.perMillion(), max(p.Request, 0)
 	if tokens > math.MaxInt64-request {
 		return math.MaxInt64
@@ -65,10 +75,13 @@ func (p Price) outputFor(room int64) int64 {
 	if p.Output <= 0 {
 		return math.MaxInt64
 	}
+
 	hi, lo := bits.Mul64(uint64(max(room, 0)), perMillion)
+	// Div64 panics if its result exceeds 64 bits.
 	if hi >= uint64(p.Output) {
 		return math.MaxInt64
 	}
+
 	tokens, _ := bits.Div64(hi, lo, uint64(p.Output))
 	return int64(min(tokens, math.MaxInt64))
 }
@@ -85,6 +98,7 @@ func (s *product) add(price, tokens int64) {
 	if price <= 0 || tokens <= 0 {
 		return
 	}
+
 	hi, lo := bits.Mul64(uint64(price), uint64(tokens))
 	var carry uint64
 	s.lo, carry = bits.Add64(s.lo, lo, 0)
@@ -94,13 +108,16 @@ func (s *product) add(price, tokens int64) {
 // perMillion returns s divided by a million and rounded up, at most
 // math.MaxInt64.
 func (s *product) perMillion() int64 {
+	// Div64 panics if its result exceeds 64 bits.
 	if s.hi >= perMillion {
 		return math.MaxInt64
 	}
+
 	n, rest := bits.Div64(s.hi, s.lo, perMillion)
 	if n >= math.MaxInt64 {
 		return math.MaxInt64
 	}
+
 	if rest > 0 {
 		n++
 	}

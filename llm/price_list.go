@@ -27,11 +27,13 @@ func (l *PriceList) Price(model string, at time.Time) (Price, error) {
 		return Price{}, l.missing(model,
 			fmt.Sprintf("has no price in %s; add the model, or a default named \"*\"", l.file))
 	}
+
 	for _, p := range slices.Backward(dated) {
 		if !at.Before(p.From) {
 			return p, nil
 		}
 	}
+
 	return Price{}, l.missing(model,
 		fmt.Sprintf("has no price before %s in %s; add one without a date to its list",
 			dated[0].From.Format(time.DateOnly), l.file))

@@ -68,6 +68,7 @@ func (p *priceParser) problem(line int, format string, args ...any) {
 	if len(p.problems) >= maxProblems {
 		return
 	}
+
 	at := p.file
 	if line > 0 {
 		at += ":" + strconv.Itoa(line)
@@ -80,6 +81,7 @@ var yamlLine = regexp.MustCompile(`^line (\d+): `)
 
 func (p *priceParser) syntax(err error) {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
+
 	line := 0
 	if found := yamlLine.FindStringSubmatch(text); found != nil {
 		line, _ = strconv.Atoi(found[1])
@@ -100,6 +102,7 @@ func (p *priceParser) document(data []byte) *yaml.Node {
 		p.syntax(err)
 		return nil
 	}
+
 	switch err := in.Decode(&next); {
 	case err == nil:
 		p.problem(next.Line, "another document begins here; a price file is one document")
@@ -121,9 +124,11 @@ func (p *priceParser) parseRoot(root *yaml.Node) {
 		found = true
 		p.eachEntry(value, "models", p.parseModel)
 	})
+	// Without the models, the message would hide the actual mistakes.
 	if len(p.problems) > 0 {
 		return
 	}
+
 	if !found || len(p.list.names) == 0 {
 		p.problem(root.Line, "there are no prices; list some under models")
 	}
@@ -131,12 +136,14 @@ func (p *priceParser) parseRoot(root *yaml.Node) {
 
 // eachEntry calls parse for every key of a mapping.
 func (p *priceParser) eachEntry(n *yaml.Node, what string, parse func(key, value *yaml.Node)) {
+	// A problem names the line of the alias, where the reader has to look.
 	line := n.Line
 	n = resolveAlias(n)
 	if n.Kind != yaml.MappingNode {
 		p.problem(line, "%s must be a mapping, not %s", what, describeNode(n))
 		return
 	}
+
 	lines := map[string]int{}
 	for i := 0; i+1 < len(n.Content) && len(p.problems) < maxProblems; i += 2 {
 		key := resolveAlias(n.Content[i])
@@ -164,6 +171,7 @@ func (p *priceParser) parseModel(key, value *yaml.Node) {
 			shorten(name), maxModel)
 		return
 	}
+
 	entries := []*yaml.Node{value}
 	if list := resolveAlias(value); list.Kind == yaml.SequenceNode {
 		if entries = list.Content; len(entries) == 0 {
@@ -172,10 +180,13 @@ func (p *priceParser) parseModel(key, value *yaml.Node) {
 			return
 		}
 	}
+
+	// The nodes of an alias count each time it is used.
 	if p.count += len(entries); p.count > maxPrices {
 		p.problem(key.Line, "a price file has at most %d prices", maxPrices)
 		return
 	}
+
 	var dated []Price
 	for i, entry := range entries {
 		price, ok := p.parsePrice(entry, name)
@@ -186,6 +197,7 @@ func (p *priceParser) parseModel(key, value *yaml.Node) {
 		}
 		dated = append(dated, price)
 	}
+
 	p.list.names = append(p.list.names, name)
 	p.list.prices[name] = dated
 }
@@ -199,6 +211,7 @@ func (p *priceParser) parsePrice(n *yaml.Node, name string) (price Price, ok boo
 		"cache_write": &price.CacheWrite, "request": &price.Request,
 	}
 	sizes := map[string]*int64{"max_output": &price.MaxOutput, "context": &price.Context, "image": &price.Image}
+
 	what := fmt.Sprintf("the price of %q", shorten(name))
 	p.eachEntry(n, what, func(key, value *yaml.Node) {
 		given = append(given, key.Value)
@@ -216,14 +229,17 @@ func (p *priceParser) parsePrice(n *yaml.Node, name string) (price Price, ok boo
 			p.problem(key.Line, "there is no key %q here; the keys are %s", shorten(key.Value), priceKeys)
 		}
 	})
+	// After a misspelled key, the price only seems to lack the right one.
 	if len(p.problems) > before {
 		return price, false
 	}
+
 	for _, required := range []string{"input", "output"} {
 		if !slices.Contains(given, required) {
 			p.problem(n.Line, "%s has no %s; give one, or 0 for tokens that are free", what, required)
 		}
 	}
+
 	for part, amount := range map[string]*int64{"cache_read": &price.CacheRead, "cache_write": &price.CacheWrite} {
 		if !slices.Contains(given, part) {
 			*amount = price.Input
@@ -270,6 +286,7 @@ func (p *priceParser) parseDollars(line int, text, what string) int64 {
 	whole, decimals, hasPoint := strings.Cut(text, ".")
 	digits := whole + decimals
 	amount, err := strconv.ParseInt(whole+decimals+strings.Repeat("0", max(0, 6-len(decimals))), 10, 64)
+
 	switch {
 	case strings.HasPrefix(text, "-"):
 		p.problem(line, "%s must not be negative, but is $%s", what, shorten(text))
@@ -290,8 +307,10 @@ func (p *priceParser) parseWhole(n *yaml.Node, what, want, example string, most 
 	line := n.Line
 	n = resolveAlias(n)
 	amount, err := strconv.ParseInt(n.Value, 10, 64)
+	// A number of more than 64 bits has the tag of a float.
 	isNumber := n.Kind == yaml.ScalarNode && (n.ShortTag() == "!!int" || n.ShortTag() == "!!float")
 	digits := strings.TrimPrefix(n.Value, "-")
+
 	switch {
 	case !isNumber:
 		p.problem(line, "%s must be %s, not %s", what, want, describeNode(n))

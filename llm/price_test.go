@@ -25,8 +25,10 @@ func TestCost(t *testing.T) {
 		{"cached beyond the prompt", p, Usage{Input: 10, Cached: 50, Written: 50}, 7 + 3},
 		{"negative tokens", p, Usage{Input: -5, Output: -5, Cached: -5, Written: -5}, 7},
 		{
-			"negative prices", Price{Input: -1, Output: -1, CacheRead: -1, CacheWrite: -1, Request: -1},
-			Usage{Input: 9, Output: 9, Cached: 3, Written: 3}, 0,
+			"negative prices",
+			Price{Input: -1, Output: -1, CacheRead: -1, CacheWrite: -1, Request: -1},
+			Usage{Input: 9, Output: 9, Cached: 3, Written: 3},
+			0,
 		},
 		{"free", Price{}, Usage{Input: math.MaxInt64, Output: math.MaxInt64}, 0},
 		{"less than a millionth", Price{Input: 1}, Usage{Input: 1}, 1},
@@ -61,7 +63,9 @@ func TestCostIsExact(t *testing.T) {
 func exactCost(p Price, u Usage) int64 {
 	sum := new(big.Int)
 	for _, part := range [][2]int64{
-		{p.Input, u.Input - u.Cached - u.Written}, {p.CacheRead, u.Cached}, {p.CacheWrite, u.Written},
+		{p.Input, u.Input - u.Cached - u.Written},
+		{p.CacheRead, u.Cached},
+		{p.CacheWrite, u.Written},
 		{p.Output, u.Output},
 	} {
 		sum.Add(sum, new(big.Int).Mul(big.NewInt(part[0]), big.NewInt(part[1])))

@@ -46,20 +46,26 @@ func (r *Request) readPrompt(o object, count Counter) {
 			p.refer(name)
 		}
 	}
+
 	if count != nil {
-		p.text = make([]byte, 0, len(o.text)) // no part gets longer
+		// The text of a string is never longer than its JSON, so the buffer
+		// does not grow.
+		p.text = make([]byte, 0, len(o.text))
 	}
+
 	for _, name := range promptFields[r.Format] {
 		p.addValue(o.raw(name))
 	}
 	for _, name := range schemaFields {
 		p.addText(o.raw(name))
 	}
+
 	if hasHostedTool(r.Format, o.raw("tools")) {
 		p.refer("tools")
 	}
 	p.inline.end(r.Format)
 	r.Reference, r.inline = p.reference, p.inline
+
 	if count != nil {
 		r.Prompt = clampTokens(p.tokens + clampTokens(count(r.Model, string(p.text))))
 		return
@@ -100,6 +106,7 @@ func (p *prompt) addString(w *walk, quoted []byte) {
 	if name := w.refers(p.format, quoted); name != "" {
 		p.refer(name)
 	}
+
 	p.inline.add(w, p.format, quoted)
 	switch {
 	case isBinary(w.field, quoted):
@@ -125,6 +132,7 @@ func isBinary(f field, text []byte) bool {
 		if !found {
 			return f == fieldFileData && isBase64(text)
 		}
+
 		return isData && len(media) < maxMedia && bytes.Contains(media, []byte("/")) && isBase64(content)
 	}
 	return false
@@ -137,10 +145,12 @@ const maxMedia = 256 // bytes of a media type
 func isBase64(text []byte) bool {
 	for i := 0; i < len(text); i++ {
 		c := text[i]
-		if c == '\\' && bytes.ContainsAny(text[i+1:i+2], "/nr") { // valid JSON has a byte after it
+		// Valid JSON has a byte after a backslash.
+		if c == '\\' && bytes.ContainsAny(text[i+1:i+2], "/nr") {
 			i++
 			continue
 		}
+
 		if letter := c|0x20 >= 'a' && c|0x20 <= 'z'; !letter && (c < '0' || c > '9') &&
 			strings.IndexByte("+/=-_", c) < 0 {
 			return false

@@ -33,9 +33,11 @@ type budget struct {
 func (l *Limiter) budgetOf(set limitSet) budget {
 	b := budget{firm: len(set.budgets) > 0}
 	ids := set.budgets
+	// A shadow limit takes what it would take if it were enforced.
 	if !b.firm {
 		ids = set.shadows
 	}
+
 	for _, id := range ids {
 		b.purses = append(b.purses, l.purseOf(id))
 	}
@@ -57,6 +59,7 @@ func (l *Limiter) purseOf(id bucketID) (p *purse) {
 func (b budget) left(now time.Time) (left int64, age time.Duration) {
 	left = math.MaxInt64
 	for _, p := range b.purses {
+		// What the store has not decided may be gone in a moment.
 		p.mu.Lock()
 		if n := p.known - p.asked; n < left {
 			left, age = n, now.Sub(p.read)

@@ -27,6 +27,7 @@ func newRecent[K comparable, V any](limit int) *recent[K, V] {
 func (r *recent[K, V]) get(key K) (value V, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	at, ok := r.entries[key]
 	if !ok {
 		return value, false
@@ -46,6 +47,7 @@ func (r *recent[K, V]) update(key K, change func(V, bool) V) {
 		r.order.MoveToFront(at)
 		return
 	}
+
 	var none V
 	r.entries[key] = r.order.PushFront(&entry[K, V]{key, change(none, false)})
 	if r.order.Len() > r.limit {

@@ -9,7 +9,8 @@ import (
 // referenceFields lists the fields of a request that refer to input outside of its
 // body.
 var referenceFields = map[Format][]string{
-	Chat:      {"web_search_options", "data_sources", "plugins"}, // of OpenAI, Azure and OpenRouter
+	// Some of these fields are Azure's or OpenRouter's.
+	Chat:      {"web_search_options", "data_sources", "plugins"},
 	Responses: {"previous_response_id", "conversation", "prompt"},
 	Messages:  {"container", "mcp_servers"},
 }
@@ -54,6 +55,7 @@ func fieldOf(quoted []byte) field {
 	if len(quoted) > longest*len(`\u0000`) {
 		return fieldOther
 	}
+
 	var room [longest * 6]byte
 	name, _ := unquote(room[:0], quoted)
 	folded := name[:0]
@@ -61,7 +63,9 @@ func fieldOf(quoted []byte) field {
 		switch c := name[i]; {
 		case c >= 'A' && c <= 'Z':
 			folded = append(folded, c|0x20)
-		case bytes.HasPrefix(name[i:], []byte("\u017f")): // the long s and the sign of Kelvin fold to ASCII
+		// The long s and the sign of Kelvin fold to ASCII too. They have two
+		// bytes and three.
+		case bytes.HasPrefix(name[i:], []byte("\u017f")):
 			folded, i = append(folded, 's'), i+1
 		case bytes.HasPrefix(name[i:], []byte("\u212a")):
 			folded, i = append(folded, 'k'), i+2
@@ -69,6 +73,7 @@ func fieldOf(quoted []byte) field {
 			folded = append(folded, c)
 		}
 	}
+
 	return promptNames[string(folded)]
 }
 
@@ -93,6 +98,7 @@ func (w *walk) run(raw []byte, visit func(what byte, quoted []byte)) {
 		case c == '"':
 			end := skipString(raw, at)
 			next := skipSpace(raw, end)
+			// A string in front of a colon is a name.
 			if quoted := raw[at+1 : end-1]; next < len(raw) && raw[next] == ':' {
 				w.field = fieldOf(quoted)
 				visit(':', nil)
@@ -145,6 +151,7 @@ func (w *walk) parent() field {
 // with the value text, or "".
 func (w *walk) refers(f Format, quoted []byte) string {
 	_, isData := mediaOf(quoted)
+
 	name := ""
 	switch parent := w.parent(); {
 	case len(quoted) == 0:
@@ -161,6 +168,9 @@ func (w *walk) refers(f Format, quoted []byte) string {
 	case w.field == fieldType && f == Responses && isWord(quoted, "item_reference"):
 		name = "item_reference"
 	}
+
+	// Such an object is data for the tool. The API reads no file or image that
+	// it names.
 	if name != "" && f == Messages && w.inArguments() {
 		return ""
 	}
@@ -204,6 +214,8 @@ func (i *item) ends(w *walk) bool {
 	if w.depth != itemDepth-1 {
 		return false
 	}
+	// Parsers keep the first or the last of two equal names, so that one of
+	// them may see no type.
 	refers := i.id && (!i.typed || i.types > 1 || i.roles > 1)
 	*i = item{}
 	return refers

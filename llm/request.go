@@ -54,16 +54,20 @@ func ParseRequest(f Format, body []byte, opts *RequestOptions) (*Request, error)
 	if err != nil {
 		return nil, err
 	}
+
 	if opts == nil {
 		opts = &RequestOptions{}
 	}
+
 	r := &Request{Format: f, Choices: 1, size: int64(len(body))}
 	if r.Model, err = o.model(opts.Model); err != nil {
 		return nil, err
 	}
+
 	if err := r.readFields(o); err != nil {
 		return nil, err
 	}
+
 	r.readPrompt(o, opts.Count)
 	return r, nil
 }
@@ -73,6 +77,7 @@ func (r *Request) readFields(o object) (err error) {
 	if err := o.checkCase(r.Format); err != nil {
 		return err
 	}
+
 	if r.Stream, err = o.boolean("stream"); err != nil {
 		return err
 	}
@@ -80,14 +85,17 @@ func (r *Request) readFields(o object) (err error) {
 	if r.StreamUsage, err = r.readStreamOptions(o); err != nil {
 		return err
 	}
+
 	if r.Format == Responses {
 		if r.Background, err = o.boolean("background"); err != nil {
 			return err
 		}
 	}
+
 	if r.Choices, err = o.choices(r.Format); err != nil {
 		return err
 	}
+
 	most, err := r.readMaximum(o)
 	r.MaxOutput = multiplyTokens(most, r.Choices)
 	return err
@@ -98,6 +106,7 @@ func (r *Request) readFields(o object) (err error) {
 func (o object) checkCase(f Format) error {
 	read := slices.Concat([]string{"model", "stream", "stream_options", "n", "best_of", "background"},
 		maximumFields[f], promptFields[f], schemaFields, referenceFields[f])
+
 	for name := range o.fields {
 		for _, known := range read {
 			if name != known && strings.EqualFold(name, known) {
@@ -119,24 +128,31 @@ func (r *Request) readStreamOptions(o object) (bool, error) {
 	if !r.Format.asksForStreamUsage() {
 		return false, nil
 	}
+
 	if raw == nil {
 		r.fields.usage = r.fields.set("stream_options", `{"include_usage":true}`)
 		return false, nil
 	}
+
 	options, err := parseObject(raw)
 	if err != nil {
 		return false, wrongType("stream_options", raw, "an object without repeated fields")
 	}
+
 	r.fields.usage = layoutOf(options, r.Format).set("include_usage", "true")
+	// The edit counts from the start of the options, and the body needs its own
+	// positions.
 	offset := o.fields["stream_options"].start
 	r.fields.usage.Start += offset
 	r.fields.usage.End += offset
+
 	return options.boolean("include_usage")
 }
 
 // choices returns the number of answers that a request asks for.
 func (o object) choices(f Format) (int64, error) {
 	most, prompts := int64(1), int64(1)
+
 	for _, name := range choiceFields[f] {
 		n, err := o.whole(name)
 		if err != nil {
@@ -144,9 +160,11 @@ func (o object) choices(f Format) (int64, error) {
 		}
 		most = max(most, n)
 	}
+	// Each prompt of a list gets its answers.
 	if f == Completions {
 		prompts = countPrompts(o.raw("prompt"))
 	}
+
 	return multiplyTokens(most, prompts), nil
 }
 
@@ -156,10 +174,13 @@ func countPrompts(raw []byte) int64 {
 	if len(raw) == 0 || raw[0] != '[' {
 		return 1
 	}
+
 	at := skipSpace(raw, 1)
+	// A list of numbers is one prompt, written in tokens.
 	if c := raw[at]; c == ']' || c == '-' || c >= '0' && c <= '9' {
 		return 1
 	}
+
 	for n := int64(1); ; n++ {
 		end, _ := skipValue(raw, at)
 		if at = skipSpace(raw, end); raw[at] == ']' {
@@ -187,13 +208,14 @@ var maximumFields = map[Format][]string{
 	Messages:    {"max_tokens"},
 }
 
-// obeyedMaxima returns the fields that no API ignores where field is the one to
-// write, or "" for the API's own: it obeys them, or refuses the request. The first
-// is the one to write.
+// obeyedMaxima returns the fields that the API does not ignore: it obeys them, or
+// refuses the request. The caller knows that the API obeys field, or the format's own
+// if field is "". The first field of the result is the one to write.
 func (f Format) obeyedMaxima(field string) []string {
 	switch {
 	case f == Chat && (field == "" || field == newChatMaximum):
-		return maximumFields[Chat][:2] // servers that know the new one know the old one
+		// Servers that know the new field know the old one too.
+		return maximumFields[Chat][:2]
 	case field != "":
 		return []string{field}
 	}
@@ -211,10 +233,12 @@ func (r *Request) sets(maxima []string) bool {
 // an error.
 func (r *Request) readMaximum(o object) (most int64, err error) {
 	lifted := ""
+
 	for _, name := range maximumFields[r.Format] {
 		if o.raw(name) == nil {
 			continue
 		}
+
 		n, err := o.whole(name)
 		if err != nil {
 			return 0, err
@@ -224,6 +248,7 @@ func (r *Request) readMaximum(o object) (most int64, err error) {
 		}
 		most = max(most, min(n, maxTokens))
 	}
+
 	if lifted != "" && most > 0 {
 		return 0, wrongType(lifted, o.raw(lifted), "1 or more beside another maximum")
 	}

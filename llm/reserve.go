@@ -16,8 +16,12 @@ var ErrUnbounded = errors.New("the cost of the call has no bound")
 
 const (
 	defaultMaxOutput = 8192
-	leastOutput      = 256 // of a maximum that Acquire chooses, however little money is left
-	reservedBytes    = 2   // of a body for a token of the prompt, where money is reserved
+	// leastOutput is the least maximum that Acquire chooses, however little
+	// money is left.
+	leastOutput = 256
+	// reservedBytes is the number of bytes of a body that reserve a token of
+	// the prompt.
+	reservedBytes = 2
 )
 
 // reservation is the most that a call can cost.
@@ -36,29 +40,39 @@ func (l *Limiter) reserve(req *Request, price Price, left int64) (reservation, e
 	if req == nil {
 		return reservation{}, nil
 	}
+
 	dear := price.dearest()
 	input, err := reservedInput(req, dear)
 	if err != nil {
 		return reservation{}, err
 	}
+
 	r := reservation{usage: Usage{Input: input}}
 	switch {
+	// There is no answer to reserve.
 	case req.Format == Embeddings:
+	// The maximum of the client is the bound, and a free answer needs none.
 	case req.MaxOutput > 0 && req.isBounded() || dear.Output <= 0:
 		r.usage.Output = req.MaxOutput
+	// Nothing is written into the request, so only the model bounds the answer.
 	case l.opts.KeepRequests:
 		longest, err := longestAnswer(req, price)
 		if err != nil {
 			return reservation{}, err
 		}
 		r.usage.Output = max(longest, req.MaxOutput)
+	// The API may ignore the field of this maximum, so the caller writes it
+	// into one that the API obeys.
 	case req.MaxOutput > 0:
 		r.usage.Output, r.maxOutput = req.MaxOutput, req.MaxOutput/max(req.Choices, 1)
 	default:
+		// The prompt is paid for first. A quarter of the rest leaves money for
+		// calls beside this one.
 		prompt := dear.Cost(Usage{Input: input})
 		r.maxOutput, r.scarce = l.chooseMaximum(req, price, input, (left-min(prompt, left))/4)
 		r.usage.Output = multiplyTokens(r.maxOutput, max(req.Choices, 1))
 	}
+
 	r.usage.Cost = dear.charge(r.usage)
 	return r, nil
 }
@@ -78,18 +92,23 @@ func (p Price) dearest() Price {
 }
 
 // reservedInput returns the most tokens of a prompt: a token for every two bytes of
-// the request, and for each image what the model needs for one. It is the context of
-// the model if nothing else bounds the prompt: the request refers to input that it
-// does not contain, or has a file, or an image of unknown tokens.
+// the request, and for each image what the model needs for one. A body of 54 bytes
+// without an image reserves 27 tokens. The result is the context of the model if
+// nothing else bounds the prompt: the request refers to input that it does not
+// contain, or has a file, or an image of unknown tokens.
 func reservedInput(req *Request, price Price) (int64, error) {
 	text := req.size
+	// Where the tokens of an image are known, its base64 is not text.
 	if price.Image > 0 {
 		text -= req.inline.imageBytes
 	}
+
 	input := max(req.Prompt,
 		clampTokens((text+reservedBytes-1)/reservedBytes+multiplyTokens(price.Image, req.inline.images)))
+
 	field, why := unknownInput(req, price)
 	switch {
+	// A prompt that costs nothing needs no bound.
 	case field == "" && price.Context == 0, price.Input <= 0:
 		return input, nil
 	case price.Context == 0:
@@ -144,7 +163,9 @@ func unbounded(field, reason string) error {
 
 // chooseMaximum returns the maximum for each answer to a request without one: the
 // smallest of what the model can write, what the options allow, and what a share of
-// the money left buys, but not less than a short answer needs.
+// the money left buys, but not less than a short answer needs. If a token costs a
+// millionth, a share of 2,000 millionths buys 2,000 tokens, and one of 100 counts as
+// 256.
 func (l *Limiter) chooseMaximum(req *Request, price Price, input, share int64) (most int64, scarce bool) {
 	most = l.opts.MaxOutput
 	if price.MaxOutput > 0 {
@@ -154,6 +175,7 @@ func (l *Limiter) chooseMaximum(req *Request, price Price, input, share int64) (
 		// Many APIs refuse a maximum that does not fit beside the prompt.
 		most = min(most, max(price.Context-input, leastOutput))
 	}
+
 	affordable := max(price.outputFor(share)/max(req.Choices, 1), leastOutput)
 	return min(most, affordable), affordable < most
 }

@@ -304,8 +304,10 @@ func TestBackgroundIsChargedItsReservation(t *testing.T) {
 		kind, answer string
 		want         int64
 	}{
-		{"application/json", queued, 1000}, {"text/event-stream", completed, 4},
-		{"text/event-stream", "data: {}\n\n", 1000}, {"text/event-stream", early, 1000},
+		{"application/json", queued, 1000},
+		{"text/event-stream", completed, 4},
+		{"text/event-stream", "data: {}\n\n", 1000},
+		{"text/event-stream", early, 1000},
 	} {
 		lim := newLimiter(t, memory.New(nil), limiter.Quota("spend", 10_000, limiter.EveryMonth))
 		costs := newCosts(t, lim, &llm.Options{Prices: tokenPrice(llm.Price{})})

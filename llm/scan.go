@@ -26,7 +26,9 @@ type scanner struct {
 
 // found holds what the scanner has found in one text.
 type found struct {
-	usage       []byte // the object "usage", of the text itself or of its "message" or "response"
+	// usage is the object "usage", of the text itself or of its "message" or
+	// "response".
+	usage       []byte
 	usageParent string // "", "message" or "response"
 	kind        string // the field "type"
 	text        int64  // bytes of the text that the answer consists of
@@ -71,6 +73,8 @@ func (s *scanner) reset() {
 // write scans the next part of the text.
 func (s *scanner) write(p []byte) {
 	for i := 0; i < len(p); i++ {
+		// Most of an answer is strings that nothing is kept of. They are
+		// skipped in one step.
 		if s.inString && !s.keep && s.usageAt == 0 && !s.escaped {
 			n := plainLength(p[i:])
 			if s.counted {
@@ -80,10 +84,12 @@ func (s *scanner) write(p []byte) {
 				return
 			}
 		}
+
 		c := p[i]
 		if s.usageAt > 0 {
 			s.capture(c)
 		}
+
 		if s.inString {
 			s.stringByte(c)
 			continue
@@ -121,6 +127,7 @@ func (s *scanner) stringByte(c byte) {
 		s.endString()
 		return
 	}
+
 	if s.counted {
 		s.found.text++
 	}
@@ -134,6 +141,7 @@ func (s *scanner) structure(c byte) {
 	case ' ', '\n', '\r', '\t':
 		return
 	}
+
 	s.begun = true
 	switch c {
 	case '"':
@@ -174,10 +182,12 @@ func (s *scanner) setKey(is bool) {
 
 func (s *scanner) open(c byte) {
 	parent, wanted := s.usageParent()
+	// A list named "usage" is none.
 	if c == '{' && wanted {
 		s.usage, s.usageAt, s.overflow = append([]byte(nil), c), s.depth+1, false
 		s.found.usageParent = parent
 	}
+
 	s.depth++
 	if s.depth < tracked {
 		s.isList[s.depth], s.isKey[s.depth] = c == '[', c == '{'
@@ -216,6 +226,7 @@ func (s *scanner) beginString() {
 	if s.depth >= tracked {
 		return
 	}
+
 	isName := s.isKey[s.depth]
 	s.keep = isName || s.depth == 1 && s.path[1] == "type"
 	s.counted = !isName && s.isText()
@@ -231,9 +242,13 @@ func (s *scanner) isText() bool {
 	if len(path) == 0 {
 		return false
 	}
+
+	// The arguments of a tool have names that the tool invents, so all their
+	// strings count.
 	if path[0] == "content" && slices.Contains(path, "input") {
 		return true
 	}
+
 	inAnswer := path[0] == "choices" || path[0] == "output" || path[0] == "content" || slices.Contains(path, "delta")
 	return inAnswer && names[path[len(path)-1]]
 }
@@ -244,6 +259,7 @@ func (s *scanner) endString() {
 		return
 	}
 	s.keep = false
+
 	if s.isKey[s.depth] {
 		s.path[s.depth] = knownName(s.word)
 		return

@@ -50,6 +50,7 @@ func (l *Limiter) spendError(refusal *limiter.ExceededError, lease *Lease) error
 	if !exceeded {
 		return refusal
 	}
+
 	return &SpendError{
 		MaxOutput: lease.reserved.fits(lease.request, lease.price, left), Field: lease.request.MaximumField(),
 		RetryAfter: l.retryAfter(refusal.Decision), refusal: refusal,
@@ -65,6 +66,7 @@ func (l *Limiter) tightest(d limiter.Decision) (left int64, exceeded bool) {
 		if s.Limit.Name != l.limits.Cost || s.Limit.IsShadow {
 			continue
 		}
+
 		if first || s.Available < left {
 			left, first = s.Available, false
 		}
@@ -75,17 +77,20 @@ func (l *Limiter) tightest(d limiter.Decision) (left int64, exceeded bool) {
 
 // retryAfter returns when open calls may have given back what a refused call
 // lacks, or 0 if they do not hold it. The wait grows with the part of their money
-// that is needed.
+// that is needed: it is 3 seconds for half of it.
 func (l *Limiter) retryAfter(d limiter.Decision) time.Duration {
 	wait := shortestRetry
 	for _, s := range d.Violations() {
+		// No call that ends makes the budget larger.
 		if s.NeverFits {
 			return 0
 		}
+
 		if s.Limit.Name != l.limits.Cost {
 			wait = max(wait, s.RetryAfter)
 			continue
 		}
+
 		p, ok := l.purses.get(bucketID{s.Entity, s.Resource})
 		if !ok {
 			return 0
@@ -93,7 +98,9 @@ func (l *Limiter) retryAfter(d limiter.Decision) time.Duration {
 		p.mu.Lock()
 		held := p.held
 		p.mu.Unlock()
+
 		lacks := s.Deficit()
+		// What open calls do not hold is spent, and only time brings more.
 		if lacks > held || held <= 0 {
 			return 0
 		}

@@ -10,11 +10,15 @@ import (
 
 // Usage is the number of tokens that a call used, and what they cost.
 type Usage struct {
-	Input   int64 // tokens of the prompt, cached ones included
-	Output  int64 // tokens of the answer
-	Cached  int64 // tokens of the prompt that came from the API's cache
-	Written int64 // tokens of the prompt that the API wrote to its cache, as Anthropic reports them
-	Cost    int64 // millionths of a dollar, at most a million dollars; a [Lease] sets it if its model has a price
+	Input  int64 // tokens of the prompt, cached ones included
+	Output int64 // tokens of the answer
+	Cached int64 // tokens of the prompt that came from the API's cache
+	// Written counts the tokens of the prompt that the API wrote to its cache, as
+	// Anthropic reports them.
+	Written int64
+	// Cost is in millionths of a dollar, at most a million dollars. A [Lease]
+	// sets it if its model has a price.
+	Cost int64
 }
 
 // Total returns the sum of Input and Output.
@@ -27,8 +31,10 @@ type Limits struct {
 	Total    string // tokens of prompt and answer
 	Input    string // tokens of the prompt
 	Output   string // tokens of the answer
-	Cached   string // tokens of the prompt that came from the API's cache, known only after the call
-	Cost     string // millionths of a dollar, by Options.Prices
+	// Cached is charged with the tokens of the prompt that came from the API's
+	// cache. They are known only after the call.
+	Cached string
+	Cost   string // millionths of a dollar, by Options.Prices
 }
 
 // Amounts returns the amounts of a number of calls with u in total, for the
@@ -39,8 +45,12 @@ func (l Limits) Amounts(calls int64, u Usage) limiter.Amounts {
 		limit string
 		n     int64
 	}{
-		{l.Requests, calls}, {l.Total, u.Total()}, {l.Input, u.Input}, {l.Output, u.Output},
-		{l.Cached, u.Cached}, {l.Cost, u.Cost},
+		{l.Requests, calls},
+		{l.Total, u.Total()},
+		{l.Input, u.Input},
+		{l.Output, u.Output},
+		{l.Cached, u.Cached},
+		{l.Cost, u.Cost},
 	} {
 		if part.limit != "" {
 			a = a.And(part.limit, part.n)
@@ -118,11 +128,14 @@ func (w wireUsage) openAI() (input, output, cached, written count) {
 	input, output = w.Input, w.Output
 	replace(&input, w.Prompt)
 	replace(&output, w.Completion)
+	// Gateways use one name or the other, and the last one that is known
+	// counts.
 	for _, d := range []details{w.InputDetails, w.PromptDetails} {
 		replace(&cached, d.Cached)
 		replace(&written, d.Creation)
 		replace(&written, d.Written)
 	}
+
 	return input, output, cached, written
 }
 

@@ -11,27 +11,31 @@ import (
 // lateAfter is how long after its intended start a task counts as late.
 const lateAfter = 10 * time.Millisecond
 
-// arrivals begins tasks at given times, whatever happened to earlier ones (the
-// open model). A task goes to a free user of its class. If there is none, it
-// waits, another user starts, and the time of the task's intended start stays.
+// arrivals begins tasks at times that do not depend on earlier tasks (the open
+// model). A task goes to a free user of its class. If none is free, the task
+// waits and another user starts, but the latency of the task still counts from
+// its intended start.
 type arrivals struct {
 	swarm *Swarm
 	rate  float64
 	rand  *rand.Rand
-	limit int // of users
+	// limit is the most users that run at once.
+	limit int
 	late  atomic.Int64
 
 	mu     sync.Mutex
 	pools  []*pool
-	total  int // weights
-	size   int // users
+	total  int // sum of the weights
+	size   int // number of users
 	closed bool
 
-	dropped int // tasks that never waited for a user, since too many did
+	// dropped counts the tasks that found a full queue and never waited.
+	dropped int
 }
 
-// maxWaiting bounds the tasks that wait for a user, so that a rate above what the
-// machine can do does not use up its memory. More never begin.
+// maxWaiting bounds the tasks of a class that wait for a user. A rate above
+// what the machine can do would otherwise use up its memory. A task beyond the
+// bound never begins.
 const maxWaiting = 1_000_000
 
 // pool holds the users of one class and the intended starts of tasks that wait
@@ -40,14 +44,19 @@ type pool struct {
 	class *Class
 	queue []time.Time
 	idle  *sync.Cond
-	users int // at least one, even above the limit, so that no class starves
+	// users is at least 1 once the class has a task, even above the limit, so
+	// that no class starves.
+	users int
 	free  int // users that wait for a task
 	begun int // users that have not asked for a first task
 }
 
 func newArrivals(w *Swarm, rate float64, limit int) *arrivals {
+	// No user has the number 1<<63, so the arrivals share no random sequence
+	// with a user.
 	//nolint:gosec // load is no secret
 	a := &arrivals{swarm: w, rate: rate, limit: limit, rand: rand.New(rand.NewPCG(w.opts.Seed, 1<<63))}
+
 	for i := range w.scenario.Classes {
 		c := &w.scenario.Classes[i]
 		a.pools = append(a.pools, &pool{class: c, idle: sync.NewCond(&a.mu)})
@@ -62,16 +71,23 @@ func (a *arrivals) generate(ctx context.Context) {
 	next := time.Now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
 		}
+
+		// A generator that is behind may have many tasks to add, and must still
+		// end with ctx.
 		for now := time.Now(); !next.After(now) && ctx.Err() == nil; {
 			a.add(next)
+			// Independent callers arrive with exponentially distributed gaps.
+			// Even gaps would hide the queues that bursts cause.
 			next = next.Add(time.Duration(a.rand.ExpFloat64() / a.rate * float64(time.Second)))
 		}
+
 		timer.Reset(time.Until(next))
 	}
 }
@@ -80,22 +96,29 @@ func (a *arrivals) generate(ctx context.Context) {
 func (a *arrivals) add(intended time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+
 	p := a.pick()
 	if len(p.queue) >= maxWaiting {
 		a.dropped++
 		return
 	}
+
 	p.queue = append(p.queue, intended)
 	p.idle.Signal()
+
+	// A user that has just started will take a task as a free one does, so both
+	// count. Only the first user of a class may exceed the limit.
 	if p.free+p.begun >= len(p.queue) || a.size >= a.limit && p.users > 0 {
 		return
 	}
+
 	a.size++
 	p.users++
 	p.begun++
 	a.swarm.mu.Lock()
 	r := a.swarm.newRunner(p.class)
 	a.swarm.mu.Unlock()
+
 	a.swarm.done.Go(func() { a.serve(p, r) })
 }
 
@@ -113,20 +136,26 @@ func (a *arrivals) pick() *pool {
 func (a *arrivals) serve(p *pool, r *runner) {
 	ctx := a.swarm.ctx
 	ready := r.start(ctx) == nil
+
 	a.mu.Lock()
 	p.begun--
 	a.mu.Unlock()
+
+	// A user whose start failed takes no task. The next task of its class
+	// starts another user.
 	for ready {
 		intended, ok := a.next(p)
 		if !ok {
 			break
 		}
+
 		if time.Since(intended) > lateAfter {
 			a.late.Add(1)
 		}
 		r.user.intended = intended
 		r.runTask(ctx)
 	}
+
 	a.mu.Lock()
 	a.size--
 	p.users--
@@ -140,12 +169,14 @@ func (a *arrivals) next(p *pool) (time.Time, bool) {
 	defer a.mu.Unlock()
 	p.free++
 	defer func() { p.free-- }()
+
 	for len(p.queue) == 0 && !a.closed {
 		p.idle.Wait()
 	}
 	if a.closed {
 		return time.Time{}, false
 	}
+
 	intended := p.queue[0]
 	p.queue = p.queue[1:]
 	return intended, true

@@ -11,11 +11,13 @@ import (
 
 // stuck returns a scenario whose tasks end only when they are cancelled.
 func stuck() Scenario {
-	return Scenario{Name: "stuck", Classes: []Class{{Name: "User", Tasks: []Task{{Name: "wait",
+	return Scenario{Name: "stuck", Classes: []Class{{Name: "User", Tasks: []Task{{
+		Name: "wait",
 		Run: func(ctx context.Context, _ *User) error {
 			<-ctx.Done()
 			return nil
-		}}}}}}
+		},
+	}}}}}
 }
 
 // A rate that no machine reaches ends in time, with a bounded queue.

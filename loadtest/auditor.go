@@ -32,11 +32,13 @@ type auditor struct {
 
 	limits, checks, broken atomic.Int64
 	mu                     sync.Mutex
-	worst                  Promise // Excess and the names; under mu
-	longest                atomic.Int64
+	// worst describes the largest excess. mu guards it.
+	worst   Promise
+	longest atomic.Int64
 }
 
-// auditShard holds a part of the books.
+// auditShard holds a part of the books, so that calls of different buckets
+// seldom wait for the same lock.
 type auditShard struct {
 	mu    sync.Mutex
 	books map[bookKey]*book
@@ -58,6 +60,7 @@ func (a *auditor) book(entity, resource string) *book {
 	s := &a.shards[maphash.Comparable(a.seed, key)%uint64(len(a.shards))]
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	b := s.books[key]
 	if b == nil {
 		b = new(book)
@@ -120,23 +123,35 @@ func (s *auditedStore) NamespaceID() string {
 
 // Consume passes a charge on and checks its admission.
 func (s *auditedStore) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
-	if charge.Limits != nil { // its limits are not the bucket's
+	// An override judges the charge by limits other than the bucket's, so the
+	// ledger of the bucket says nothing about it.
+	if charge.Limits != nil {
 		return s.Repository.Consume(ctx, now, charge)
 	}
+
 	a := s.auditor
 	change := a.changes.Load()
 	self := a.book(charge.Entity, charge.Resource)
 	epoch, parent, parentEpoch := self.beginWithParent()
+
 	out, err := s.Repository.Consume(ctx, now, charge)
+	// A change of limits that overlaps the call leaves open by which limits the
+	// store judged.
 	counts := err == nil && out.Admitted && a.changes.Load() == change
 	e := entry{auditor: a, amounts: &charge.Amounts, change: change, now: now}
 	self.finish(epoch, e, counts, out.Self)
+
 	var paid *book
 	if account := out.Parent.Account; account != nil {
 		if paid = a.book(account.Entity, account.Resource); paid != parent {
-			self.setParent(paid) // the next charge counts
+			// The answer names the parent only after the call, so its book
+			// counts from the next charge on.
+			self.setParent(paid)
 		}
 	}
+
+	// If the answer names another parent, the expected one paid nothing, and
+	// its book only notes the end of the call.
 	if parent != nil {
 		parent.finish(parentEpoch, e, counts && paid == parent, out.Parent)
 	}
@@ -147,18 +162,24 @@ func (s *auditedStore) Consume(ctx context.Context, now time.Time, charge limite
 func (s *auditedStore) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
 	a := s.auditor
 	change := a.changes.Load()
+
+	// The tokens of a give-back may be admitted again before its answer, so a
+	// credit counts as under way from before the call.
 	epochs := make([]int, 0, 4)
 	for i := range credits {
 		c := &credits[i]
 		epochs = append(epochs, a.book(c.Account.Entity, c.Account.Resource).beginCredit(c))
 	}
+
 	err := s.Repository.Credit(ctx, now, credits...)
 	made := err == nil && a.changes.Load() == change
+
 	for i := range credits {
 		c := &credits[i]
 		e := entry{auditor: a, amounts: &c.Amounts, spared: c.Spared, change: change, now: now}
 		a.book(c.Account.Entity, c.Account.Resource).finishCredit(epochs[i], e, made)
 	}
+
 	return err
 }
 

@@ -13,13 +13,15 @@ import (
 
 // book holds what the auditor knows about a bucket.
 //
-// Calls belong to one of two epochs, so that the sums of credits at the start of
-// the oldest running call are known without a list of calls: the older epoch
-// takes no new calls, and when its last call ends, the younger one becomes the
-// older.
+// Calls belong to one of two epochs. The older epoch takes no new calls. When
+// its last call ends, the younger epoch becomes the older one. The sums at the
+// start of the older epoch thus cover the oldest running call, without a list
+// of calls.
 type book struct {
-	mu      sync.Mutex
-	parent  *book   // where the entity cascades to, if known
+	mu sync.Mutex
+	// parent is the book of the entity's parent, or nil until an answer names
+	// it.
+	parent  *book
 	pages   []*page // one for each limit ever seen
 	longest time.Duration
 	epoch   int
@@ -29,26 +31,31 @@ type book struct {
 // page holds what the auditor knows about a limit of a bucket. Sums are in
 // thousandths.
 type page struct {
-	name     string
-	limit    limiter.Limit
-	change   int64          // of the auditor, when the ledger began
-	window   int64          // the latest window of a quota that was charged
+	name  string
+	limit limiter.Limit
+	// change is the auditor's count of changes when the ledger began.
+	change int64
+	// window is the start of the latest window of a quota that was charged.
+	window   int64
 	ledger   *bucket.Ledger // nil before the first admission
 	given    int64          // give-backs that were answered
 	taken    int64          // debits by credits that were answered
 	inFlight int64          // give-backs that were not answered
-	givenAt  [2]int64       // given at the start of an epoch
-	takenAt  [2]int64
+	// givenAt and takenAt are given and taken at the start of each epoch, by
+	// epoch&1.
+	givenAt [2]int64
+	takenAt [2]int64
 }
 
 // entry is a call that was answered.
 type entry struct {
 	auditor *auditor
 	amounts *limiter.Amounts
-	spared  []string // limits whose amounts a credit does not change
+	spared  []string // limits whose balance a credit leaves alone
 	change  int64
 	now     time.Time
-	end     time.Time // read under the lock of the book, so that it never goes back
+	// end is read under the lock of the book, so that it never goes back.
+	end time.Time
 }
 
 // begin notes the start of a call and returns its epoch.
@@ -71,6 +78,8 @@ func (b *book) beginWithParent() (epoch int, parent *book, parentEpoch int) {
 
 // enter counts a call that starts. The caller holds b.mu.
 func (b *book) enter() (epoch int) {
+	// While no call runs, no earlier credit can be in doubt, so both epochs
+	// begin here.
 	if b.running[0]+b.running[1] == 0 {
 		b.mark(0)
 		b.mark(1)
@@ -109,6 +118,7 @@ func (b *book) page(name string) *page {
 			return p
 		}
 	}
+
 	p := &page{name: name}
 	b.pages = append(b.pages, p)
 	return p
@@ -122,9 +132,11 @@ func (b *book) finish(epoch int, e entry, counts bool, paid limiter.Bucket) {
 	if !counts {
 		return
 	}
+
 	e.end = time.Now()
 	b.longest = max(b.longest, e.end.Sub(e.now))
 	e.auditor.lasted(b.longest)
+
 	for i := range paid.Account.Limits {
 		limit := &paid.Account.Limits[i]
 		if amount, named := e.amounts.Lookup(limit.Name); named && !isSpared(paid, i) {
@@ -139,17 +151,20 @@ func isSpared(b limiter.Bucket, i int) bool {
 	return b.Detail != nil && i < len(b.Detail.Spared) && b.Detail.Spared[i]
 }
 
-// time returns the time of an admission by limit i of a bucket. That of a quota is
-// the window that paid. It reports false for an earlier window than that of another
-// admission, which was answered before.
+// time returns the time of an admission by limit i of a bucket: the end of the
+// call, or for a quota the start of the window that paid. It reports false if
+// an admission of a later window was answered before, since the ledger would
+// count this one in that window.
 func (p *page) time(e entry, paid limiter.Bucket, i int) (int64, bool) {
 	if paid.Detail == nil || i >= len(paid.Detail.Starts) || !paid.Account.Limits[i].IsQuota() {
 		return e.end.UnixMilli(), true
 	}
+
 	start := paid.Detail.Starts[i]
 	if start < p.window {
 		return 0, false
 	}
+
 	p.window = start
 	return start, true
 }
@@ -159,24 +174,35 @@ func (b *book) admit(e entry, paid limiter.Bucket, i int, amount int64) {
 	limit := &paid.Account.Limits[i]
 	p := b.page(limit.Name)
 	rate := rules.RateOf(*limit)
+
 	if p.ledger == nil {
 		e.auditor.limits.Add(1)
 	}
+
+	// After a change the bucket may have another limit or be full again, so
+	// windows that began before it do not count.
 	if p.ledger == nil || p.change != e.change || p.limit != *limit {
 		p.ledger, p.change, p.limit, p.window = bucket.NewLedger(rate), e.change, *limit, math.MinInt64
 	}
+
 	at, inOrder := p.time(e, paid, i)
 	if !inOrder {
 		return
 	}
+
 	given, taken := b.since(p)
 	excess := p.ledger.AdmitLate(at, amount, given)
-	// Both ends of a window are rounded to milliseconds, and its refill to
-	// thousandths.
+
+	// The answers do not say when a call changed its bucket. The check
+	// therefore allows for the refill of the longest call, the store's slack,
+	// give-backs without an answer, and debits that may have come after the
+	// admission. Both ends of a window are rounded to milliseconds, and its
+	// refill to thousandths.
 	const rounding = 2
 	allowed := bucket.Add(1, bucket.Accrued(0, b.longest.Milliseconds()+rounding, rate))
 	allowed = bucket.Add(allowed, int64(e.auditor.slack*float64(rate.Capacity)))
 	allowed = bucket.Add(allowed, bucket.Add(p.inFlight, taken))
+
 	e.auditor.checks.Add(1)
 	if excess > allowed {
 		e.auditor.report(paid.Account, limit.Name, bucket.Sub(excess, allowed))
@@ -202,15 +228,18 @@ func (b *book) finishCredit(epoch int, e entry, made bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer b.leave(epoch)
+
 	e.end = time.Now()
 	b.longest = max(b.longest, e.end.Sub(e.now))
 	at := e.end.UnixMilli()
+
 	for i := range e.amounts.Len() {
 		name, n := e.amounts.At(i)
 		if slices.Contains(e.spared, name) {
 			continue
 		}
 		p, amount := b.page(name), bucket.Thousandths(n)
+
 		switch {
 		case n > 0:
 			p.inFlight = bucket.Sub(p.inFlight, amount)

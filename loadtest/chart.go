@@ -19,8 +19,8 @@ type chart struct {
 // line is a line or, in a stack, an area. Its colour follows from Class.
 type line struct {
 	Name, Class string
-	Points      string // of the line, as SVG writes them
-	Area        string // of the area; "" for a line alone
+	Points      string // points of the line, as SVG writes them
+	Area        string // outline of the area; "" for a line alone
 }
 
 // tick is a label of an axis at a position in percent.
@@ -49,34 +49,47 @@ func newChart(title string, times []time.Duration, stacked bool, label func(floa
 	if stacked {
 		all = stack(all)
 	}
+
 	highest := 0.0
 	for _, s := range all {
 		for _, v := range s.values {
 			highest = max(highest, v)
 		}
 	}
+
+	// A step of a quarter of the highest value gives about four labels above 0.
 	step := niceStep(highest / 4)
 	top := step * math.Ceil(highest/step)
+	// A chart without any value above 0 still needs a scale to divide by.
 	if highest == 0 {
 		step, top = 1, 1
 	}
+
+	// The tolerance keeps the top label in spite of the rounding of floats.
 	for i := 0; float64(i)*step <= top*1.0001; i++ {
 		c.Y = append(c.Y, tick{100 * float64(i) * step / top, label(float64(i) * step)})
 	}
+
 	end := times[len(times)-1]
 	c.X = timeTicks(end)
+
 	for i, s := range all {
 		l := line{Name: s.name, Class: s.class, Points: strings.Join(drawPoints(times, s.values, end, top), " ")}
 		if stacked {
+			// The lowest area of a stack ends at the axis.
 			below := []string{fmt.Sprintf("0,%g", chartHeight), fmt.Sprintf("%g,%g", chartWidth, chartHeight)}
 			if i+1 < len(all) {
 				below = drawPoints(times, all[i+1].values, end, top)
 			}
+			// The outline runs along the line and back, so its lower edge is
+			// reversed.
 			slices.Reverse(below)
 			l.Area = l.Points + " " + strings.Join(below, " ")
 		}
+
 		c.Lines = append(c.Lines, l)
 	}
+
 	return c
 }
 
@@ -113,8 +126,10 @@ func niceStep(f float64) float64 {
 	if f <= 0 {
 		return 1
 	}
+
 	power := math.Pow(10, math.Floor(math.Log10(f)))
 	for _, n := range []float64{1, 2, 5} {
+		// The tolerance keeps a value such as 5.0000001 at step 5.
 		if n*power >= f*0.9999 {
 			return n * power
 		}
@@ -125,6 +140,7 @@ func niceStep(f float64) float64 {
 // timeTicks returns at most seven ticks of a time axis.
 func timeTicks(end time.Duration) []tick {
 	const most = 6
+
 	step := 24 * time.Hour
 	for _, nice := range []time.Duration{
 		100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
@@ -137,9 +153,12 @@ func timeTicks(end time.Duration) []tick {
 			break
 		}
 	}
+
+	// A test longer than six days needs longer steps than the list has.
 	for end/step > most {
 		step *= 2
 	}
+
 	var ticks []tick
 	for t := time.Duration(0); t <= end; t += step {
 		ticks = append(ticks, tick{100 * float64(t) / float64(end), timeLabel(t)})
@@ -152,6 +171,7 @@ func timeLabel(t time.Duration) string {
 	if t == 0 {
 		return "0"
 	}
+
 	text := t.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")

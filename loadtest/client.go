@@ -21,10 +21,12 @@ type Client struct {
 
 // session is the state that a client shares with its copies.
 type session struct {
-	limiter  *limiter.RateLimiter
-	record   func(Event)            // nil to report nothing
-	stopped  func() bool            // whether calls are being cancelled
-	intended time.Time              // the intended start of the next call, zero for its real start
+	limiter *limiter.RateLimiter
+	record  func(Event) // nil to report nothing
+	stopped func() bool // whether calls are being cancelled
+	// intended is the start from which the next call counts, or zero for its
+	// real start.
+	intended time.Time
 	failed   error                  // the error of the last failed call
 	refused  *limiter.ExceededError // the last refusal
 }
@@ -42,6 +44,7 @@ func (s *session) begin() time.Time {
 	if s.record == nil || s.intended.IsZero() {
 		return time.Now()
 	}
+
 	start := s.intended
 	s.intended = time.Time{}
 	return start
@@ -53,13 +56,20 @@ func (c *Client) end(kind, name string, start time.Time, err error) {
 	if c.record == nil {
 		return
 	}
-	name = cmp.Or(c.name, name, EntityName) // limits for all resources have no resource
+
+	// The limits for all resources of an entity have no resource to name the
+	// event.
+	name = cmp.Or(c.name, name, EntityName)
+
 	if err != nil {
+		// A task may return the error, which must not count a second time.
 		c.failed = err
+		// A call that the test itself cancelled says nothing about the store.
 		if errors.Is(err, context.Canceled) && c.stopped() {
 			return
 		}
 	}
+
 	now := time.Now()
 	c.record(Event{Type: kind, Name: name, At: now, Latency: now.Sub(start), Err: err})
 }
@@ -79,13 +89,17 @@ func (c *Client) Acquire(ctx context.Context, req limiter.Request) (*Lease, erro
 		c.end(Acquire, req.Resource, start, inner.Outage())
 		return &Lease{Lease: inner, client: c, resource: req.Resource}, nil
 	}
+
 	if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
+		// The client of a Test records nothing and serves several goroutines,
+		// so it must not write.
 		if c.record != nil {
 			c.refused = refused
 		}
 		c.end(RateLimited, req.Resource, start, nil)
 		return nil, err
 	}
+
 	c.end(Acquire, req.Resource, start, err)
 	return nil, err
 }
@@ -101,6 +115,7 @@ func (c *Client) Do(ctx context.Context, req limiter.Request, work func(*Lease) 
 		}
 		return err
 	}
+
 	if err := work(lease); err != nil {
 		return errors.Join(err, lease.Rollback(ctx))
 	}
@@ -120,6 +135,7 @@ func (c *Client) Available(ctx context.Context, entity, resource string) (limite
 func (c *Client) TimeUntilAvailable(ctx context.Context, req limiter.Request) (time.Duration, error) {
 	start := c.begin()
 	wait, err := c.limiter.TimeUntil(ctx, req)
+
 	if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		if c.record != nil {
 			c.refused = refused
@@ -127,6 +143,7 @@ func (c *Client) TimeUntilAvailable(ctx context.Context, req limiter.Request) (t
 		c.end(TimeUntilAvailable, req.Resource, start, nil)
 		return wait, err
 	}
+
 	c.end(TimeUntilAvailable, req.Resource, start, err)
 	return wait, err
 }

@@ -14,8 +14,10 @@ import (
 // Condition compares a metric of a result with a bound, such as p99>50ms.
 type Condition struct {
 	Metric, Operator string
-	Bound            float64 // seconds of a duration, part of a percentage
-	kind             kind
+	// Bound is in seconds for a duration, and a share such as 0.001 for a
+	// percentage.
+	Bound float64
+	kind  kind
 }
 
 // kind is the unit of a bound.
@@ -60,10 +62,12 @@ func parseCondition(text string) (Condition, error) {
 			clip(strings.TrimSpace(text)),
 		)
 	}
+
 	c := Condition{Metric: found[1], Operator: found[2]}
 	bound := found[3]
 	var ok bool
 	var want string
+
 	switch {
 	case slices.Contains(durationMetrics, c.Metric):
 		d, err := time.ParseDuration(bound)
@@ -81,6 +85,7 @@ func parseCondition(text string) (Condition, error) {
 		return Condition{}, fmt.Errorf("there is no metric %q; the metrics are %s",
 			clip(c.Metric), strings.Join(slices.Concat(durationMetrics, countMetrics, rateMetrics), ", "))
 	}
+
 	if !ok {
 		return Condition{}, fmt.Errorf("the bound %q of %s is not %s", clip(bound), c.Metric, want)
 	}
@@ -132,6 +137,7 @@ func (c Condition) value(r Result) float64 {
 		}
 		return float64(part) / float64(max(of, 1))
 	}
+
 	switch c.Metric {
 	case "failures":
 		return share(r.Total.Failures, r.Total.Requests)
@@ -140,6 +146,7 @@ func (c Condition) value(r Result) float64 {
 	case "rps":
 		return r.Total.PerSecond
 	}
+
 	return map[string]time.Duration{
 		"p50": r.Total.P50, "p95": r.Total.P95, "p99": r.Total.P99, "avg": r.Total.Average, "min": r.Total.Min,
 		"max": r.Total.Max,

@@ -42,9 +42,11 @@ func (c *crew) start(r *runner) {
 
 // hire makes sure that a goroutine takes the next user. The caller holds c.mu.
 func (c *crew) hire() {
+	// The goroutine that is about to take a user hires the next one itself.
 	if len(c.due) == 0 || c.starting {
 		return
 	}
+
 	c.starting = true
 	if c.idle > 0 {
 		c.free.Signal()
@@ -58,6 +60,7 @@ func (c *crew) work() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.starting = false
+
 	for {
 		for len(c.due) == 0 {
 			if c.ending || c.idle >= maxIdle {
@@ -68,13 +71,20 @@ func (c *crew) work() {
 			c.idle--
 			c.starting = false
 		}
+
 		r := c.due[0]
 		c.due[0] = nil
 		c.due = c.due[1:]
+
+		// The call of this user may block, so another goroutine takes the users
+		// that are due.
 		c.hire()
 		c.mu.Unlock()
 		pause, more := r.run()
 		c.mu.Lock()
+
+		// A user that was stopped during its task ends here, since stop ends
+		// only users that wait.
 		if more && !r.stopped.Load() {
 			c.sleep(r, pause)
 		} else {
@@ -87,9 +97,11 @@ func (c *crew) work() {
 func (c *crew) sleep(r *runner, pause time.Duration) {
 	r.wakeAt = time.Now().Add(pause)
 	heap.Push(&c.waiting, r)
+	// An earlier wake-up comes first, and its alarm is set.
 	if r.place > 0 {
 		return
 	}
+
 	if c.alarm == nil {
 		c.alarm = time.AfterFunc(pause, c.wake)
 	} else {
@@ -101,14 +113,17 @@ func (c *crew) sleep(r *runner, pause time.Duration) {
 func (c *crew) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	now := time.Now()
 	for len(c.waiting) > 0 && !c.waiting[0].wakeAt.After(now) {
 		r, _ := heap.Pop(&c.waiting).(*runner)
 		c.due = append(c.due, r)
 	}
+
 	if len(c.waiting) > 0 {
 		c.alarm.Reset(c.waiting[0].wakeAt.Sub(now))
 	}
+
 	c.hire()
 }
 
@@ -133,6 +148,7 @@ func (c *crew) end() {
 	}
 	c.free.Broadcast()
 	c.mu.Unlock()
+
 	c.all.Wait()
 	c.mu.Lock()
 	c.ending = false

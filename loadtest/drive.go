@@ -29,8 +29,11 @@ type DriveOptions struct {
 // Timing of Drive.
 const (
 	workersWithin = 5 * time.Minute
-	driveReserve  = 30 * time.Second // beyond the duration and the start of all users
-	maxPolls      = 3                // in a row that fail
+	// driveReserve is added to the duration and to the time in which all users
+	// start.
+	driveReserve = 30 * time.Second
+	// maxPolls is how many polls in a row may fail.
+	maxPolls = 3
 	// A master responds to Stop after its workers have stopped and the data of the
 	// test are removed, which may take 2 minutes.
 	stopWithin = 150 * time.Second
@@ -52,21 +55,28 @@ func Drive(ctx context.Context, opts DriveOptions) (WorkerSummary, error) {
 		opts.Warn = func(error) {}
 	}
 	setDefault(&opts.Interval, 5*time.Second)
+
 	if err := opts.waitForWorkers(ctx); err != nil {
 		return WorkerSummary{}, err
 	}
+
 	began := time.Now()
 	if err := opts.Start(ctx, opts.MasterTest); err != nil {
 		return WorkerSummary{}, err
 	}
+
 	last, err := opts.follow(ctx, began)
+	// The poll that sees the end comes after it, and rates refer to the time of
+	// the load.
 	elapsed := min(time.Since(began), opts.Duration)
+
 	if ctx.Err() != nil || err != nil {
 		last = opts.stop(ctx, last)
 	}
 	if ctx.Err() != nil {
 		err = nil
 	}
+
 	return last.Summary(elapsed), err
 }
 
@@ -76,12 +86,15 @@ func (opts *DriveOptions) waitForWorkers(ctx context.Context) error {
 	for {
 		stats, err := opts.Stats(ctx)
 		connected := len(stats.Connected())
+		// A master that is still starting may fail, so only the deadline ends
+		// the wait.
 		if err == nil {
 			opts.Report(stats)
 			if connected >= opts.Workers {
 				return nil
 			}
 		}
+
 		if !time.Now().Before(deadline) {
 			return errors.Join(
 				fmt.Errorf("%d of %d workers have connected after %v; the logs of the worker function say why",
@@ -89,6 +102,7 @@ func (opts *DriveOptions) waitForWorkers(ctx context.Context) error {
 				err,
 			)
 		}
+
 		if err := pause.For(ctx, opts.Interval); err != nil {
 			return err
 		}
@@ -99,12 +113,15 @@ func (opts *DriveOptions) waitForWorkers(ctx context.Context) error {
 func (opts *DriveOptions) follow(ctx context.Context, began time.Time) (last MasterStats, err error) {
 	limit := opts.Duration + time.Duration(float64(opts.Users)/opts.SpawnRate*float64(time.Second)) + driveReserve
 	ended := false
+
 	for failures := 0; ; {
 		if err := pause.For(ctx, opts.Interval); err != nil {
 			return last, err
 		}
+
 		stats, err := opts.Stats(ctx)
 		switch {
+		// A poll that ctx cancelled does not count as a failure of the master.
 		case ctx.Err() != nil:
 			return last, ctx.Err()
 		case err != nil:
@@ -112,13 +129,16 @@ func (opts *DriveOptions) follow(ctx context.Context, began time.Time) (last Mas
 				return last, fmt.Errorf("the master has not responded %d times: %w", maxPolls, err)
 			}
 			continue
-		case ended: // after the last reports, and the removal of what the test stored
+		// One poll sees the end. The next has the last reports of the workers.
+		case ended:
 			opts.Report(stats)
 			return stats, nil
 		}
+
 		last, failures = stats, 0
 		opts.Report(stats)
 		ended = stats.State == "stopped"
+
 		if !ended && time.Since(began) >= limit {
 			return last, fmt.Errorf("the test has not ended after %v; its state is %s", limit, stats.State)
 		}
@@ -128,15 +148,19 @@ func (opts *DriveOptions) follow(ctx context.Context, began time.Time) (last Mas
 // stop stops the test, even after ctx has ended, and returns the last response of
 // the master.
 func (opts *DriveOptions) stop(ctx context.Context, last MasterStats) MasterStats {
+	// The master has to stop the test even if ctx has ended.
 	whole := context.WithoutCancel(ctx)
 	ctx, cancel := context.WithTimeout(whole, stopWithin)
 	defer cancel()
+
 	if err := opts.Stop(ctx); err != nil {
 		opts.Warn(fmt.Errorf("the master did not stop the test, so its last requests are not counted: %w", err))
 		return last
 	}
+
 	ctx, cancelLast := context.WithTimeout(whole, lastWithin)
 	defer cancelLast()
+
 	last, err := opts.final(ctx, last)
 	if err != nil {
 		opts.Warn(fmt.Errorf("the master has no final statistics, so the last requests are not counted: %w", err))
@@ -151,6 +175,7 @@ func (opts *DriveOptions) final(ctx context.Context, last MasterStats) (MasterSt
 		if err := pause.For(ctx, min(opts.Interval, statsAge)); err != nil {
 			return last, fmt.Errorf("the state of the test is %s after %v", last.State, lastWithin)
 		}
+
 		stats, err := opts.Stats(ctx)
 		if err != nil {
 			if failures++; failures == maxPolls {
@@ -158,6 +183,7 @@ func (opts *DriveOptions) final(ctx context.Context, last MasterStats) (MasterSt
 			}
 			continue
 		}
+
 		last, failures = stats, 0
 		opts.Report(stats)
 		if stats.State == "stopped" {

@@ -38,9 +38,11 @@ const (
 
 // Event is one measured call.
 type Event struct {
-	Type    string        // such as Acquire
-	Name    string        // resource, "system" or "entity"; bounded in number
-	At      time.Time     // when the call ended
-	Latency time.Duration // since its start; for the first call of a task of the open model, since the intended start
-	Err     error         // why the call failed; nil for a refusal
+	Type string    // such as Acquire
+	Name string    // resource, "system" or "entity"; bounded in number
+	At   time.Time // when the call ended
+	// Latency is the time since the start of the call. The first call of a task
+	// of the open model counts from the intended start.
+	Latency time.Duration
+	Err     error // why the call failed; nil for a refusal
 }

@@ -34,12 +34,16 @@ func Parse(file string, data []byte) (Scenario, error) {
 	if bad != nil {
 		return Scenario{}, &FileError{file, []Problem{*bad}, false}
 	}
+
 	d := &decoder{}
 	plan := d.decodePlan(root, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)))
+
 	if len(d.problems) > 0 {
+		// The checks after the decoding find problems of earlier lines.
 		slices.SortStableFunc(d.problems, func(a, b Problem) int { return a.Line - b.Line })
 		return Scenario{}, &FileError{file, slices.Compact(d.problems), plan.foreign}
 	}
+
 	return plan.scenario(), nil
 }
 
@@ -48,7 +52,9 @@ func Parse(file string, data []byte) (Scenario, error) {
 type FileError struct {
 	File     string
 	Problems []Problem
-	foreign  bool // the file has no classes, so that it is for another program
+	// foreign reports that the file has no key classes, so that it belongs to
+	// another program.
+	foreign bool
 }
 
 // Problem describes one mistake in a file.
@@ -78,6 +84,7 @@ func parseDocument(data []byte) (*yaml.Node, *Problem) {
 	if len(data) > maxFile {
 		return nil, &Problem{0, fmt.Sprintf("the file has %d bytes; a scenario has at most %d", len(data), maxFile)}
 	}
+
 	in := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, next yaml.Node
 	switch err := in.Decode(&doc); {
@@ -86,18 +93,23 @@ func parseDocument(data []byte) (*yaml.Node, *Problem) {
 	case err != nil:
 		return nil, syntaxProblem(data, err)
 	}
+
 	switch err := in.Decode(&next); {
 	case err == nil:
 		return nil, &Problem{next.Line, "another document begins here; put each scenario in a file of its own"}
 	case !errors.Is(err, io.EOF):
 		return nil, syntaxProblem(data, err)
 	}
+
 	return doc.Content[0], nil
 }
 
 // syntaxProblem converts an error of the YAML library, which has a line at most.
 func syntaxProblem(data []byte, err error) *Problem {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
+
+	// The library gives no line for this error, so the line names the first
+	// reference.
 	if found := regexp.MustCompile(`^unknown anchor '(.*)' referenced$`).FindStringSubmatch(text); found != nil {
 		line := 0
 		if before, _, ok := bytes.Cut(data, []byte("*"+found[1])); ok {
@@ -105,9 +117,11 @@ func syntaxProblem(data []byte, err error) *Problem {
 		}
 		return &Problem{line, fmt.Sprintf("*%s refers to no anchor; define it with &%s", found[1], found[1])}
 	}
+
 	if found := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(text); found != nil {
 		line, _ := strconv.Atoi(found[1])
 		return &Problem{line, "invalid YAML: " + text[len(found[0]):]}
 	}
+
 	return &Problem{0, "invalid YAML: " + text}
 }

@@ -27,7 +27,9 @@ func (d *decoder) decodeAmounts(n at) (amounts []plannedAmount) {
 	if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
 		d.problem(n, "must be at least one amount, such as {rpm: 1}")
 	}
+
 	d.eachEntry(n, func(limit string, key, n at) {
+		// Only the name is checked here, so the numbers are placeholders.
 		if err := limiter.PerMinute(limit, 1).Validate(); err != nil {
 			d.problem(key, "%v", err)
 		}
@@ -48,6 +50,7 @@ func (d *decoder) decodeAmount(n at) (least, most int64) {
 			describe(n.Node))
 		return 0, 0
 	}
+
 	least, _ = strconv.ParseInt(found[1], 10, 64)
 	if most, _ = strconv.ParseInt(found[2], 10, 64); least > most {
 		d.problem(n, "the range %s begins above its end; write the smaller number first", n.Value)
@@ -61,6 +64,8 @@ func (d *decoder) checkAmounts(p *plan) {
 	for _, class := range p.classes {
 		for _, task := range class.tasks {
 			where := fmt.Sprintf("classes.%s.tasks.%s", class.name, task.name)
+			// A lease adjusts only limits that it took, so each real amount
+			// needs an estimate.
 			for _, used := range task.used {
 				if !slices.ContainsFunc(task.consume, func(c plannedAmount) bool { return c.limit == used.limit }) {
 					d.problems = append(d.problems, Problem{
@@ -70,6 +75,7 @@ func (d *decoder) checkAmounts(p *plan) {
 					})
 				}
 			}
+
 			for _, choice := range task.resources {
 				d.checkLimits(p, where, choice, task.consume)
 			}
@@ -82,12 +88,14 @@ func (d *decoder) checkLimits(p *plan, where string, choice weighted, amounts []
 	report := func(line int, format string, args ...any) {
 		d.problems = append(d.problems, Problem{line, where + fmt.Sprintf(format, args...)})
 	}
+
 	names := p.limitNames(choice.resource)
 	if len(names) == 0 {
 		report(choice.line, ": resource %s has no limits; add them, such as resources: {%s: {limits: {rpm: 100}}}",
 			choice.resource, choice.resource)
 		return
 	}
+
 	for _, a := range amounts {
 		if !slices.Contains(names, a.limit) {
 			report(a.line, ".consume: resource %s has no limit %s; its limits are %s", choice.resource, a.limit,

@@ -15,8 +15,8 @@ type plannedClass struct {
 
 // entityChoice decides which entity a user charges.
 type entityChoice struct {
-	name  string  // all users charge this one, if not ""
-	count int     // each task picks one of so many, if not 0
+	name  string  // the entity of all users, if not ""
+	count int     // the number of entities that each task picks from, if not 0
 	zipf  float64 // exponent of the choice; 0 is uniform
 }
 
@@ -35,6 +35,7 @@ func (d *decoder) decodeClasses(n at) (classes []plannedClass) {
 
 func (d *decoder) decodeClass(name string, n at) plannedClass {
 	class := plannedClass{name: name, weight: 1}
+
 	given := d.decodeFields(n, fields{
 		"weight":  func(n at) { class.weight = d.decodeWhole(n, 1) },
 		"wait":    func(n at) { class.wait = d.decodeWait(n) },
@@ -48,11 +49,14 @@ func (d *decoder) decodeClass(name string, n at) plannedClass {
 			}
 		},
 	})
+
 	_, hasParent := given["parent"]
 	cascade, hasCascade := given["cascade"]
+	// A parent is there to be charged, so a class with one cascades by default.
 	if !hasCascade {
 		class.cascade = hasParent
 	}
+
 	switch {
 	case class.cascade && !hasParent:
 		d.problem(cascade, "needs a parent to charge; add parent: org-1 to the class")
@@ -63,6 +67,8 @@ func (d *decoder) decodeClass(name string, n at) plannedClass {
 	case hasParent && class.parent == class.entity.name:
 		d.problem(given["parent"], "the parent is the entity itself; choose another one")
 	}
+
+	// The problem of a node that is not a mapping is reported already.
 	if _, ok := given["tasks"]; !ok && n.Kind == yaml.MappingNode {
 		d.problem(n, "tasks is missing, such as tasks: {call: {acquire: api, consume: {rpm: 1}}}")
 	}
@@ -78,6 +84,7 @@ func (d *decoder) decodeEntity(n at, class string) entityChoice {
 	const forms = "must be own, shared, {name: ID}, {count: NUMBER} or {count: NUMBER, zipf: EXPONENT}"
 	if n.Kind != yaml.MappingNode {
 		switch {
+		// The zero choice gives each user an entity of its own.
 		case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" && n.Value == "own":
 		case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" && n.Value == "shared":
 			return entityChoice{name: "shared-" + class}
@@ -86,6 +93,7 @@ func (d *decoder) decodeEntity(n at, class string) entityChoice {
 		}
 		return entityChoice{}
 	}
+
 	var choice entityChoice
 	given := d.decodeFields(n, fields{
 		"count": func(n at) { choice.count = d.decodeWhole(n, 1) },
@@ -97,8 +105,10 @@ func (d *decoder) decodeEntity(n at, class string) entityChoice {
 			}
 		},
 	})
+
 	_, named := given["name"]
 	_, counted := given["count"]
+	// A name stands alone, and an exponent belongs to a count.
 	if named == counted || named && len(given) > 1 {
 		d.problem(n, "%s", forms)
 	}

@@ -18,7 +18,7 @@ func isFile(name string) bool {
 }
 
 // findFile returns the file in dir that defines a scenario, or "" if there is
-// none. Wanted is the name without a folder and the extension of Python.
+// none. The name wanted has no folder and no Python extension.
 func findFile(name, wanted, dir string) string {
 	if isFile(name) {
 		if filepath.IsAbs(name) {
@@ -26,6 +26,7 @@ func findFile(name, wanted, dir string) string {
 		}
 		return filepath.Join(dir, name)
 	}
+
 	for _, extension := range extensions {
 		path := filepath.Join(dir, wanted+extension)
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
@@ -39,18 +40,22 @@ func findFile(name, wanted, dir string) string {
 // false if there is none. It passes over files that are wrong. The error is a
 // *[limiter.InvalidError] if several files have the name.
 func findNamed(wanted, dir string) (found Scenario, ok bool, err error) {
-	files, _ := filesIn(dir) // a folder that cannot be read has no scenario
+	// A folder that cannot be read has no scenario.
+	files, _ := filesIn(dir)
 	var matches []string
+
 	for _, file := range files {
 		if s, err := Load(file); err == nil && s.Name == wanted {
 			found = s
 			matches = append(matches, filepath.Base(file))
 		}
 	}
+
 	if len(matches) > 1 {
 		return Scenario{}, false, invalid("scenario", wanted,
 			"%s have this name; choose one of the files, such as %s", strings.Join(matches, " and "), matches[0])
 	}
+
 	return found, len(matches) == 1, nil
 }
 
@@ -73,6 +78,7 @@ func LoadDir(dir string) ([]Scenario, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var all []Scenario
 	var failed []error
 	for _, file := range files {
@@ -84,6 +90,7 @@ func LoadDir(dir string) ([]Scenario, error) {
 			failed = append(failed, err)
 		}
 	}
+
 	slices.SortFunc(all, func(a, b Scenario) int { return strings.Compare(a.Name, b.Name) })
 	return all, errors.Join(failed...)
 }

@@ -38,6 +38,7 @@ func (d *decoder) decodeEntities(n at) (levels []limiter.Config) {
 				levels = append(levels, d.decodeLevel(n, scope))
 			})
 		}})
+
 		if len(given) == 0 && n.Kind == yaml.MappingNode {
 			d.problem(key,
 				"resources is missing; limits of an entity are written as resources: {gpt-4: {limits: {rpm: 100}}}")
@@ -47,6 +48,8 @@ func (d *decoder) decodeEntities(n at) (levels []limiter.Config) {
 }
 
 func (d *decoder) checkResource(name string, n at) {
+	// No function checks the name of a resource alone, so a request with
+	// placeholders does.
 	if err := (limiter.Request{
 		Entity: "any", Resource: name, Consume: limiter.Tokens("any", 0),
 	}).Validate(); err != nil {
@@ -78,6 +81,7 @@ func (d *decoder) decodeLimits(n at) (limits []limiter.Limit) {
 		d.problem(n, "must be 1 to %d limits, such as {rpm: 100}, not %d", maxLimits, count)
 		return nil
 	}
+
 	d.eachEntry(n, func(name string, key, n at) {
 		if err := limiter.PerMinute(name, 1).Validate(); err != nil {
 			d.problem(key, "%v", err)
@@ -96,6 +100,7 @@ var burstOnly = regexp.MustCompile(`^[0-9]+:`)
 func (d *decoder) decodeLimit(name string, n at) limiter.Limit {
 	const forms = "a limit is RATE, RATE/PERIOD, RATE/PERIOD:BURST or RATE/PERIOD:within[=BURST], such as 100/min:150"
 	tag := n.ShortTag()
+
 	switch {
 	case n.Kind != yaml.ScalarNode || tag != "!!int" && tag != "!!str" && tag != "!!float":
 		d.problem(n, "%s, not %s", forms, describe(n.Node))
@@ -104,8 +109,11 @@ func (d *decoder) decodeLimit(name string, n at) limiter.Limit {
 		d.problem(n, "it is %q, but a burst has to follow a period; %s", clip(n.Value), forms)
 		return limiter.Limit{}
 	}
+
 	limit, err := limiter.ParseLimit(name + ":" + n.Value)
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
+		// The reason ends with the forms of the command line, where a limit has
+		// its name.
 		why, _, _ := strings.Cut(bad.Reason, "; a limit is ")
 		d.problem(n, "it is %q, but %s; %s", clip(n.Value), why, forms)
 	}

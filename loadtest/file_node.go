@@ -16,10 +16,11 @@ import (
 // decoder turns nodes into a plan and collects the problems.
 type decoder struct {
 	problems []Problem
-	entries  int // keys and items read so far, each alias anew
+	entries  int // keys and items read so far; an alias counts each time
 }
 
-// maxEntries bounds what aliases can make of a small file.
+// maxEntries bounds the keys and items of a file, since aliases of aliases can
+// make a small file huge.
 const maxEntries = 20_000
 
 // at is a node with its path, such as classes.ChatUser.wait.
@@ -62,6 +63,7 @@ func (d *decoder) eachEntry(n at, read func(key string, keyNode, value at)) {
 		d.problem(n, "must be a mapping, not %s", describe(n.Node))
 		return
 	}
+
 	lines := map[string]int{}
 	for i := 0; i+1 < len(n.Content) && d.entries <= maxEntries; i += 2 {
 		key := resolveAlias(n.Content[i])
@@ -69,8 +71,10 @@ func (d *decoder) eachEntry(n at, read func(key string, keyNode, value at)) {
 		if isPlain(key.Value) {
 			name = n.child(key.Value, key)
 		}
+
 		line, duplicate := lines[key.Value]
 		d.entries++
+
 		switch {
 		case d.entries > maxEntries:
 			d.problem(n, "a scenario has at most %d keys and items", maxEntries)
@@ -98,6 +102,7 @@ func (d *decoder) decodeFields(n at, known fields) map[string]at {
 			read(value)
 			return
 		}
+
 		names := slices.Sorted(maps.Keys(known))
 		hint := "the keys are " + strings.Join(names, ", ")
 		if similar := nearest(key, names); similar != "" {
@@ -118,10 +123,13 @@ func (d *decoder) decodeText(n at) (string, bool) {
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" {
 		return n.Value, true
 	}
+
 	hint := ""
+	// An empty value has no text that quotes could keep.
 	if n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null" {
 		hint = "; put it in quotes"
 	}
+
 	d.problem(n, "must be text, not %s%s", describe(n.Node), hint)
 	return "", false
 }
@@ -155,6 +163,7 @@ func (d *decoder) decodeWhole(n at, least int) int {
 func (d *decoder) decodeNumber(n at, most float64) float64 {
 	f, err := strconv.ParseFloat(n.Value, 64)
 	number := n.Kind == yaml.ScalarNode && slices.Contains([]string{"!!int", "!!float"}, n.ShortTag())
+	// YAML libraries disagree on spellings such as 0x10, 1_000 and +1.
 	if !number || err != nil || math.IsNaN(f) || f <= 0 || f > most || strings.ContainsAny(n.Value, "_xX+") {
 		d.problem(n, "must be a number above 0 and at most %s, such as 0.5, not %s",
 			strconv.FormatFloat(most, 'f', -1, 64), describe(n.Node))
@@ -186,18 +195,22 @@ func (d *decoder) decodeWait(n at) Wait {
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!int" && n.Value == "0" {
 		return Wait{}
 	}
+
 	low, high, isRange := strings.Cut(n.Value, "..")
 	if !isRange {
 		high = low
 	}
+
 	least, lowOK := parseDuration(low)
 	most, highOK := parseDuration(high)
+
 	switch {
 	case n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" || !lowOK || !highOK:
 		d.problem(n, "must be a duration such as 500ms, or a range such as 500ms..2s, not %s", describe(n.Node))
 	case least > most:
 		d.problem(n, "the range %s begins above its end; write the shorter duration first", n.Value)
 	}
+
 	return Wait{Min: least, Max: most}
 }
 
@@ -222,5 +235,6 @@ func clip(text string) string {
 	if len(text) <= most {
 		return text
 	}
+	// The cut may fall inside a character.
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }

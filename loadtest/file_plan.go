@@ -29,8 +29,8 @@ var (
 	wordName     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,63}$`)
 )
 
-// Words that Python does not accept as the name of a class, of those that match
-// wordName.
+// reservedWords lists the words that match wordName, but that Python does not
+// accept as the name of a class.
 var reservedWords = []string{
 	"False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
 	"elif", "else",
@@ -48,6 +48,7 @@ func (d *decoder) decodePlan(root *yaml.Node, fallback string) plan {
 			describe(top.Node))
 		return p
 	}
+
 	given := d.decodeFields(top, fields{
 		"name":        func(n at) { p.name, _ = d.decodeText(n) },
 		"description": func(n at) { p.description = d.decodeDescription(n) },
@@ -57,6 +58,7 @@ func (d *decoder) decodePlan(root *yaml.Node, fallback string) plan {
 		"classes":     func(n at) { p.classes = d.decodeClasses(n) },
 		"shapes":      func(n at) { p.shapes = d.decodeShapes(n) },
 	})
+
 	if _, ok := given["classes"]; ok {
 		p.foreign = false
 	} else {
@@ -64,6 +66,7 @@ func (d *decoder) decodePlan(root *yaml.Node, fallback string) plan {
 			"the key classes is missing; it describes the users, such as classes: {ApiUser: {tasks: {call: "+
 				"{acquire: api, consume: {rpm: 1}}}}}")
 	}
+
 	if n, ok := given["name"]; !ok && !scenarioName.MatchString(p.name) {
 		d.problem(top,
 			"the scenario has no name, and its file is called %q; add the key name with letters, digits, _ and -",
@@ -72,6 +75,9 @@ func (d *decoder) decodePlan(root *yaml.Node, fallback string) plan {
 		d.problem(n, "must begin with a letter and have letters, digits, _ and - only, at most 64, not %q",
 			clip(p.name))
 	}
+
+	// A level that could not be read would turn every amount of its limits into
+	// a problem of its own.
 	if len(d.problems) == 0 {
 		d.checkAmounts(&p)
 	}
@@ -112,6 +118,7 @@ func (d *decoder) decodeStages(n at) (stages []Stage) {
 			emptyOr(n.Node))
 		return nil
 	}
+
 	for i, item := range n.Content {
 		if d.entries++; d.entries > maxEntries {
 			d.problem(n, "a scenario has at most %d keys and items", maxEntries)
@@ -124,11 +131,13 @@ func (d *decoder) decodeStages(n at) (stages []Stage) {
 			"users":      func(n at) { stage.Users = d.decodeWhole(n, 0) },
 			"spawn_rate": func(n at) { stage.SpawnRate = d.decodeNumber(n, maxNumber) },
 		})
+
 		for _, key := range []string{"duration", "users"} {
 			if _, ok := given[key]; !ok && n.Kind == yaml.MappingNode {
 				d.problem(n, "%s is missing; a stage has duration, users and spawn_rate", key)
 			}
 		}
+
 		stages = append(stages, stage)
 	}
 	return stages
@@ -150,9 +159,11 @@ func (p *plan) limitNames(resource string) []string {
 		if level.Scope.Resource != "" && level.Scope.Resource != resource {
 			continue
 		}
+
 		for _, limit := range level.Limits {
 			names[limit.Name] = true
 		}
 	}
+
 	return slices.Sorted(maps.Keys(names))
 }

@@ -27,6 +27,7 @@ func (p plan) setUp(ctx context.Context, test *Test) error {
 			return err
 		}
 	}
+
 	for _, c := range p.classes {
 		if c.parent == "" {
 			continue
@@ -34,6 +35,9 @@ func (p plan) setUp(ctx context.Context, test *Test) error {
 		if err := createShared(ctx, test.Client, limiter.Entity{ID: c.parent}); err != nil {
 			return err
 		}
+
+		// A class may have 10,000 such entities, which take long one after the
+		// other.
 		shared := c.entity.shared()
 		err := inParallel(ctx, len(shared), func(i int) error {
 			return createShared(ctx, test.Client, limiter.Entity{ID: shared[i], Parent: c.parent, Cascade: c.cascade})
@@ -60,6 +64,7 @@ func (e entityChoice) shared() []string {
 	if e.name != "" {
 		return []string{e.name}
 	}
+
 	var ids []string
 	for i := range e.count {
 		ids = append(ids, numberedEntity(i))
@@ -81,9 +86,11 @@ func (c plannedClass) class() Class {
 
 // start names the entity of a user, and creates it if it has a parent.
 func (c plannedClass) start(ctx context.Context, u *User) error {
+	// The setup has created the entities that users share.
 	if c.entity.name != "" || c.entity.count > 0 {
-		return nil // created by the setup
+		return nil
 	}
+
 	u.Entity = u.ID("user")
 	if c.parent == "" {
 		return nil
@@ -101,7 +108,9 @@ func (e entityChoice) picker() func(*User) string {
 	case e.zipf == 0:
 		return func(u *User) string { return numberedEntity(u.Rand.IntN(e.count)) }
 	}
-	// large, and only users of the class need it
+
+	// The table of a large count takes memory, and only users of the class need
+	// it.
 	ranks := sync.OnceValue(func() *zipf { return newZipf(e.zipf, e.count) })
 	return func(u *User) string { return numberedEntity(ranks().rank(u.Rand.Float64())) }
 }
@@ -112,10 +121,12 @@ func (t plannedTask) runner(entity func(*User) string) func(context.Context, *Us
 	for _, r := range t.resources {
 		total += r.weight
 	}
+
 	return func(ctx context.Context, u *User) error {
 		req := limiter.Request{
 			Entity: entity(u), Resource: t.resource(u.Rand, total), Consume: pickAmounts(t.consume, u.Rand),
 		}
+
 		switch t.call {
 		case callAvailable:
 			_, err := u.Available(ctx, req.Entity, req.Resource)
@@ -124,6 +135,7 @@ func (t plannedTask) runner(entity func(*User) string) func(context.Context, *Us
 			_, err := u.TimeUntilAvailable(ctx, req)
 			return err
 		}
+
 		return u.Do(ctx, req, func(lease *Lease) error { return t.finish(ctx, u.Rand, lease) })
 	}
 }
@@ -133,6 +145,7 @@ func (t plannedTask) finish(ctx context.Context, r *rand.Rand, lease *Lease) err
 	if err := pause.For(ctx, t.work.pick(r)); err != nil {
 		return err
 	}
+
 	for _, a := range t.used {
 		if err := lease.Used(a.limit, a.pick(r)); err != nil {
 			return err
@@ -145,6 +158,7 @@ func (t plannedTask) resource(r *rand.Rand, total int) string {
 	if len(t.resources) == 1 {
 		return t.resources[0].resource
 	}
+
 	n := r.IntN(total)
 	for _, w := range t.resources {
 		if n -= w.weight; n < 0 {

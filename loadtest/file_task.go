@@ -46,9 +46,11 @@ const (
 
 func (d *decoder) decodeTask(name string, n at) plannedTask {
 	task := plannedTask{name: name, weight: 1}
+
 	call := func(what string) func(at) {
 		return func(n at) { task.call, task.resources = cmp.Or(task.call, what), d.decodeChoice(n) }
 	}
+
 	before := len(d.problems)
 	given := d.decodeFields(n, fields{
 		"weight":      func(n at) { task.weight = d.decodeWhole(n, 1) },
@@ -59,6 +61,8 @@ func (d *decoder) decodeTask(name string, n at) plannedTask {
 		"used":        func(n at) { task.used = d.decodeAmounts(n) },
 		"work":        func(n at) { task.work = d.decodeWait(n) },
 	})
+
+	// A key that could not be read would only cause further problems.
 	if len(d.problems) == before {
 		d.checkTask(n, task, given)
 	}
@@ -73,13 +77,16 @@ func (d *decoder) checkTask(n at, task plannedTask, given map[string]at) {
 			calls++
 		}
 	}
+
 	if calls != 1 {
 		d.problem(n, "a task has one of acquire, available and time_until_available, such as acquire: api")
 		return
 	}
+
 	allowed := map[string][]string{
 		callAcquire: {"consume", "used", "work"}, callTimeUntil: {"consume"},
 	}[task.call]
+
 	for _, key := range []string{"consume", "used", "work"} {
 		at, ok := given[key]
 		switch {
@@ -94,10 +101,12 @@ func (d *decoder) checkTask(n at, task plannedTask, given map[string]at) {
 // decodeChoice reads a resource, a list of resources, or resources with weights.
 func (d *decoder) decodeChoice(n at) (choice []weighted) {
 	const forms = "must be a resource, a list of them such as [gpt-4, gpt-4o], or weights such as {gpt-4: 3, gpt-4o: 1}"
+
 	add := func(name string, n at, weight int) {
 		d.checkResource(name, n)
 		choice = append(choice, weighted{name, weight, n.Line})
 	}
+
 	switch {
 	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str":
 		add(n.Value, n, 1)
@@ -108,6 +117,7 @@ func (d *decoder) decodeChoice(n at) (choice []weighted) {
 	default:
 		d.problem(n, "%s, not %s", forms, emptyOr(n.Node))
 	}
+
 	return choice
 }
 
@@ -118,11 +128,14 @@ func (d *decoder) decodeList(n at, add func(name string, n at, weight int)) {
 		item := n.child(fmt.Sprint(i), item)
 		name, ok := d.decodeText(item)
 		line, duplicate := lines[name]
+
 		if d.entries++; d.entries > maxEntries {
 			d.problem(n, "a scenario has at most %d keys and items", maxEntries)
 			return
 		}
+
 		switch {
+		// decodeText has reported the item.
 		case !ok:
 		case duplicate:
 			d.problem(item, "%s is listed twice, first in line %d; give it a weight instead, such as {%s: 2}",

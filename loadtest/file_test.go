@@ -80,7 +80,8 @@ func TestParseReadsAScenario(t *testing.T) {
 	}
 	want := []class{
 		{
-			"ChatUser", 3, loadtest.Wait{Min: 500 * time.Millisecond, Max: 2 * time.Second},
+			"ChatUser", 3,
+			loadtest.Wait{Min: 500 * time.Millisecond, Max: 2 * time.Second},
 			[]task{{"chat", 15}, {"look", 1}},
 		},
 		{"BatchUser", 1, loadtest.Wait{}, []task{{"call", 1}, {"plan", 1}}},

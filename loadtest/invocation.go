@@ -24,9 +24,11 @@ type Invocation struct {
 // of a field is its default.
 type InvocationConfig struct {
 	Mode string `json:"mode,omitempty"` // default ModeHeadless
-	// the scenario; default: the value of LOCUSTFILE, else locustfile.py
+	// Locustfile names the scenario. Default: the value of LOCUSTFILE, else
+	// locustfile.py.
 	Locustfile string `json:"locustfile,omitempty"`
-	// separated by commas; default: the value of LOCUST_USER_CLASSES, else all
+	// UserClasses lists the classes, separated by commas. Default: the value of
+	// LOCUST_USER_CLASSES, else all.
 	UserClasses string `json:"user_classes,omitempty"`
 
 	Users           int     `json:"users,omitempty"`            // default 10
@@ -39,8 +41,11 @@ type InvocationConfig struct {
 	// begin. A later one ends at once, since it has a successor. Default: no limit.
 	JoinBefore int64 `json:"join_before,omitempty"`
 
-	TargetStackName  string   `json:"target_stack_name,omitempty"` // default: the value of TARGET_STACK_NAME
-	Region           string   `json:"region,omitempty"`            // default: the value of TARGET_REGION
+	// TargetStackName is the stack of the table. Default: the value of
+	// TARGET_STACK_NAME.
+	TargetStackName string `json:"target_stack_name,omitempty"`
+	// Region is the region of the stack. Default: the value of TARGET_REGION.
+	Region           string   `json:"region,omitempty"`
 	BaselineRPM      *float64 `json:"baseline_rpm,omitempty"`
 	SpikeRPM         *float64 `json:"spike_rpm,omitempty"`
 	SpikeProbability *float64 `json:"spike_probability,omitempty"`
@@ -120,10 +125,14 @@ func (m MasterStats) Summary(elapsed time.Duration) WorkerSummary {
 		Requests: t.Requests, Failures: t.Failures, Average: t.Average, Min: t.Min, Max: t.Max, P50: t.P50,
 		P95: t.P95, P99: t.P99,
 	}
+
 	s.FailureRate = share(s.Failures, s.Requests)
+	// The rate that Locust itself reports covers only the last seconds of a
+	// test.
 	if elapsed > 0 {
 		s.RPS = float64(s.Requests) / elapsed.Seconds()
 	}
+
 	return s
 }
 
@@ -148,7 +157,9 @@ func fromMilliseconds(ms float64) time.Duration { return time.Duration(ms * floa
 
 // WorkerEnd is the response of the worker function in ModeWorker.
 type WorkerEnd struct {
-	Status string `json:"status"` // worker_completed, or worker_expired if it began too late
+	// Status is worker_completed, or worker_expired if the worker began too
+	// late.
+	Status string `json:"status"`
 	Worker string `json:"worker_id"`
 }
 

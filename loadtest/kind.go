@@ -12,6 +12,7 @@ import (
 // "closed", "canceled" or "other".
 func Kind(err error) string {
 	switch {
+	// The error of a task may wrap any other, so this case comes first.
 	case is[*taskError](err):
 		return "task"
 	case errors.Is(err, context.DeadlineExceeded):
@@ -25,6 +26,7 @@ func Kind(err error) string {
 	case is[*limiter.CorruptError](err):
 		return "corrupt"
 	}
+
 	for _, state := range []struct {
 		error
 		kind string

@@ -24,10 +24,12 @@ func Main(run Program, scenarios ...Scenario) int {
 				err = invalid("scenario", s.Name, "is given twice; give each scenario once")
 			}
 		}
+
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 2
 		}
 	}
+
 	return run(scenarios)
 }

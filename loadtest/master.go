@@ -27,7 +27,7 @@ type MasterStats struct {
 	State   string         `json:"state"` // such as ready, spawning, running or stopped
 	Users   int            `json:"user_count"`
 	Workers []MasterWorker `json:"workers"`
-	Rows    []MasterRow    `json:"stats"` // the last one sums all others up
+	Rows    []MasterRow    `json:"stats"` // the last one sums up all others
 }
 
 // MasterWorker is a worker in the list of a Locust master.
@@ -100,29 +100,38 @@ func (m Master) Start(ctx context.Context, t MasterTest) error {
 		"user_count": {strconv.Itoa(t.Users)},
 		"spawn_rate": {strconv.FormatFloat(t.SpawnRate, 'f', -1, 64)},
 	}
+
+	// Locust takes whole seconds, so a part of one is rounded up.
 	if t.Duration > 0 {
 		form.Set("run_time", strconv.FormatInt(int64((t.Duration+time.Second-1)/time.Second), 10)+"s")
 	}
+
 	if len(t.Classes) > 0 {
 		form["user_classes"] = t.Classes
 	}
+
 	var answer struct {
 		Success bool     `json:"success"`
 		Message string   `json:"message"`
 		Classes []string `json:"user_classes"`
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, masterTimeout)
 	defer cancel()
 	if err := m.call(ctx, http.MethodPost, "/swarm", form, &answer); err != nil {
 		return err
 	}
+
 	if !answer.Success {
 		return fmt.Errorf("the Locust master did not start the test: %s", strings.TrimSpace(answer.Message))
 	}
+
+	// A master without the option --class-picker ignores the choice of classes.
 	if len(t.Classes) > 0 && len(answer.Classes) != len(t.Classes) {
 		return fmt.Errorf("the Locust master runs the classes %q instead of %q; it must be started with --class-picker",
 			answer.Classes, t.Classes)
 	}
+
 	return nil
 }
 
@@ -148,15 +157,18 @@ func (m Master) call(ctx context.Context, method, path string, form url.Values, 
 	if form != nil {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
+
 	client := m.Client
 	if client == nil {
 		client = http.DefaultClient
 	}
+
 	response, err := client.Do(request)
 	if err != nil {
 		return fmt.Errorf("call the Locust master: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
+
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxStats))
 	switch {
 	case err != nil:
@@ -166,6 +178,7 @@ func (m Master) call(ctx context.Context, method, path string, form url.Values, 
 	case out == nil:
 		return nil
 	}
+
 	if err := json.Unmarshal(body, out); err != nil {
 		return errors.New("the response of the Locust master is not JSON; check that it is one")
 	}

@@ -8,7 +8,7 @@ package loadtest
 type mix struct {
 	weights []int
 	counts  []int
-	total   int   // weights
+	total   int   // sum of the weights
 	order   []int // the class of each user
 }
 
@@ -28,6 +28,9 @@ func (m *mix) resize(n int) {
 		m.counts[i]++
 		m.order = append(m.order, i)
 	}
+
+	// The users that started last stop first, so that the counts return to
+	// those before the growth.
 	for last := len(m.order) - 1; last >= max(0, n); last-- {
 		m.counts[m.order[last]]--
 		m.order = m.order[:last]
@@ -38,6 +41,7 @@ func (m *mix) resize(n int) {
 func (m *mix) next() int {
 	best := -1
 	for i, w := range m.weights {
+		// Both comparisons are multiplied out, so that no division rounds.
 		fits := m.counts[i]*m.total < w*(len(m.order)+1)
 		if fits && (best < 0 || w*(m.counts[best]+1) > m.weights[best]*(m.counts[i]+1)) {
 			best = i

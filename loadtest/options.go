@@ -72,26 +72,31 @@ func (o *Options) withDefaults(s Scenario) (Options, Shape, error) {
 	if err := out.validate(); err != nil {
 		return out, Shape{}, err
 	}
+
 	users := DefaultUsers
 	if out.Rate > 0 {
 		users = DefaultOpenUsers
 	}
+
 	out.Users = cmp.Or(out.Users, users)
 	out.SpawnRate = cmp.Or(out.SpawnRate, DefaultSpawnRate)
 	out.Interval = cmp.Or(out.Interval, time.Second)
 	out.StopTimeout = cmp.Or(out.StopTimeout, 10*time.Second)
 	out.TeardownTimeout = cmp.Or(out.TeardownTimeout, 2*time.Minute)
+
 	if out.Report == nil {
 		out.Report = func(Snapshot) {}
 	}
 	if out.Phase == nil {
 		out.Phase = func(string) {}
 	}
+
 	if out.Shape != "" {
 		shape, err := s.Shape(out.Shape)
 		out.Duration = cmp.Or(out.Duration, shape.Length())
 		return out, shape, err
 	}
+
 	out.Duration = cmp.Or(out.Duration, DefaultDuration)
 	return out, Shape{Stages: []Stage{{Duration: out.Duration, Users: out.Users, SpawnRate: out.SpawnRate}}}, nil
 }
@@ -101,13 +106,16 @@ func (o *Options) validate() error {
 		field string
 		time.Duration
 	}{
-		{"duration", o.Duration}, {"interval", o.Interval}, {"stop_timeout", o.StopTimeout},
+		{"duration", o.Duration},
+		{"interval", o.Interval},
+		{"stop_timeout", o.StopTimeout},
 		{"teardown_timeout", o.TeardownTimeout},
 	} {
 		if d.Duration < 0 {
 			return invalid(d.field, d.String(), "must not be negative; 0 is the default")
 		}
 	}
+
 	for _, f := range []struct {
 		field string
 		value float64
@@ -117,6 +125,7 @@ func (o *Options) validate() error {
 				"must be a number above 0 and at most %d; 0 is the default", maxRate)
 		}
 	}
+
 	switch {
 	case o.Users < 0:
 		return invalid("users", fmt.Sprint(o.Users), "must not be negative; 0 is the default")

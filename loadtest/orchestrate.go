@@ -29,6 +29,7 @@ func Orchestrate(ctx context.Context, opts OrchestrateOptions) error {
 	if err != nil {
 		return err
 	}
+
 	if opts.Interval < 0 {
 		return invalid("interval", opts.Interval.String(), "must not be negative")
 	}
@@ -36,6 +37,7 @@ func Orchestrate(ctx context.Context, opts OrchestrateOptions) error {
 	if opts.Report == nil {
 		opts.Report = func(Decision, error) {}
 	}
+
 	tick := time.NewTicker(opts.Interval)
 	defer tick.Stop()
 	for {
@@ -57,12 +59,18 @@ func (opts *OrchestrateOptions) poll(ctx context.Context, o *Orchestrator) Decis
 	if err == nil {
 		master = &stats
 	}
+
 	d := o.Poll(time.Now(), master)
+	// A poll that ctx cancelled looks like a lost master, whose workers must
+	// not be replaced.
 	if d.Done || ctx.Err() != nil {
 		opts.Report(d, err)
 		return d
 	}
+
 	for range d.Invoke {
+		// The worker has to begin before the same deadline until which Invoked
+		// waits for it, so it never joins beside its successor.
 		now := time.Now()
 		id, failed := opts.Invoke(ctx, now.Add(o.opts.PendingTimeout))
 		if failed != nil {
@@ -71,6 +79,7 @@ func (opts *OrchestrateOptions) poll(ctx context.Context, o *Orchestrator) Decis
 		}
 		o.Invoked(now, id)
 	}
+
 	opts.Report(d, err)
 	return d
 }

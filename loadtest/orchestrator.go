@@ -41,10 +41,12 @@ func (o OrchestratorOptions) withDefaults() (OrchestratorOptions, error) {
 		{"idle timeout", float64(o.IdleTimeout), 0},
 		{"replacement", o.Replacement, 1},
 	} {
+		// The negation also refuses NaN.
 		if !(field.value >= 0) || field.most > 0 && field.value > field.most {
 			return o, invalid(field.name, fmt.Sprint(field.value), "must not be negative; a share must be at most 1")
 		}
 	}
+
 	setDefault(&o.UsersPerWorker, 10)
 	setDefault(&o.MinWorkers, 1)
 	setDefault(&o.PendingTimeout, 30*time.Second)
@@ -53,6 +55,7 @@ func (o OrchestratorOptions) withDefaults() (OrchestratorOptions, error) {
 	setDefault(&o.IdleTimeout, 15*time.Minute)
 	setDefault(&o.Lead, 20*time.Second)
 	o.Lead = max(o.Lead, 0)
+
 	if o.MaxWorkers > 0 && o.MinWorkers > o.MaxWorkers {
 		return o, invalid("minimum of workers", fmt.Sprint(o.MinWorkers),
 			"must be at most the maximum of workers, %d", o.MaxWorkers)
@@ -82,14 +85,14 @@ type Orchestrator struct {
 	at      time.Time // of that poll
 	pending []invocation
 	active  []invocation // connected, oldest first
-	lost    []invocation // were active, and are not connected any more
+	lost    []invocation // lost their connection after they were active
 }
 
 // invocation is a worker that was invoked or adopted.
 type invocation struct {
 	id    string // "" if it is not known
 	at    time.Time
-	until time.Time // how long it may take to connect, or to connect again
+	until time.Time // the time until which it may connect, or connect again
 }
 
 // returnTimeout is how long a disconnected worker may take to connect again. A
@@ -102,10 +105,12 @@ type Decision struct {
 	State     string
 	Users     int
 	Connected int // workers at the master
-	Pending   int // workers that may still connect, or connect again, before this decision
-	Expiring  int // connected workers near the end of their life
-	Desired   int // workers that the test needs
-	Invoke    int // workers to invoke now
+	// Pending counts the workers that may still connect, or connect again,
+	// before this decision invokes others.
+	Pending  int
+	Expiring int // connected workers near the end of their life
+	Desired  int // workers that the test needs
+	Invoke   int // workers to invoke now
 	// Done reports that no test has run for the idle timeout, so that the
 	// orchestrator ends.
 	Done bool
@@ -127,25 +132,36 @@ func NewOrchestrator(opts *OrchestratorOptions) (*Orchestrator, error) {
 // After that the caller invokes Decision.Invoke workers and calls Invoked for
 // each.
 func (o *Orchestrator) Poll(now time.Time, m *MasterStats) Decision {
+	// The idle time counts from the first poll, before any test.
 	if o.busy.IsZero() {
 		o.busy = now
 	}
+
+	// A worker past its time ends without joining, so its successor may be
+	// invoked.
 	o.pending = slices.DeleteFunc(o.pending, func(i invocation) bool { return now.After(i.until) })
+
 	if m == nil {
 		return o.pollBlind(now)
 	}
+
 	running := m.Running()
 	if running {
 		o.busy = now
 	}
+
 	d := Decision{Reached: true, State: m.State, Users: m.Users, Desired: o.desired(now, m)}
 	ids := m.Connected()
 	o.track(now, ids)
 	d.Connected, d.Pending = len(ids), len(o.pending)+o.returning(now)
 	d.Expiring = o.expiring(now)
+	// A shrinking test replaces only the workers that it still needs: of 10
+	// workers with 3 near their end, 3 are replaced if 10 are desired, and 1 if
+	// 8 are.
 	missing := max(0, d.Desired-d.Connected-d.Pending)
 	replaced := min(d.Expiring, max(0, d.Desired-(d.Connected-d.Expiring+d.Pending+missing)))
 	d.Invoke = missing + replaced
+
 	d.Done = now.Sub(o.busy) >= o.opts.IdleTimeout
 	o.polled, o.users, o.at = true, m.Users, now
 	return d
@@ -158,11 +174,13 @@ func (o *Orchestrator) pollBlind(now time.Time) Decision {
 	for i := range o.pending {
 		o.pending[i].until = later(o.pending[i].until, now.Add(returnTimeout))
 	}
+
 	o.active = o.living(now, o.active)
 	d := Decision{
 		Pending: len(o.pending) + o.returning(now), Desired: o.clamp(0),
 		Done: now.Sub(o.busy) >= o.opts.IdleTimeout,
 	}
+
 	d.Invoke = max(0, d.Desired-len(o.active)-d.Pending)
 	return d
 }
@@ -179,6 +197,7 @@ func (o *Orchestrator) desired(now time.Time, m *MasterStats) int {
 	if !m.Running() {
 		return o.clamp(0)
 	}
+
 	need := ceilDiv(float64(m.Users), o.opts.UsersPerWorker)
 	if passed := now.Sub(o.at).Seconds(); o.polled && passed > 0 {
 		rate := float64(m.Users-o.users) / passed
@@ -186,6 +205,7 @@ func (o *Orchestrator) desired(now time.Time, m *MasterStats) int {
 			need = max(need, ceilDiv(float64(m.Users)+rate*o.opts.Lead.Seconds(), o.opts.UsersPerWorker))
 		}
 	}
+
 	return o.clamp(need)
 }
 
@@ -252,6 +272,7 @@ func (o *Orchestrator) track(now time.Time, ids []string) {
 	for _, id := range ids {
 		connected[id] = true
 	}
+
 	var active []invocation
 	for _, i := range o.active {
 		if connected[i.id] {
@@ -262,6 +283,7 @@ func (o *Orchestrator) track(now time.Time, ids []string) {
 			o.lost = append(o.lost, i)
 		}
 	}
+
 	o.lost = o.living(now, o.lost)
 	for _, id := range ids {
 		if connected[id] {
@@ -269,6 +291,7 @@ func (o *Orchestrator) track(now time.Time, ids []string) {
 			active = append(active, o.joined(now, id))
 		}
 	}
+
 	slices.SortStableFunc(active, func(a, b invocation) int { return a.at.Compare(b.at) })
 	o.active = active
 }
@@ -283,12 +306,16 @@ func (o *Orchestrator) joined(now time.Time, id string) invocation {
 		o.lost = slices.Delete(o.lost, at, at+1)
 		return i
 	}
+
 	if len(o.pending) > 0 {
 		at := max(0, slices.IndexFunc(o.pending, byID))
 		i := o.pending[at]
 		o.pending = slices.Delete(o.pending, at, at+1)
 		return invocation{id: id, at: i.at}
 	}
+
+	// The age of an adopted worker is unknown, and one from before this
+	// orchestrator may end at any time.
 	age := o.opts.Lead
 	if !o.polled {
 		age = max(0, o.opts.Lifetime-o.opts.Lead)

@@ -191,8 +191,15 @@ func TestOrchestratorEndsWhenIdle(t *testing.T) {
 
 func TestOrchestratorRejectsOptions(t *testing.T) {
 	for _, o := range []OrchestratorOptions{
-		{UsersPerWorker: -1}, {MinWorkers: -1}, {MaxWorkers: -1}, {MinWorkers: 5, MaxWorkers: 4},
-		{Replacement: 1.5}, {Replacement: math.NaN()}, {Lifetime: -1}, {PendingTimeout: -1}, {IdleTimeout: -1},
+		{UsersPerWorker: -1},
+		{MinWorkers: -1},
+		{MaxWorkers: -1},
+		{MinWorkers: 5, MaxWorkers: 4},
+		{Replacement: 1.5},
+		{Replacement: math.NaN()},
+		{Lifetime: -1},
+		{PendingTimeout: -1},
+		{IdleTimeout: -1},
 	} {
 		if _, err := NewOrchestrator(&o); !isInvalid(err) {
 			t.Errorf("%+v: %v", o, err)

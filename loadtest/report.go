@@ -67,13 +67,16 @@ func Rate(f float64) string {
 	return strconv.FormatFloat(f, 'g', 3, 64)
 }
 
-// Latency formats a latency with three digits and a unit: 812µs, 12.3ms, 1.25s.
+// Latency formats a latency with three digits and a unit, such as 12.3ms or
+// 1.25s.
 func Latency(d time.Duration) string {
 	for _, unit := range []struct {
 		size time.Duration
 		name string
 	}{{time.Second, "s"}, {time.Millisecond, "ms"}, {time.Microsecond, "µs"}} {
+		// A latency that rounds to a unit has that unit: 999.6us is 1ms.
 		if value := float64(d) / float64(unit.size); value >= 0.9995 || unit.size == time.Microsecond && d > 0 {
+			// With three digits, the format g would write 1000 as 1e+03.
 			if value >= 99.95 {
 				return strconv.FormatFloat(value, 'f', 0, 64) + unit.name
 			}

@@ -32,9 +32,11 @@ type reportData struct {
 	Facts, Figures    []fact
 	Conditions        []verdict
 	Charts            []chart
-	Step              string // how long a step of the charts takes, if longer than a second
-	Rows              [][]string
-	Failures          []fact
+	// Step is the time that a step of the charts takes, or "" if that is a
+	// second.
+	Step     string
+	Rows     [][]string
+	Failures []fact
 }
 
 // fact is a labelled value. Bad marks one that readers should notice.
@@ -63,9 +65,11 @@ func (r Report) page() reportData {
 		},
 		Figures: r.figures(),
 	}
+
 	for _, c := range r.Conditions {
 		d.Conditions = append(d.Conditions, verdict{c.String(), c.Describe(r.Result), c.Holds(r.Result)})
 	}
+
 	points, step := mergePoints(r.Points)
 	if len(points) > 0 {
 		d.Charts = charts(points)
@@ -73,12 +77,15 @@ func (r Report) page() reportData {
 	if step > 1 {
 		d.Step = timeLabel(time.Duration(step) * time.Second)
 	}
+
 	for _, row := range append(slices.Clone(r.Rows), r.Total) {
 		d.Rows = append(d.Rows, rowCells(row))
 	}
+
 	for _, kind := range slices.Sorted(maps.Keys(r.Failures)) {
 		d.Failures = append(d.Failures, fact{kind, groupDigits(r.Snapshot.Failures[kind]), true})
 	}
+
 	return d
 }
 
@@ -88,6 +95,7 @@ func rowCells(row Row) []string {
 	if kind == "" {
 		kind, name = "Total", ""
 	}
+
 	return []string{
 		kind, name, groupDigits(row.Requests), Rate(row.PerSecond), Latency(row.Average), Latency(row.P50),
 		Latency(row.P95), Latency(row.P99),
@@ -109,11 +117,13 @@ func (r Report) figures() []fact {
 		{"Refused", groupDigits(r.Refused), false},
 		{"Failures", groupDigits(t.Failures), t.Failures > 0},
 	}
+
 	if r.Late > 0 || r.Waiting > 0 {
 		all = append(all, fact{"Late tasks", groupDigits(r.Late), false}, fact{
 			"Never began", groupDigits(r.Waiting), true,
 		})
 	}
+
 	if r.Usage != nil {
 		acquires := float64(max(r.Admitted+r.Refused+r.Failed, 1))
 		all = append(all,
@@ -122,6 +132,7 @@ func (r Report) figures() []fact {
 			fact{"Write units/acquire", Rate(r.Usage.WriteUnits / acquires), false},
 		)
 	}
+
 	if r.Elapsed > 0 {
 		all = append(all, fact{"Client CPU", Rate(100*r.CPU.Seconds()/r.Elapsed.Seconds()) + " %", false})
 	}
@@ -139,6 +150,9 @@ func charts(points []Point) []chart {
 		}
 		return values
 	}
+
+	// A step of a chart may be several seconds, so each rate needs the time
+	// since the step before it.
 	rate := func(count func(Point) int64) []float64 {
 		before := time.Duration(0)
 		return column(func(p Point) float64 {
@@ -147,11 +161,13 @@ func charts(points []Point) []chart {
 			return float64(count(p)) / max(since.Seconds(), 0.001)
 		})
 	}
+
 	throughput := newChart("Requests per second", times, true, Rate,
 		series{"succeeded", "good", rate(func(p Point) int64 { return p.Requests - p.Refused - p.Failures })},
 		series{"refused", "refused", rate(func(p Point) int64 { return p.Refused })},
 		series{"failed", "bad", rate(func(p Point) int64 { return p.Failures })},
 	)
+
 	latency := newChart("Latency", times, false, func(s float64) string {
 		return Latency(time.Duration(s * float64(time.Second)))
 	},
@@ -159,9 +175,11 @@ func charts(points []Point) []chart {
 		series{"p95", "p95", column(func(p Point) float64 { return p.P95.Seconds() })},
 		series{"p50", "p50", column(func(p Point) float64 { return p.P50.Seconds() })},
 	)
+
 	users := newChart("Users", times, false, Rate, series{"users", "users", column(func(p Point) float64 {
 		return float64(p.Users)
 	})})
+
 	return []chart{throughput, latency, users}
 }
 
@@ -180,9 +198,11 @@ func mergePoints(points []Point) (merged []Point, group int) {
 		}
 		merged = append(merged, p)
 	}
+
 	if last := len(merged) - 1; last > 0 && merged[last].At-merged[last-1].At < time.Second/2 {
 		merged = append(merged[:last-1], joinPoints(merged[last-1], merged[last]))
 	}
+
 	return merged, group
 }
 

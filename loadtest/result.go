@@ -29,17 +29,21 @@ type Snapshot struct {
 	// intended start, and Waiting those that have not begun yet. In a Result,
 	// Waiting counts tasks that never began.
 	Late, Waiting int64
-	Usage         *Usage        // since the users started; nil without a meter
-	CPU           time.Duration // of this process since the users started; 0 if unknown
+	Usage         *Usage // since the users started; nil without a meter
+	// CPU is the CPU time of this process since the users started, or 0 if
+	// unknown.
+	CPU time.Duration
 }
 
 // Row sums events up.
 type Row struct {
 	Type, Name         string
 	Requests, Failures int64
-	PerSecond          float64 // over the last interval in a Snapshot, over the test in a Result
-	Average, Min, Max  time.Duration
-	P50, P95, P99      time.Duration
+	// PerSecond is over the last interval in a Snapshot, and over the test in a
+	// Result.
+	PerSecond         float64
+	Average, Min, Max time.Duration
+	P50, P95, P99     time.Duration
 }
 
 // Result is the outcome of a test.
@@ -64,9 +68,13 @@ type Point struct {
 // Promise is the result of checking every admission against its limits: over
 // any window, admitted less given back is at most capacity plus refill.
 type Promise struct {
-	Limits, Checks, Broken  int64  // limits and admissions checked, and admissions in excess
-	Excess                  int64  // thousandths of the worst one
-	Entity, Resource, Limit string // of the worst one
-	// the longest time between a call's now and its answer, which the check allows for
+	// Limits and Checks count the limits and admissions that were checked, and
+	// Broken the admissions in excess.
+	Limits, Checks, Broken int64
+	// Excess is the worst excess in thousandths.
+	Excess                  int64
+	Entity, Resource, Limit string // where the worst excess was
+	// CallTime is the longest time between a call's now and its answer, which
+	// the check allows for.
 	CallTime time.Duration
 }

@@ -91,5 +91,6 @@ type Test struct {
 	ID        string // 8 hexadecimal digits, equal in all processes of the test
 	Worker    string // names this process, "" if there is only one
 	Getenv    func(string) string
-	Data      any // for the scenario; set by Setup, which ends before the first user starts
+	// Data is for the scenario. Setup sets it before the first user starts.
+	Data any
 }

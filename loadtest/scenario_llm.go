@@ -116,6 +116,7 @@ func chat(ctx context.Context, u *User) error {
 		Entity: u.Entity, Resource: randomModel(u),
 		Consume: limiter.Tokens(limiter.RPM, 1).And(limiter.TPM, estimatedTokens),
 	}
+
 	return u.Do(ctx, req, func(l *Lease) error {
 		return l.Used(limiter.TPM, leastTokens+u.Rand.Int64N(mostTokens-leastTokens+1))
 	})

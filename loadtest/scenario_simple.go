@@ -59,9 +59,12 @@ func startCascading(ctx context.Context, u *User) error {
 func createShared(ctx context.Context, c *Client, e limiter.Entity) error {
 	start := c.begin()
 	_, err := c.limiter.CreateEntity(ctx, e)
+	// The user needs the entity but not its creation, so an entity that exists
+	// is no failure.
 	if errors.Is(err, limiter.ErrExists) {
 		err = nil
 	}
+
 	c.end(CreateEntity, EntityName, start, err)
 	return err
 }

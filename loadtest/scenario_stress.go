@@ -48,22 +48,29 @@ func setUpStress(ctx context.Context, test *Test) error {
 	if err != nil {
 		return err
 	}
+
+	// The whale and the spiker have no rank.
 	test.Data = &stressTest{stressSettings: settings, ranks: newZipf(settings.alpha, settings.entities-2)}
+
 	for i := range settings.apis {
 		if err := test.SetResourceDefaults(ctx, api(i), stressLimits(1)...); err != nil {
 			return err
 		}
 	}
-	// The whale's limits are stored last, and mean that all are stored.
+
+	// Every process of a test calls the setup. The limits of the whale are
+	// stored last, so they mean that another process has stored all of them.
 	if stored, err := test.Limits(ctx, whaleEntity, ""); err != nil || len(stored) > 0 {
 		return err
 	}
+
 	err = inParallel(ctx, settings.customLimits-1, func(i int) error {
 		return test.SetLimits(ctx, customEntity(i+1), "", stressLimits(2)...)
 	})
 	if err != nil || settings.customLimits == 0 {
 		return err
 	}
+
 	return test.SetLimits(ctx, whaleEntity, "", stressLimits(2)...)
 }
 
@@ -96,6 +103,7 @@ func inParallel(ctx context.Context, n int, do func(i int) error) error {
 	defer cancel(nil)
 	var next atomic.Int64
 	var all sync.WaitGroup
+
 	for range workers {
 		all.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
@@ -105,6 +113,7 @@ func inParallel(ctx context.Context, n int, do func(i int) error) error {
 			}
 		})
 	}
+
 	all.Wait()
 	return context.Cause(ctx)
 }
@@ -114,16 +123,19 @@ func (t *stressTest) pick(u *User) (entity, traffic string) {
 	if t.spiking() {
 		return spikerEntity, spikerTraffic
 	}
+
 	if u.Rand.Float64() < t.spikeProbability/60 {
 		t.spikeUntil.Store(time.Now().Add(t.spikeDuration).UnixNano())
 		return spikerEntity, spikerTraffic
 	}
+
 	switch share := u.Rand.Float64(); {
 	case share < t.whaleShare:
 		return whaleEntity, whaleTraffic
 	case share < t.whaleShare+t.spikeShare:
 		return spikerEntity, spikerTraffic
 	}
+
 	return rankedEntity(t.ranks.rank(u.Rand.Float64())), powerlawTraffic
 }
 
@@ -143,6 +155,7 @@ func stressPause(u *User) time.Duration {
 	if t.spiking() {
 		rpm = cmp.Or(t.spikeRPM, t.baselineRPM)
 	}
+
 	if rpm == 0 {
 		return 10*time.Millisecond + time.Duration(u.Rand.Int64N(int64(90*time.Millisecond)))
 	}

@@ -14,31 +14,37 @@ func Scenarios() []Scenario {
 	return []Scenario{llmGateway(), llmProduction(), maxRPS(), simple(), stress()}
 }
 
-// Find returns the scenario with a name: one of extra, one of this package, or
-// one that a file in dir defines: chat.yaml for chat, else a file with the key
-// name: chat. It accepts the name of a Python file too, such as
-// locustfiles/max_rps.py for max_rps. A name with the extension of a YAML file
-// is always a file, relative to dir. If none or several have the name, the error
-// is a *[limiter.InvalidError] that lists the names; if the file is wrong, it is
-// a *[FileError].
+// Find returns the scenario with a name. It looks for the name in extra, then
+// in this package, and then in dir: for chat, the file chat.yaml comes before a
+// file with the key name: chat. Find also accepts the name of a Python file,
+// such as locustfiles/max_rps.py for max_rps. A name with the extension of a
+// YAML file is always a file, relative to dir. If none or several have the
+// name, the error is a *[limiter.InvalidError] that lists the names. If the
+// file is wrong, it is a *[FileError].
 func Find(name, dir string, extra ...Scenario) (Scenario, error) {
+	// The path may come from a script for Windows, whose separator package path
+	// does not know.
 	wanted := strings.TrimSuffix(path.Base(strings.ReplaceAll(name, `\`, "/")), ".py")
 	all := slices.Concat(extra, Scenarios())
+
 	for _, s := range all {
 		if s.Name == wanted {
 			return s, nil
 		}
 	}
+
 	if file := findFile(name, wanted, dir); file != "" {
 		return Load(file)
 	}
 	if s, ok, err := findNamed(wanted, dir); ok || err != nil {
 		return s, err
 	}
+
 	var names []string
 	for _, s := range all {
 		names = append(names, s.Name)
 	}
+
 	reason := "no such scenario; choose from " + strings.Join(names, ", ")
 	if near := nearest(wanted, names); near != "" {
 		reason = "no such scenario; did you mean " + near + "? There are " + strings.Join(names, ", ")
@@ -62,10 +68,13 @@ func nearest(wanted string, names []string) string {
 // distance returns the number of bytes to insert, remove or replace between a
 // and b.
 func distance(a, b string) int {
+	// row[j] is the distance between the part of a so far and the first j bytes
+	// of b.
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
+
 	for i := range len(a) {
 		diagonal := row[0]
 		row[0] = i + 1

@@ -138,10 +138,12 @@ func TestProductionTasksDiffer(t *testing.T) {
 
 func TestStressTraffic(t *testing.T) {
 	env := map[string]string{"SPIKE_PROBABILITY": "0", "NUM_APIS": "2", "NUM_CUSTOM_LIMITS": "5", "NUM_ENTITIES": "100"}
-	r := runVirtual(t, "stress", loadtest.Options{Users: 20, SpawnRate: 100, Duration: time.Minute,
+	r := runVirtual(t, "stress", loadtest.Options{
+		Users: 20, SpawnRate: 100, Duration: time.Minute,
 		Getenv: func(k string) string {
 			return env[k]
-		}})
+		},
+	})
 	kinds := requests(r, traffic)
 	for kind, want := range map[string]float64{"whale": 0.5, "spiker": 0.03, "powerlaw": 0.47} {
 		if got := float64(kinds[kind]) / float64(r.Total.Requests); got < want*0.9 || got > want*1.1 {

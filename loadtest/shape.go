@@ -31,7 +31,10 @@ func (s Shape) UsersAt(t time.Duration) int {
 
 // move returns the number of users after a time in a stage.
 func (s Stage) move(users int, t time.Duration) int {
+	// The first user moves at the start of the stage, not after the first
+	// period.
 	steps := math.Floor(t.Seconds()*s.SpawnRate) + 1
+
 	distance := s.Users - users
 	if steps >= math.Abs(float64(distance)) {
 		return s.Users

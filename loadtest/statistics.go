@@ -39,7 +39,8 @@ type part struct {
 	failures map[string]int64
 	second   tally // since the last call of take
 	refused  int64 // since the last call of take
-	_        [64]byte
+	// The padding keeps the locks of two parts out of one cache line.
+	_ [64]byte
 }
 
 // tally sums up the events of a row.
@@ -65,12 +66,14 @@ func (s *Statistics) Record(e Event) {
 	p := &s.parts[rand.IntN(len(s.parts))] //nolint:gosec // any part will do
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	key := rowKey{e.Type, e.Name}
 	row := p.rows[key]
 	if row == nil {
 		row = &tally{latencies: newHistogram()}
 		p.rows[key] = row
 	}
+
 	row.add(e)
 	p.second.add(e)
 	if e.Type == RateLimited {
@@ -85,13 +88,16 @@ func (t *tally) add(e Event) {
 	if t.requests == 0 || e.Latency < t.min {
 		t.min = e.Latency
 	}
+
 	t.max = max(t.max, e.Latency)
 	t.requests++
 	t.sum += e.Latency
 	if e.Err != nil {
 		t.failures++
 	}
-	// always in range
+
+	// The value is within the range of the histogram, so that RecordValue
+	// cannot fail.
 	_ = t.latencies.RecordValue((min(e.Latency, maxLatency-time.Microsecond) + time.Microsecond - 1).Microseconds())
 }
 
@@ -100,9 +106,11 @@ func (t *tally) merge(other *tally) {
 	if other.requests == 0 {
 		return
 	}
+
 	if t.requests == 0 || other.min < t.min {
 		t.min = other.min
 	}
+
 	t.max = max(t.max, other.max)
 	t.requests += other.requests
 	t.failures += other.failures
@@ -127,7 +135,10 @@ func (t *tally) percentiles() (p50, p95, p99 time.Duration) {
 	if t.requests == 0 {
 		return 0, 0, 0
 	}
+
 	at := func(q float64) time.Duration {
+		// The histogram rounds to three digits, possibly beyond the largest
+		// latency.
 		return min(t.max, time.Duration(t.latencies.ValueAtQuantile(q))*time.Microsecond)
 	}
 	return at(50), at(95), at(99)
@@ -142,15 +153,19 @@ func (s *Statistics) Snapshot(elapsed time.Duration) Snapshot {
 	for i := range s.parts {
 		s.parts[i].copyTo(rows, failures)
 	}
+
 	total := &tally{latencies: newHistogram()}
 	out := Snapshot{Elapsed: elapsed, Failures: failures}
+
 	keys := slices.SortedFunc(maps.Keys(rows), func(a, b rowKey) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
 	})
+
 	for _, key := range keys {
 		row := rows[key]
 		total.merge(row)
 		out.Rows = append(out.Rows, row.row(key, elapsed))
+
 		switch key.kind {
 		case Acquire:
 			out.Admitted += row.requests - row.failures
@@ -159,6 +174,7 @@ func (s *Statistics) Snapshot(elapsed time.Duration) Snapshot {
 			out.Refused += row.requests
 		}
 	}
+
 	out.Total = total.row(rowKey{name: "Total"}, elapsed)
 	return out
 }
@@ -175,6 +191,7 @@ func (p *part) copyTo(rows map[rowKey]*tally, failures map[string]int64) {
 		}
 		sum.merge(row)
 	}
+
 	for kind, n := range p.failures {
 		failures[kind] += n
 	}
@@ -190,11 +207,14 @@ func (s *Statistics) take() Point {
 		if p.second.requests > 0 {
 			sum.merge(&p.second)
 			refused += p.refused
+			// A histogram is large, so the part keeps its own for the next
+			// second.
 			p.second.latencies.Reset()
 			p.second, p.refused = tally{latencies: p.second.latencies}, 0
 		}
 		p.mu.Unlock()
 	}
+
 	point := Point{Requests: sum.requests, Refused: refused, Failures: sum.failures}
 	point.P50, point.P95, point.P99 = sum.percentiles()
 	return point

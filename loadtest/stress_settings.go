@@ -14,7 +14,9 @@ type stressSettings struct {
 	spikeProbability             float64 // that a spike starts in 60 picks
 	spikeDuration                time.Duration
 	alpha                        float64 // of the power law
-	baselineRPM, spikeRPM        float64 // tasks of a user a minute; 0 for the pauses of the class
+	// baselineRPM and spikeRPM are the tasks of a user a minute. A baseline of
+	// 0 means the pauses of the class, and a spike of 0 the baseline.
+	baselineRPM, spikeRPM float64
 }
 
 // readStressSettings reads the settings from the environment. The error is an
@@ -22,7 +24,9 @@ type stressSettings struct {
 func readStressSettings(getenv func(string) string) (stressSettings, error) {
 	r := envReader{getenv: getenv}
 	s := stressSettings{
-		apis:             int(r.number("NUM_APIS", 8, 1, 1000, true)),
+		apis: int(r.number("NUM_APIS", 8, 1, 1000, true)),
+		// Ranks have five digits, which leaves 100,000 entities beside the
+		// whale and the spiker.
 		entities:         int(r.number("NUM_ENTITIES", 16_000, 3, 100_002, true)),
 		customLimits:     int(r.number("NUM_CUSTOM_LIMITS", 300, 0, 100_002, true)),
 		whaleShare:       r.number("WHALE_SHARE", 0.5, 0, 1, false),
@@ -33,6 +37,7 @@ func readStressSettings(getenv func(string) string) (stressSettings, error) {
 		baselineRPM:      r.number("BASELINE_RPM", 0, 0, 1e6, false),
 		spikeRPM:         r.number("SPIKE_RPM", 0, 0, 1e6, false),
 	}
+
 	switch {
 	case r.err != nil:
 		return s, r.err
@@ -58,10 +63,12 @@ func (r *envReader) number(name string, value, least, most float64, whole bool) 
 	if text == "" {
 		return value
 	}
+
 	n, err := strconv.ParseFloat(text, 64)
 	if err == nil && n >= least && n <= most && (!whole || n == math.Trunc(n)) {
 		return n
 	}
+
 	if r.err == nil {
 		kind := "a number"
 		if whole {

@@ -40,12 +40,13 @@ type Swarm struct {
 	repo     limiter.Repository
 	wrap     func(limiter.Repository) limiter.Repository // nil for none
 	test     *Test
-	limiter  *limiter.RateLimiter // in the namespace of the test; nil before Setup
-	nsID     string
-	ctx      context.Context //nolint:containedctx // ends the tasks of users, which outlive the call that started them
-	cancel   context.CancelFunc
-	ended    atomic.Int64 // tasks that ended
-	crew     *crew
+	// limiter works in the namespace of the test. It is nil before Setup.
+	limiter *limiter.RateLimiter
+	nsID    string
+	ctx     context.Context //nolint:containedctx // ends the tasks of users, which outlive the call that started them
+	cancel  context.CancelFunc
+	ended   atomic.Int64 // tasks that ended
+	crew    *crew
 
 	mu      sync.Mutex
 	next    int // the number of the next user
@@ -61,6 +62,7 @@ func NewSwarm(repo limiter.Repository, s Scenario, opts *SwarmOptions) (*Swarm, 
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
+
 	var o SwarmOptions
 	if opts != nil {
 		o = *opts
@@ -71,9 +73,11 @@ func NewSwarm(repo limiter.Repository, s Scenario, opts *SwarmOptions) (*Swarm, 
 	if o.Namespace == "" {
 		o.Namespace = "loadtest-" + s.Name + "-" + o.ID
 	}
+
 	if err := (limiter.Namespace{Name: o.Namespace}).Validate(); err != nil {
 		return nil, err
 	}
+
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}
@@ -83,6 +87,7 @@ func NewSwarm(repo limiter.Repository, s Scenario, opts *SwarmOptions) (*Swarm, 
 	if o.Record == nil {
 		o.Record = func(Event) {}
 	}
+
 	w := &Swarm{scenario: s, opts: o, repo: repo, running: map[string][]*runner{}, crew: newCrew()}
 	w.test = &Test{Scenario: s.Name, Namespace: o.Namespace, ID: o.ID, Worker: o.Worker, Getenv: o.Getenv}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -101,11 +106,13 @@ func (w *Swarm) Setup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	registered, err := plain.RegisterNamespaces(ctx, w.opts.Namespace)
 	if err != nil {
 		return fmt.Errorf("set up %s: %w", w.scenario.Name, err)
 	}
 	w.nsID = registered[0].ID
+
 	view, err := w.repo.Namespace(ctx, w.opts.Namespace)
 	if err != nil {
 		return fmt.Errorf("set up %s: %w", w.scenario.Name, err)
@@ -113,10 +120,14 @@ func (w *Swarm) Setup(ctx context.Context) error {
 	if w.wrap != nil {
 		view = w.wrap(view)
 	}
+
 	if w.limiter, err = limiter.New(view, &limiter.Options{Principal: "loadtest"}); err != nil {
 		return err
 	}
+
+	// Setup and teardown are no load, so this client reports no events.
 	w.test.Client = &Client{session: &session{limiter: w.limiter}}
+
 	if w.scenario.Setup == nil {
 		return nil
 	}
@@ -130,9 +141,11 @@ func (w *Swarm) Setup(ctx context.Context) error {
 // succeeds if another process removed it.
 func (w *Swarm) Teardown(ctx context.Context) error {
 	var err error
+	// A worker that only removes the namespace of a test has no client.
 	if w.scenario.Teardown != nil && w.test.Client != nil {
 		err = w.scenario.Teardown(ctx, w.test)
 	}
+
 	if err := errors.Join(err, w.removeNamespace(ctx)); err != nil {
 		return fmt.Errorf("tear down %s: %w", w.opts.Namespace, err)
 	}
@@ -145,16 +158,23 @@ func (w *Swarm) removeNamespace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
+	// A deleted namespace can be purged by its ID only, so the ID is read
+	// before the deletion.
 	id, err := w.namespaceID(ctx, plain)
 	if err != nil {
 		return err
 	}
+
+	// Another process of the test may have removed the namespace already.
 	if err := plain.DeleteNamespace(ctx, w.opts.Namespace); err != nil && !errors.Is(err, limiter.ErrNotFound) {
 		return err
 	}
+
 	if id == "" {
 		return nil
 	}
+
 	if err := plain.PurgeNamespace(ctx, id); err != nil && !errors.Is(err, limiter.ErrNotFound) {
 		return err
 	}
@@ -167,6 +187,7 @@ func (w *Swarm) namespaceID(ctx context.Context, plain *limiter.RateLimiter) (st
 	if w.nsID != "" {
 		return w.nsID, nil
 	}
+
 	for n, err := range plain.Namespaces(ctx) {
 		if err != nil {
 			return "", err
@@ -184,6 +205,8 @@ func (w *Swarm) Scale(counts map[string]int) error {
 	if w.limiter == nil {
 		return errors.New("scale: the test is not set up; call Setup first")
 	}
+
+	// All counts are checked first, so that a wrong one changes nothing.
 	for name, n := range counts {
 		if w.class(name) == nil {
 			return invalid("class", name, "scenario %s has no such class", w.scenario.Name)
@@ -192,6 +215,7 @@ func (w *Swarm) Scale(counts map[string]int) error {
 			return invalid("users", fmt.Sprint(n), "must be 0 or more")
 		}
 	}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range w.scenario.Classes {
@@ -210,12 +234,14 @@ func (w *Swarm) scaleClass(c *Class, n int) {
 		all[last] = nil
 		all = all[:last]
 	}
+
 	for len(all) < n {
 		r := w.newRunner(c)
 		w.done.Add(1)
 		w.crew.start(r)
 		all = append(all, r)
 	}
+
 	w.running[c.Name] = all
 }
 
@@ -253,12 +279,15 @@ func (w *Swarm) Stop(ctx context.Context) error {
 		w.scaleClass(&w.scenario.Classes[i], 0)
 	}
 	w.mu.Unlock()
+
 	defer w.crew.end()
+
 	ended := make(chan struct{})
 	go func() {
 		w.done.Wait()
 		close(ended)
 	}()
+
 	select {
 	case <-ended:
 		return nil

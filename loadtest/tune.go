@@ -26,7 +26,7 @@ type TuneStep struct {
 	Users      int
 	Duration   time.Duration
 	Baseline   bool    // it has one user, and others are compared with it
-	Efficiency float64 // median latency of the baseline by that of this step
+	Efficiency float64 // median latency of the baseline divided by that of this step
 	Measurement
 }
 
@@ -51,7 +51,9 @@ const maxFailures = 0.01
 type Tuning struct {
 	Steps    []TuneStep // in the order of their runs
 	Baseline TuneStep   // the last baseline
-	Optimum  TuneStep   // the most users with an efficiency of at least the threshold, not failing
+	// Optimum has the most users at which the efficiency reaches the threshold
+	// and few requests fail.
+	Optimum TuneStep
 }
 
 // minBaseline is the number of requests that a baseline needs.
@@ -79,15 +81,18 @@ func (o TuneOptions) withDefaults() (TuneOptions, error) {
 	setDefault(&o.StepDuration, 30*time.Second)
 	setDefault(&o.BaselineDuration, time.Minute)
 	setDefault(&o.MaxDuration, math.MaxInt64)
+
 	switch {
 	case o.MaxUsers < 1:
 		return o, invalid("maximum of users", fmt.Sprint(o.MaxUsers), "must be 1 or more")
+	// The negation also refuses NaN.
 	case !(o.Threshold > 0 && o.Threshold <= 1):
 		return o, invalid("threshold", fmt.Sprint(o.Threshold), "must be above 0 and at most 1")
 	case o.StepDuration < 0 || o.BaselineDuration < 0 || o.MaxDuration < 0:
 		return o, invalid("duration", fmt.Sprint(min(o.StepDuration, o.BaselineDuration, o.MaxDuration)),
 			"must be positive")
 	}
+
 	if o.Report == nil {
 		o.Report = func(TuneStep) {}
 	}
@@ -113,10 +118,12 @@ func Tune(
 	if opts == nil {
 		opts = &TuneOptions{}
 	}
+
 	o, err := opts.withDefaults()
 	if err != nil {
 		return Tuning{}, err
 	}
+
 	t := &tuner{opts: o, measure: measure}
 	if err := t.baseline(ctx); err != nil {
 		return t.Tuning, err
@@ -130,6 +137,7 @@ func (t *tuner) run(ctx context.Context, users int, d time.Duration, baseline bo
 	if err != nil {
 		return TuneStep{}, err
 	}
+
 	s := TuneStep{Users: users, Duration: d, Baseline: baseline, Measurement: m}
 	switch {
 	case baseline:
@@ -137,6 +145,7 @@ func (t *tuner) run(ctx context.Context, users int, d time.Duration, baseline bo
 	case m.P50 > 0:
 		s.Efficiency = float64(t.Baseline.P50) / float64(m.P50)
 	}
+
 	t.Steps = append(t.Steps, s)
 	t.opts.Report(s)
 	return s, nil
@@ -151,10 +160,12 @@ func (t *tuner) baseline(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		t.Baseline, t.Optimum = s, s
 		if s.Failures > 0 {
 			return &BaselineError{s.Requests, s.Failures}
 		}
+
 		longer := longerBaseline(d, s.Requests, t.opts.MaxDuration)
 		switch {
 		case s.Requests < minBaseline && longer > d:
@@ -174,6 +185,8 @@ func longerBaseline(d time.Duration, requests int64, most time.Duration) time.Du
 	if requests > 0 {
 		factor = (minBaseline + requests - 1) / requests
 	}
+
+	// The product may exceed the largest duration, so the division comes first.
 	if int64(d) > int64(most)/factor {
 		return most
 	}
@@ -187,6 +200,7 @@ func (t *tuner) search(ctx context.Context) error {
 	if t.opts.MaxUsers == 1 {
 		return nil
 	}
+
 	high, err := t.run(ctx, t.opts.MaxUsers, t.opts.StepDuration, false)
 	if err != nil {
 		return err
@@ -195,11 +209,13 @@ func (t *tuner) search(ctx context.Context) error {
 		t.Optimum = high
 		return nil
 	}
+
 	for high.Users-low.Users > 1 {
 		s, err := t.run(ctx, nextUsers(low, high, t.opts.Threshold), t.opts.StepDuration, false)
 		if err != nil {
 			return err
 		}
+
 		if t.isEfficient(s) {
 			low, t.Optimum = s, s
 		} else {

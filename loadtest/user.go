@@ -16,15 +16,21 @@ type runner struct {
 	started bool
 	stopped atomic.Bool
 	wakeAt  time.Time // the end of its pause
-	place   int       // in the heap of the crew, -1 while it does not wait
+	// place is the index in the heap of the crew, or -1 while the user does not
+	// wait.
+	place int
 }
 
 // newRunner returns a user of a class. The caller holds w.mu.
 func (w *Swarm) newRunner(c *Class) *runner {
 	number := w.next
 	w.next++
+
+	// The workers of a test share its seed, but their users must not make the
+	// same choices.
 	seed := w.opts.Seed ^ uint64(hash32(w.opts.Worker))<<32
 	s := &session{limiter: w.limiter, record: w.opts.Record, stopped: func() bool { return w.ctx.Err() != nil }}
+
 	r := &runner{swarm: w, class: c, place: -1}
 	r.user = User{
 		Client: &Client{session: s}, Test: w.test, Class: c.Name, Number: number,
@@ -100,7 +106,9 @@ func (r *runner) runTask(ctx context.Context) {
 	if err := task.Run(ctx, &r.user); err != nil {
 		r.reportError(task.Name, err)
 	}
-	r.user.intended = time.Time{} // a task without a call
+	// A task that made no call leaves its intended start behind, which must not
+	// count for the next task.
+	r.user.intended = time.Time{}
 	r.swarm.ended.Add(1)
 }
 
@@ -109,10 +117,12 @@ func (r *runner) pick() *Task {
 	if len(tasks) == 1 {
 		return &tasks[0]
 	}
+
 	total := 0
 	for i := range tasks {
 		total += weight(tasks[i].Weight)
 	}
+
 	n := r.user.Rand.IntN(total)
 	for i := range tasks {
 		if n -= weight(tasks[i].Weight); n < 0 {
@@ -124,6 +134,7 @@ func (r *runner) pick() *Task {
 
 // reportError reports an error of a task or start, unless a call reported it.
 func (r *runner) reportError(name string, err error) {
+	// The end of the test cancels tasks, which is no failure of theirs.
 	if !r.user.counted(err) && r.swarm.ctx.Err() == nil {
 		r.swarm.opts.Record(Event{Type: TaskError, Name: name, At: time.Now(), Err: &taskError{err}})
 	}

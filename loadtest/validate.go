@@ -15,13 +15,16 @@ func invalid(field, value, format string, args ...any) error {
 
 // Validate checks s. The error is a *[limiter.InvalidError].
 func (s Scenario) Validate() error {
+	// The name becomes a part of the namespace of each test.
 	if err := (limiter.Namespace{Name: s.Name}).Validate(); err != nil || len(s.Name) > 64 {
 		return invalid("scenario", s.Name,
 			`must begin with a letter or digit, then letters, digits or "_.-:@"; at most 64 characters`)
 	}
+
 	if len(s.Classes) == 0 {
 		return invalid("scenario", s.Name, "has no class; give at least one")
 	}
+
 	for i, c := range s.Classes {
 		if slices.ContainsFunc(s.Classes[:i], func(other Class) bool { return other.Name == c.Name }) {
 			return invalid("class", c.Name, "is listed twice; give each class once")
@@ -30,6 +33,7 @@ func (s Scenario) Validate() error {
 			return err
 		}
 	}
+
 	for i, shape := range s.Shapes {
 		if slices.ContainsFunc(s.Shapes[:i], func(other Shape) bool { return other.Name == shape.Name }) {
 			return invalid("shape", shape.Name, "is listed twice; give each shape once")
@@ -52,6 +56,7 @@ func (c *Class) validate() error {
 	case len(c.Tasks) == 0:
 		return invalid("class", c.Name, "has no task; give at least one")
 	}
+
 	for _, task := range c.Tasks {
 		if task.Weight < 0 || task.Run == nil {
 			return invalid("task", task.Name, "must have a function and a weight of 0 or more")
@@ -64,6 +69,7 @@ func (s Shape) validate() error {
 	if s.Name == "" || len(s.Stages) == 0 {
 		return invalid("shape", s.Name, "must have a name and at least one stage")
 	}
+
 	for i, stage := range s.Stages {
 		if stage.Duration <= 0 || stage.Users < 0 || !positive(stage.SpawnRate) {
 			return invalid("shape", s.Name,
@@ -92,6 +98,7 @@ func (s Scenario) Select(classes []string) (Scenario, error) {
 	if len(classes) == 0 {
 		return s, nil
 	}
+
 	var chosen []Class
 	for _, name := range classes {
 		i := slices.IndexFunc(s.Classes, func(c Class) bool { return c.Name == name })
@@ -99,10 +106,12 @@ func (s Scenario) Select(classes []string) (Scenario, error) {
 			return s, invalid("class", name, "scenario %s has no such class; choose from %s", s.Name,
 				strings.Join(s.classNames(), ", "))
 		}
+
 		if !slices.ContainsFunc(chosen, func(c Class) bool { return c.Name == name }) {
 			chosen = append(chosen, s.Classes[i])
 		}
 	}
+
 	s.Classes = chosen
 	return s, nil
 }
@@ -116,6 +125,7 @@ func (s Scenario) Shape(name string) (Shape, error) {
 		}
 		names = append(names, shape.Name)
 	}
+
 	if len(names) == 0 {
 		return Shape{}, invalid("shape", name, "scenario %s has no shapes", s.Name)
 	}

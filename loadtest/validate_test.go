@@ -27,28 +27,36 @@ func TestBadScenariosAreRefused(t *testing.T) {
 		`invalid class: must have a name`: {Name: "x", Classes: change(func(c *loadtest.Class) {
 			c.Name = ""
 		})},
-		`invalid class "User": has weight -1; give 1 or more, or 0 for 1`: {Name: "x",
+		`invalid class "User": has weight -1; give 1 or more, or 0 for 1`: {
+			Name: "x",
 			Classes: change(func(c *loadtest.Class) {
 				c.Weight = -1
-			})},
+			}),
+		},
 		`invalid class "User": has no task; give at least one`: {Name: "x", Classes: change(func(c *loadtest.Class) {
 			c.Tasks = nil
 		})},
-		`invalid class "User": waits from 2s to 1s; give 0 <= min <= max`: {Name: "x",
+		`invalid class "User": waits from 2s to 1s; give 0 <= min <= max`: {
+			Name: "x",
 			Classes: change(func(c *loadtest.Class) {
 				c.Wait = loadtest.Wait{Min: 2 * time.Second, Max: time.Second}
-			})},
-		`invalid task "idle": must have a function and a weight of 0 or more`: {Name: "x",
+			}),
+		},
+		`invalid task "idle": must have a function and a weight of 0 or more`: {
+			Name: "x",
 			Classes: change(func(c *loadtest.Class) {
 				c.Tasks = []loadtest.Task{{Name: "idle"}}
-			})},
+			}),
+		},
 		`invalid shape "day": must have a name and at least one stage`: {
 			Name: "x", Classes: []loadtest.Class{good}, Shapes: []loadtest.Shape{{Name: "day"}},
 		},
-		`invalid shape "day": is listed twice; give each shape once`: {Name: "x", Classes: []loadtest.Class{good},
+		`invalid shape "day": is listed twice; give each shape once`: {
+			Name: "x", Classes: []loadtest.Class{good},
 			Shapes: []loadtest.Shape{
 				{Name: "day", Stages: []loadtest.Stage{stage}}, {Name: "day", Stages: []loadtest.Stage{stage}},
-			}},
+			},
+		},
 		`invalid shape "day": stage 2 has a duration of 1s, 1 users and spawn rate NaN; give a duration and rate above 0, and 0 or more users`: {
 			Name: "x", Classes: []loadtest.Class{good},
 			Shapes: []loadtest.Shape{{

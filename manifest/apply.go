@@ -21,6 +21,7 @@ func Apply(ctx context.Context, repo limiter.Repository, m *Manifest, opts *Opti
 		if err != nil {
 			return nil, nil, err
 		}
+
 		report, err := p.Apply(ctx)
 		if !errors.Is(err, ErrStale) || try == maxTries {
 			return p, report, err
@@ -42,30 +43,43 @@ func (p *Plan) Apply(ctx context.Context) (*Report, error) {
 	if p.Done() {
 		return &Report{Same: p.Same}, nil
 	}
-	if p.known.claimed() { // another apply has changed the levels since they were compared
+
+	// The levels were read while another apply changed them, so the comparison
+	// is worth nothing.
+	if p.known.claimed() {
 		if err := p.waitForClaim(ctx, p.known); err != nil {
 			return nil, err
 		}
 		return nil, ErrStale
 	}
+
+	// Nothing but the record changes, so one swap is the whole apply.
 	if p.ownerOnly {
 		_, err := p.claim(ctx, p.known, state{p.known.scopes, p.next.stampHash(p.known.content()), p.next})
 		return &Report{}, err
 	}
+
+	// If this process dies, the next apply has to find every level that it may
+	// have written. The two lists together may be too long for the store. Then
+	// the deletes come first, whose levels are listed already.
 	listed := p.allScopes()
 	if p.DeletesFirst {
 		listed = p.known.scopes
 	}
+
 	c, err := p.claim(ctx, p.known, state{listed, claimPrefix + rand.Text(), p.interimOwner()})
 	if err != nil {
 		return nil, err
 	}
+
 	report := &Report{Results: make([]Result, len(p.Changes)), Same: p.Same}
 	p.makeAll(ctx, c, report.Results)
+
 	final := p.finalState(report)
 	if err = c.release(ctx, final); err == nil {
 		report.owner, report.Adopted = final.owner, adoptions(p.Adopted)
 	}
+
 	if errors.Is(err, errTakenOver) {
 		err = &takenOverError{len(report.Made()), len(report.Results)}
 	}
@@ -78,19 +92,28 @@ func (p *Plan) makeAll(ctx context.Context, c *claim, results []Result) {
 	for i, change := range p.Changes {
 		results[i].Change = change
 	}
+
 	first := len(results)
+	// The change at the end is no delete, so that there is a first one to find
+	// even if all others are deletes.
 	if p.DeletesFirst {
 		first = slices.IndexFunc(append(slices.Clone(p.Changes), Change{}), func(c Change) bool { return c.step() > 0 })
 	}
+
 	c.hold(ctx, func(ctx context.Context) { p.makeChanges(ctx, c, results[:first]) })
+
 	rest := results[first:]
 	if len(rest) == 0 {
 		return
 	}
+
+	// The deletes have made room in the list. What the rest may create is
+	// listed before it is written.
 	if err := c.swap(ctx, state{p.managedAfter(results), claimPrefix + rand.Text(), c.held.owner}); err != nil {
 		failUntried(rest, err)
 		return
 	}
+
 	c.hold(ctx, func(ctx context.Context) { p.makeChanges(ctx, c, rest) })
 }
 
@@ -106,6 +129,8 @@ func (p *Plan) interimOwner() owner {
 // finalState returns the state to store after the apply.
 func (p *Plan) finalState(r *Report) state {
 	s := state{p.managedAfter(r.Results), p.next.stampHash(p.manifest.Hash()), p.next}
+	// A failed apply leaves a hash that equals no manifest, so that the next
+	// one is not taken for done.
 	if len(r.Failed()) > 0 {
 		s.hash, s.owner = partialPrefix+rand.Text(), p.interimOwner()
 	}
@@ -118,15 +143,19 @@ func (p *Plan) finalState(r *Report) state {
 func (p *Plan) managedAfter(results []Result) []limiter.Scope {
 	declared, before := scopeSet(p.manifest.scopes()), scopeSet(p.known.scopes)
 	after := maps.Clone(declared)
+
 	for _, r := range results {
 		switch {
 		case r.Err == nil:
 		case !declared[r.Scope]:
 			after[r.Scope] = true
+		// A create whose outcome is not known may have succeeded. The level
+		// stays managed, so that it can be deleted later.
 		case !r.unknown && !before[r.Scope]:
 			delete(after, r.Scope)
 		}
 	}
+
 	return slices.SortedFunc(maps.Keys(after), compareScopes)
 }
 
@@ -149,8 +178,10 @@ func (p *Plan) makeChanges(ctx context.Context, c *claim, results []Result) {
 		for end < len(results) && results[end].phase() == results[begin].phase() {
 			end++
 		}
+
 		var writes errgroup.Group
 		writes.SetLimit(maxWrites)
+
 		for i := begin; i < end && ctx.Err() == nil; i++ {
 			writes.Go(func() error {
 				if c.ensureHeld(ctx) {
@@ -159,7 +190,9 @@ func (p *Plan) makeChanges(ctx context.Context, c *claim, results []Result) {
 				return nil
 			})
 		}
-		_ = writes.Wait() // the results hold the errors
+
+		// The results hold the errors.
+		_ = writes.Wait()
 		begin = end
 	}
 	failUntried(results, context.Cause(ctx))
@@ -181,9 +214,12 @@ func (p *Plan) makeChange(ctx context.Context, r *Result) {
 	if r.Err = p.write(ctx, r.Change); r.Err == nil {
 		return
 	}
+
+	// The outcome is read even if the caller has cancelled the apply.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	stored, err := p.readConfig(ctx, r.Scope)
+
 	switch {
 	case err != nil:
 		r.unknown = true

@@ -27,7 +27,9 @@ type Change struct {
 	Scope         limiter.Scope
 	Before, After limiter.Config // as stored, and as declared
 	Damaged       bool           // the stored level cannot be read; Before is empty
-	Unlisted      bool           // the lists of the store do not show the level; see limiter.ConfigLister
+	// Unlisted means that the lists of the store do not show the level. See
+	// limiter.ConfigLister.
+	Unlisted bool
 }
 
 // Fields returns the values that differ: a field named state if the level is
@@ -71,12 +73,16 @@ func limitText(limits []limiter.Limit, name string) string {
 		return ""
 	}
 	text := strings.TrimPrefix(limits[i].String(), name+" ")
+	// String separates a burst and the mark of a shadow limit with a space, and
+	// ParseLimit with a colon.
 	return strings.NewReplacer(" burst ", ":", " shadow", ":shadow").Replace(text)
 }
 
 // requiredAction returns the action that leads from Before to After, or "" if
 // none is needed.
 func (c Change) requiredAction() Action {
+	// A damaged or unlisted level is written again, even if its values are as
+	// declared.
 	rewrite := c.Damaged || c.Unlisted
 	switch {
 	case !rewrite && equalConfigs(c.Before, c.After):
@@ -89,7 +95,8 @@ func (c Change) requiredAction() Action {
 	return Update
 }
 
-// phase returns the position of the change in an apply. Changes of one phase
+// phase returns the position of the change in an apply: the system, resources to
+// set, resources to delete, entities to set, entities to delete. Changes of one phase
 // have no order among them.
 func (c Change) phase() int {
 	n := map[string]int{"system": 0, "resource": 1, "entity": 3}[Level(c.Scope)]
@@ -107,7 +114,9 @@ func equalConfigs(a, b limiter.Config) bool {
 
 // Field describes one value of a level that changes.
 type Field struct {
-	Name          string // such as rpm.capacity or on_unavailable; in a summary, the name of a limit
+	// Name is a name such as rpm.capacity or on_unavailable. In a summary, it
+	// is the name of a limit.
+	Name          string
 	Before, After string // "" if absent
 }
 
@@ -158,6 +167,7 @@ func limitValues(limits []limiter.Limit, name string) (values [6]string) {
 			values[k] = strconv.FormatInt(n, 10)
 		}
 	}
+
 	values[3], values[4] = l.Window.String(), l.Zone
 	if l.IsShadow {
 		values[5] = "true"

@@ -83,11 +83,14 @@ func (s state) claimed() bool { return strings.HasPrefix(s.hash, claimPrefix) }
 // swap replaces the held state. After an error it reads the state, since the
 // write may have succeeded.
 func (c *claim) swap(ctx context.Context, next state) error {
+	// The others count from when they see the write, so counting from before it
+	// is the safe side.
 	begin := c.wall()
 	err := c.store.SetManaged(ctx, c.Now(), c.held.hash, next.hash, string(next.owner), next.scopes)
 	if err != nil {
 		err = c.checkSwap(ctx, next, err)
 	}
+
 	if err == nil {
 		c.held = next
 		c.renewed.Store(begin.UnixNano())
@@ -101,9 +104,12 @@ func (c *claim) checkSwap(ctx context.Context, next state, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	_, stored, _, readErr := c.store.Managed(ctx)
+
 	switch {
 	case readErr != nil:
 		return err
+	// If both hashes are equal, the stored one does not show that the write
+	// succeeded.
 	case stored == next.hash && stored != c.held.hash:
 		return nil
 	case stored != c.held.hash:
@@ -117,11 +123,15 @@ func (c *claim) checkSwap(ctx context.Context, next state, err error) error {
 func (c *claim) hold(ctx context.Context, work func(context.Context)) {
 	ctx, c.abort = context.WithCancelCause(ctx)
 	defer c.abort(nil)
+
 	done := make(chan struct{})
 	var renewing sync.WaitGroup
+
 	renewing.Go(func() { c.renewUntil(ctx, done) })
 	work(ctx)
+
 	close(done)
+	// A renewal under way would change the state that the caller replaces next.
 	renewing.Wait()
 }
 
@@ -137,6 +147,9 @@ func (c *claim) renewUntil(ctx context.Context, done <-chan struct{}) {
 			return
 		case <-tick.C:
 		}
+
+		// A renewal that failed is tried again after 5 seconds. The apply stops
+		// after 12, well before the 20 after which another one takes over.
 		if err := c.renew(ctx, 0); errors.Is(err, errTakenOver) || err != nil && c.age() > maxClaimAge {
 			c.abort(err)
 			return
@@ -152,6 +165,7 @@ func (c *claim) ensureHeld(ctx context.Context) bool {
 	if c.age() < maxClaimAge {
 		return true
 	}
+
 	err := c.renew(ctx, maxClaimAge)
 	if err != nil {
 		c.abort(err)
@@ -169,6 +183,9 @@ func (c *claim) age() time.Duration {
 func (c *claim) renew(ctx context.Context, minAge time.Duration) error {
 	c.renewal.Lock()
 	defer c.renewal.Unlock()
+
+	// Another write may have renewed the claim while this one waited for the
+	// lock.
 	if c.age() < minAge {
 		return nil
 	}
@@ -179,6 +196,7 @@ func (c *claim) renew(ctx context.Context, minAge time.Duration) error {
 func (c *claim) release(ctx context.Context, final state) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
+
 	err := c.swap(ctx, final)
 	if err == nil || errors.Is(err, errTakenOver) {
 		return err
@@ -192,6 +210,8 @@ func (t *target) waitForClaim(ctx context.Context, known state) error {
 	t.Waiting()
 	for idle := time.Duration(0); known.claimed(); idle += pollEvery {
 		if idle >= takeOverAfter {
+			// If the swap finds another state, an apply is alive after all, and
+			// the wait goes on.
 			dead := &claim{target: t, held: known}
 			if err := dead.swap(ctx, state{
 				known.scopes, partialPrefix + rand.Text(), known.owner,
@@ -199,9 +219,11 @@ func (t *target) waitForClaim(ctx context.Context, known state) error {
 				return err
 			}
 		}
+
 		if err := pause.For(ctx, pollEvery); err != nil {
 			return err
 		}
+
 		next, err := t.readState(ctx)
 		if err != nil {
 			return err

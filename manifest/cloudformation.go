@@ -37,17 +37,21 @@ func (m *Manifest) Template(stack string, asJSON bool) ([]byte, error) {
 			Reason: "must begin with a letter, then letters, digits or hyphens, at most 128 in all",
 		}
 	}
+
 	if err := m.checkFunctionNames(); err != nil {
 		return nil, err
 	}
+
 	properties := object{
 		{propertyToken, object{{"Fn::ImportValue", stack + "-ProvisionerArn"}}},
 		{propertyTable, stack},
 	}
+
 	named := *m
 	if named.Namespace == "" {
 		named.Namespace = defaultNamespace
 	}
+
 	template := object{
 		{"AWSTemplateFormatVersion", "2010-09-09"},
 		{"Description", "Rate limits of namespace " + named.Namespace},
@@ -56,6 +60,7 @@ func (m *Manifest) Template(stack string, asJSON bool) ([]byte, error) {
 			{"Properties", append(properties, named.encode(stackDialect())...)},
 		}}}},
 	}
+
 	if asJSON {
 		return template.indentedJSON()
 	}
@@ -70,6 +75,7 @@ func (m *Manifest) checkFunctionNames() error {
 		for _, l := range level.Limits {
 			names = append(names, l.Name)
 		}
+
 		for _, name := range names {
 			if name == "Ref" || strings.HasPrefix(name, "Fn::") {
 				return &limiter.InvalidError{
@@ -113,6 +119,7 @@ func valueNode(value any) *yaml.Node {
 			n.Content = append(n.Content, scalar(tagText, key), valueNode(v[key]))
 		}
 		return n
+	// No value of a manifest is a list, so the items do not matter.
 	case []any:
 		return &yaml.Node{Kind: yaml.SequenceNode}
 	}

@@ -39,14 +39,17 @@ func decode(root *yaml.Node, in dialect) (*Manifest, error) {
 		d.namespace: d.decodeNamespace, d.system: d.decodeSystem, d.resources: d.decodeResources,
 		d.entities: d.decodeEntities,
 	}
+
 	for _, key := range d.ignored {
 		fields[key] = func(*yaml.Node, string) {}
 	}
+
 	if root.Kind != yaml.MappingNode {
 		d.problem(root, "", "a manifest is a mapping with the keys %s", d.joinKeys(fields))
 	} else {
 		d.decodeFields(root, "", fields)
 	}
+
 	if len(d.problems) > 0 {
 		return nil, &ParseError{sortProblems(d.problems)}
 	}
@@ -67,6 +70,7 @@ func (d *decoder) decodeNamespace(n *yaml.Node, path string) {
 	if !ok {
 		return
 	}
+
 	if err := (limiter.Namespace{Name: name}).Validate(); err != nil {
 		d.problem(n, path, "%v", err)
 	}
@@ -129,6 +133,7 @@ func (d *decoder) decodeLevel(n *yaml.Node, path string, s limiter.Scope) {
 }
 
 func (d *decoder) addLevel(n *yaml.Node, path string, level limiter.Config) {
+	// More levels may follow, and one problem is enough.
 	if d.out.Levels = append(d.out.Levels, level); len(d.out.Levels) == maxLevels+1 {
 		d.problem(n, path, "a manifest has at most %d levels; use several namespaces", maxLevels)
 	}
@@ -141,10 +146,13 @@ func (d *decoder) decodeLimits(n *yaml.Node, path string) (limits []limiter.Limi
 		d.problem(n, path, "a level has at most %d limits, not %d", maxLimitsPerLevel, count)
 		return nil
 	}
+	// Limits are counted before they are built, since an alias can repeat a
+	// large level many times.
 	if d.limitCount += count; d.limitCount > maxLimits {
 		d.problem(n, path, "a manifest has at most %d limits; use several namespaces", maxLimits)
 		return nil
 	}
+
 	d.eachEntry(n, path, func(key, n *yaml.Node, path string) {
 		limits = append(limits, d.decodeLimit(key, n, path))
 	})
@@ -183,14 +191,17 @@ const shortForms = "a limit is RATE, RATE/PERIOD, RATE/PERIOD:BURST or RATE/PERI
 
 // decodeShortLimit reads a limit as the command line spells it after the name.
 func (d *decoder) decodeShortLimit(key, n *yaml.Node, path string) limiter.Limit {
+	// The short form begins with the name, which must not contain a colon.
 	before := len(d.problems)
 	if d.validateLimit(key, path, limiter.PerMinute(key.Value, 1), before); len(d.problems) > before {
 		return limiter.Limit{}
 	}
+
 	if rate := strings.TrimSuffix(n.Value, ":shadow"); burstOnly.MatchString(rate) {
 		d.problem(n, path, "it is %q, but a burst has to follow a period; %s", clip(n.Value), shortForms)
 		return limiter.Limit{}
 	}
+
 	limit, err := limiter.ParseLimit(key.Value + ":" + n.Value)
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
 		why, _, _ := strings.Cut(bad.Reason, "; a limit is ")
@@ -213,21 +224,27 @@ type longLimit struct {
 func (d *decoder) decodeLongLimit(key, n *yaml.Node, path string) limiter.Limit {
 	before := len(d.problems)
 	l := d.readLongLimit(key.Value, n, path)
+
+	// After other problems, the key may be there and misspelled.
 	if !slices.Contains(l.given, d.capacity) && len(d.problems) == before {
 		d.problem(key, path, "%s is missing: how many tokens can be taken at once", d.capacity)
 	}
+
 	limit := limiter.Custom(key.Value, cmp.Or(l.burst, l.capacity), cmp.Or(l.refill, l.capacity),
 		time.Duration(cmp.Or(l.period, 60))*time.Second)
+
 	isQuota, hasZone := slices.Contains(l.given, d.window), slices.Contains(l.given, d.zone)
 	switch {
 	case hasZone && !isQuota:
 		d.problem(key, path, "%s needs %s: only a quota has a zone", d.zone, d.window)
-	case len(d.problems) > before: // a value cannot be read
+	// One of the values cannot be read, which has been reported.
+	case len(d.problems) > before:
 	case hasZone && l.zone == "":
 		d.problem(key, path, "%s is empty; give an IANA name such as Europe/Berlin, or leave it out for UTC", d.zone)
 	case isQuota:
 		limit = d.quota(key, path, l).In(l.zone)
 	}
+
 	limit.IsShadow = l.shadow
 	d.validateLimit(key, path, limit, before)
 	return limit
@@ -242,6 +259,7 @@ func (d *decoder) readLongLimit(name string, n *yaml.Node, path string) longLimi
 	text := func(target *string) func(*yaml.Node, string) {
 		return func(n *yaml.Node, path string) { *target, _ = d.decodeText(n, path) }
 	}
+
 	fields := map[string]func(*yaml.Node, string){
 		d.capacity: tokens(&l.capacity), d.refillAmount: tokens(&l.refill),
 		d.refillPeriod: func(n *yaml.Node, path string) {
@@ -250,9 +268,11 @@ func (d *decoder) readLongLimit(name string, n *yaml.Node, path string) longLimi
 		d.window: text(&l.window), d.zone: text(&l.zone),
 		d.shadow: func(n *yaml.Node, path string) { l.shadow = d.decodeBool(n, path) },
 	}
+
 	if d.burst != "" {
 		fields[d.burst] = tokens(&l.burst)
 	}
+
 	l.given = d.decodeFields(n, path, fields)
 	return l
 }
@@ -266,6 +286,7 @@ func (d *decoder) quota(key *yaml.Node, path string, l longLimit) limiter.Limit 
 				d.window, name)
 		}
 	}
+
 	every, err := limiter.ParseCalendar(l.window)
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
 		d.problem(key, path, "%s %s, not %q", d.window, bad.Reason, clip(l.window))

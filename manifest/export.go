@@ -16,14 +16,17 @@ func Export(ctx context.Context, repo limiter.Repository, namespace string) (*Ma
 	if err != nil {
 		return nil, err
 	}
+
 	scopes, err := t.storedScopes(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	stored, err := t.readConfigs(ctx, scopes)
 	if err != nil {
 		return nil, err
 	}
+
 	m := &Manifest{Namespace: namespace}
 	for _, cfg := range stored {
 		if cfg.damaged != nil {
@@ -42,7 +45,10 @@ func (t *target) storedScopes(ctx context.Context) ([]limiter.Scope, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	// The system has no list, so its level is always read.
 	scopes := slices.Concat(known.scopes, []limiter.Scope{{}})
+
 	resources, err := t.lim.ResourcesWithDefaults(ctx)
 	if err != nil {
 		return nil, err
@@ -50,6 +56,7 @@ func (t *target) storedScopes(ctx context.Context) ([]limiter.Scope, error) {
 	for _, resource := range resources {
 		scopes = append(scopes, limiter.Scope{Resource: resource})
 	}
+
 	limited, err := t.lim.ResourcesWithLimits(ctx)
 	if err != nil {
 		return nil, err
@@ -62,6 +69,7 @@ func (t *target) storedScopes(ctx context.Context) ([]limiter.Scope, error) {
 			scopes = append(scopes, limiter.Scope{Entity: entity, Resource: resource})
 		}
 	}
+
 	slices.SortFunc(scopes, compareScopes)
 	return slices.Compact(scopes), nil
 }

@@ -45,9 +45,13 @@ type dialect struct {
 	capacity, burst, refillAmount, refillPeriod string
 	window, zone, shadow                        string
 
-	short       bool     // a limit may have the short form of the command line, such as 100/min:150
-	dollars     bool     // a limit of money is written in the short form, such as $50@month
-	textNumbers bool     // numbers and booleans may be text: CloudFormation writes 10000000 as 1.0E7
+	// short means that a limit may have the short form of the command line,
+	// such as 100/min:150.
+	short   bool
+	dollars bool // a limit of money is written in the short form, such as $50@month
+	// textNumbers means that numbers and booleans may be text: CloudFormation
+	// writes 10000000 as 1.0E7.
+	textNumbers bool
 	ignored     []string // keys that are not part of a manifest
 }
 
@@ -83,6 +87,7 @@ func (m *Manifest) encode(d dialect) object {
 	if m.Namespace != "" {
 		o = o.add(m.Namespace, d.namespace)
 	}
+
 	for _, level := range m.sorted().Levels {
 		path := d.path(level.Scope)
 		if level.OnUnavailable != "" {
@@ -126,6 +131,7 @@ func inDollars(l limiter.Limit) string {
 	case l.Capacity != l.Refill:
 		text += ":" + dollars(l.Capacity)
 	}
+
 	if l.Zone != "" {
 		text += ":" + l.Zone
 	}
@@ -144,6 +150,7 @@ func (d dialect) encodeLimit(l limiter.Limit) object {
 			d.refillPeriod, d.encodeNumber(int64(l.Period / time.Second)),
 		})
 	}
+
 	if l.Zone != "" {
 		o = append(o, pair{d.zone, l.Zone})
 	}

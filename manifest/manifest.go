@@ -39,6 +39,7 @@ func (m *Manifest) Validate() error {
 			return err
 		}
 	}
+
 	seen := map[limiter.Scope]bool{}
 	for _, level := range m.Levels {
 		if err := validateLevel(level); err != nil {
@@ -64,6 +65,7 @@ func validateLevel(level limiter.Config) error {
 			return err
 		}
 	}
+
 	switch mode := level.OnUnavailable; {
 	case mode == "":
 	case s != limiter.Scope{}:
@@ -71,6 +73,7 @@ func validateLevel(level limiter.Config) error {
 	case !validMode(mode):
 		return fmt.Errorf("on_unavailable is %q, but must be %s", mode, modes)
 	}
+
 	names := map[string]bool{}
 	for _, l := range level.Limits {
 		if err := l.Validate(); err != nil {

@@ -38,10 +38,12 @@ func (d *decoder) eachEntry(n *yaml.Node, path string, decode func(key, value *y
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == tagNull {
 		return
 	}
+
 	if n.Kind != yaml.MappingNode {
 		d.problem(n, path, "must be a mapping, not %s", describe(n))
 		return
 	}
+
 	lines := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := resolveAlias(n.Content[i]), n.Content[i+1]
@@ -101,6 +103,7 @@ func (d *decoder) decodeText(n *yaml.Node, path string) (string, bool) {
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == tagText {
 		return n.Value, true
 	}
+
 	hint := ""
 	if n.Kind == yaml.ScalarNode && n.ShortTag() != tagNull {
 		hint = "; put it in quotes"
@@ -113,12 +116,16 @@ func (d *decoder) decodeText(n *yaml.Node, path string) (string, bool) {
 // libraries disagree on the value of other spellings, such as 0o10 and 1_000.
 func (d *decoder) decodeNumber(n *yaml.Node, path string, maxValue int64) int64 {
 	n = resolveAlias(n)
+	// An exponent in a file is a mistake. Only CloudFormation writes numbers
+	// so.
 	if d.textNumbers && strings.ContainsAny(n.Value, ".eE") {
 		n = expandExponent(n)
 	}
+
 	isNumber := slices.Contains([]string{tagInt, tagFloat}, n.ShortTag()) || d.textNumbers && n.ShortTag() == tagText
 	digits, negative := strings.CutPrefix(n.Value, "-")
 	i, err := strconv.ParseInt(n.Value, 10, 64)
+
 	switch {
 	case n.Kind != yaml.ScalarNode || !isNumber || strings.ContainsAny(n.Value, ".eE"):
 		d.problem(n, path, "must be a whole number, not %s", describe(n))
@@ -136,9 +143,12 @@ func (d *decoder) decodeNumber(n *yaml.Node, path string, maxValue int64) int64 
 // 10k, 1.5M and, for money, $50.
 func (d *decoder) decodeTokens(limit string, n *yaml.Node, path string) int64 {
 	n = resolveAlias(n)
+	// Plain digits as text are what CloudFormation sends. In a file they are a
+	// mistake, which decodeNumber describes.
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != tagText || strings.Trim(n.Value, "0123456789+-.eE") == "" {
 		return d.decodeNumber(n, path, bucket.MaxTokens)
 	}
+
 	i, why := figure.Parse(limit, n.Value)
 	switch {
 	case why != "":
@@ -155,6 +165,7 @@ func (d *decoder) decodeTokens(limit string, n *yaml.Node, path string) int64 {
 func (d *decoder) decodeBool(n *yaml.Node, path string) bool {
 	n = resolveAlias(n)
 	isBool := n.ShortTag() == tagBool || d.textNumbers && n.ShortTag() == tagText
+
 	if n.Kind != yaml.ScalarNode || !isBool || n.Value != "true" && n.Value != "false" {
 		d.problem(n, path, "must be true or false, not %s", describe(n))
 	}
@@ -164,13 +175,17 @@ func (d *decoder) decodeBool(n *yaml.Node, path string) bool {
 // expandExponent returns a node with the plain digits of a whole number such as
 // 1.0E7. It returns any other node unchanged.
 func expandExponent(n *yaml.Node) *yaml.Node {
+	// The bound on the exponent comes first: 1E999999999 would take a gigabyte
+	// as plain digits.
 	if !regexp.MustCompile(`^[1-9][0-9]*(\.[0-9]+)?([eE]\+?[0-9]{1,2})?$`).MatchString(n.Value) {
 		return n
 	}
+
 	exact, ok := new(big.Rat).SetString(n.Value)
 	if !ok || !exact.IsInt() {
 		return n
 	}
+
 	plain := *n
 	plain.Value = exact.Num().String()
 	return &plain

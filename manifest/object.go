@@ -27,9 +27,11 @@ func (o object) add(value any, path ...string) object {
 	if len(path) == 1 {
 		return append(o, pair{path[0], value})
 	}
+
 	if last < 0 || o[last].key != path[0] {
 		o, last = append(o, pair{path[0], object{}}), last+1
 	}
+
 	inner, _ := o[last].value.(object)
 	o[last].value = inner.add(value, path[1:]...)
 	return o
@@ -86,9 +88,11 @@ func (o object) yaml() ([]byte, error) {
 
 func (o object) node() *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
+	// Only the flow style has a form for an empty mapping.
 	if len(o) == 0 {
 		n.Style = yaml.FlowStyle
 	}
+
 	for _, p := range o {
 		n.Content = append(n.Content, textNode(p.key))
 		switch v := p.value.(type) {

@@ -88,6 +88,7 @@ func (o owner) without(stack, resource string) owner {
 	if !o.has(stack, resource) {
 		return o
 	}
+
 	left := slices.DeleteFunc(o.resources(), func(name string) bool { return name == resource })
 	if len(left) == 0 {
 		return ""

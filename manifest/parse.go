@@ -36,6 +36,7 @@ func parseDocument(data []byte) (*yaml.Node, error) {
 	case err != nil:
 		return nil, parseError(syntaxProblem(data, err))
 	}
+
 	switch err := in.Decode(&next); {
 	case err == nil:
 		return nil, parseError(Problem{
@@ -81,6 +82,7 @@ func (p Problem) String() string {
 	case p.Line > 0:
 		fmt.Fprintf(&b, "%d: ", p.Line)
 	}
+
 	if p.Path != "" {
 		b.WriteString(p.Path + ": ")
 	}
@@ -104,6 +106,7 @@ func syntaxProblem(data []byte, err error) Problem {
 	if found := regexp.MustCompile(`^unknown anchor '(.*)' referenced$`).FindStringSubmatch(text); found != nil {
 		return aliasProblem(data, found[1])
 	}
+
 	if found := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(text); found != nil {
 		line, _ := strconv.Atoi(found[1])
 		return Problem{Line: line, Text: "invalid YAML: " + text[len(found[0]):]}
@@ -115,6 +118,8 @@ func syntaxProblem(data []byte, err error) Problem {
 // use of the alias as a value.
 func aliasProblem(data []byte, name string) Problem {
 	p := Problem{Text: fmt.Sprintf("*%s refers to no anchor; define it with &%s", name, name)}
+	// The alias has to follow a separator and must not be in a comment. In a
+	// text, *name is no alias.
 	alias := regexp.MustCompile(`(?m)^[^#\n]*?[\s:,\[{-](\*` + regexp.QuoteMeta(name) + `)(?:[\s,\]}]|$)`)
 	if at := alias.FindSubmatchIndex(data); at != nil {
 		p.Line = 1 + bytes.Count(data[:at[2]], []byte("\n"))

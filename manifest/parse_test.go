@@ -171,8 +171,10 @@ func TestFieldsOfQuotasAndShadowLimits(t *testing.T) {
 			{Name: "n.capacity", Before: "5", After: "6"}, {Name: "n.window", Before: "day", After: "month"},
 		}},
 		{limiter.PerMinute("n", 5), berlin, []manifest.Field{
-			{Name: "n.refill_amount", Before: "5"}, {Name: "n.refill_period", Before: "60"},
-			{Name: "n.window", After: "day"}, {Name: "n.zone", After: "Europe/Berlin"},
+			{Name: "n.refill_amount", Before: "5"},
+			{Name: "n.refill_period", Before: "60"},
+			{Name: "n.window", After: "day"},
+			{Name: "n.zone", After: "Europe/Berlin"},
 		}},
 	} {
 		change := manifest.Change{

@@ -41,25 +41,33 @@ func NewPlan(ctx context.Context, repo limiter.Repository, m *Manifest, opts *Op
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
+
 	t, err := newTarget(ctx, repo, m.Namespace, opts)
 	if err != nil {
 		return nil, err
 	}
+
 	p := &Plan{target: t, manifest: m.sorted()}
 	if p.known, err = t.readState(ctx); err != nil {
 		return nil, err
 	}
-	if !p.known.claimed() { // Apply of a claimed plan returns ErrStale
+
+	// A plan that was made during another apply is never applied: Apply returns
+	// ErrStale.
+	if !p.known.claimed() {
 		if p.next, p.ownerOnly, err = t.ownership(p.known); err != nil {
 			return nil, err
 		}
 	}
+
 	if p.ownerOnly {
 		return p, nil
 	}
+
 	if err := p.compare(ctx); err != nil {
 		return nil, err
 	}
+
 	if err := p.sortChanges(); err != nil {
 		return nil, err
 	}
@@ -102,24 +110,30 @@ func (p *Plan) compare(ctx context.Context) error {
 	for _, level := range p.manifest.Levels {
 		declared[level.Scope] = level
 	}
+
 	scopes := p.allScopes()
 	stored, err := p.readConfigs(ctx, scopes)
 	if err != nil {
 		return err
 	}
+
 	for i, s := range scopes {
 		want, isDeclared := declared[s]
 		c := Change{
 			Scope: s, Before: stored[i].Config, After: want, Damaged: stored[i].damaged != nil,
 			Unlisted: stored[i].unlisted,
 		}
+		// The zero value of a level that is not declared has no scope.
 		c.After.Scope = s
+
 		c.Action = c.requiredAction()
 		switch {
 		case c.Action != "":
 			p.Changes = append(p.Changes, c)
+		// What is neither declared nor stored only leaves the list.
 		case !isDeclared:
 			p.Released = append(p.Released, s)
+		// A level that is stored as declared is the same, managed or not.
 		case !managed[s]:
 			p.Adopted = append(p.Adopted, s)
 			fallthrough
@@ -141,13 +155,18 @@ func (p *Plan) allScopes() []limiter.Scope {
 // returns an *InvalidError if the store cannot list the declared levels.
 func (p *Plan) sortChanges() error {
 	slices.SortStableFunc(p.Changes, func(a, b Change) int { return cmp.Compare(a.phase(), b.phase()) })
+
+	// A store without a checker can list any number of levels.
 	store, bounded := limiter.Optional[limiter.ManagedChecker](p.repo)
 	if !bounded {
 		return nil
 	}
+
 	if err := store.CheckManaged(p.manifest.scopes()); err != nil {
 		return err
 	}
+
+	// Deletes make room for the other changes in the list.
 	if p.DeletesFirst = store.CheckManaged(p.allScopes()) != nil; p.DeletesFirst {
 		slices.SortStableFunc(p.Changes, func(a, b Change) int { return cmp.Compare(a.step(), b.step()) })
 	}

@@ -73,6 +73,7 @@ func (p *Provisioner) Handle(ctx context.Context, event []byte) (any, error) {
 	if err := unmarshal(event, &kind); err != nil {
 		return nil, err
 	}
+
 	if kind.RequestType == "" {
 		var c command
 		if err := unmarshal(event, &c); err != nil {
@@ -80,10 +81,12 @@ func (p *Provisioner) Handle(ctx context.Context, event []byte) (any, error) {
 		}
 		return p.handleCommand(ctx, c)
 	}
+
 	var r ResourceRequest
 	if err := unmarshal(event, &r); err != nil {
 		return nil, err
 	}
+
 	answer := p.handleResource(ctx, r)
 	err := answer.send(ctx, p.Client, r.ResponseURL)
 	return answer, err
@@ -91,6 +94,7 @@ func (p *Provisioner) Handle(ctx context.Context, event []byte) (any, error) {
 
 func unmarshal(event []byte, into any) error {
 	in := json.NewDecoder(bytes.NewReader(event))
+	// A float64 would round large numbers.
 	in.UseNumber()
 	if err := in.Decode(into); err != nil {
 		return fmt.Errorf("invalid request: %w", err)
@@ -103,18 +107,22 @@ func (p *Provisioner) handleCommand(ctx context.Context, c command) (*Answer, er
 	if c.Action != "" && c.Action != "plan" && c.Action != "apply" {
 		return nil, fmt.Errorf("action is %q, but must be plan or apply", c.Action)
 	}
+
 	m, err := FromValue(c.Manifest)
 	if err != nil {
 		return nil, err
 	}
+
 	repo, err := p.Open(ctx, cmp.Or(c.Table, p.Table))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = repo.Close() }()
+
 	if m.Namespace, err = namespaceName(ctx, repo, m.Namespace, c.NamespaceID); err != nil {
 		return nil, err
 	}
+
 	opts := &Options{Now: p.Now, Principal: provisionerName}
 	if c.Action != "apply" {
 		plan, err := NewPlan(ctx, repo, m, opts)
@@ -123,6 +131,7 @@ func (p *Provisioner) handleCommand(ctx context.Context, c command) (*Answer, er
 		}
 		return &Answer{Status: "planned", Changes: answerChanges(plan)}, nil
 	}
+
 	plan, report, err := Apply(ctx, repo, m, opts)
 	if err != nil {
 		return nil, err
@@ -169,9 +178,12 @@ func totals(r *Report) *Totals {
 			t.Errors = append(t.Errors, fmt.Sprintf("%s %s: %v", f.Action, levelName(f.Scope), f.Err))
 		}
 	}
-	if n, why := r.Left(); n > 0 && !errors.Is(why, errTakenOver) { // Apply returns that one
+
+	// Apply returns errTakenOver itself.
+	if n, why := r.Left(); n > 0 && !errors.Is(why, errTakenOver) {
 		t.Errors = append(t.Errors, fmt.Sprintf("%d of them were not begun: %v", n, why))
 	}
+
 	return t
 }
 

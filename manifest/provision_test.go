@@ -51,13 +51,15 @@ func newLambdaOn(t *testing.T, repo limiter.Repository) *lambda {
 	server := httptest.NewServer(http.HandlerFunc(l.receive))
 	t.Cleanup(server.Close)
 	l.url = server.URL + "/answer?X-Amz-Signature=secret"
-	l.Provisioner = manifest.Provisioner{Table: "my-app",
+	l.Provisioner = manifest.Provisioner{
+		Table: "my-app",
 		Open: func(ctx context.Context, table string) (limiter.Repository, error) {
 			if table != "my-app" {
 				return nil, fmt.Errorf("table %s: %w", table, limiter.ErrNotFound)
 			}
 			return l.repo.Namespace(ctx, "default") // a view, whose Close does nothing
-		}}
+		},
+	}
 	return l
 }
 

@@ -24,8 +24,11 @@ func (t *target) readState(ctx context.Context) (state, error) {
 	if err == nil {
 		err = checkScopes(scopes)
 	}
+
 	_, damaged := errors.AsType[*limiter.CorruptError](err)
 	switch {
+	// The hash stays, so that the apply replaces the list that was found
+	// damaged, and no newer one.
 	case damaged && t.Forget:
 		return state{nil, hash, owner(by)}, nil
 	case damaged:
@@ -72,8 +75,10 @@ func (t *target) readConfigs(ctx context.Context, scopes []limiter.Scope) ([]sto
 			return err
 		})
 	}
+
 	err := reads.Wait()
-	if ctx.Err() != nil { // the loop may have ended early without an error
+	// When ctx ends, the loop stops early, maybe without an error of a read.
+	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	return all, err
@@ -88,6 +93,8 @@ func (t *target) readConfig(ctx context.Context, s limiter.Scope) (cfg storedCon
 	} else {
 		cfg.Config, err = t.config(ctx, s)
 	}
+
+	// A damaged level does not end the plan, since an apply can replace it.
 	if _, damaged := errors.AsType[*limiter.CorruptError](err); damaged {
 		return storedConfig{Config: limiter.Config{Scope: s}, damaged: err}, nil
 	}

@@ -35,6 +35,7 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		all = *o
 	}
+
 	if all.Now == nil {
 		all.Now = time.Now
 	}
@@ -45,6 +46,7 @@ func (o *Options) withDefaults() Options {
 		all.ownership = func(known state) (owner, bool, error) { return known.owner.afterManualApply(), false, nil }
 	}
 	if all.wall == nil {
+		// Round drops the monotonic clock, which stops while a machine sleeps.
 		all.wall = func() time.Time { return time.Now().Round(0) }
 	}
 	return all
@@ -69,10 +71,12 @@ func newTarget(ctx context.Context, repo limiter.Repository, namespace string, o
 		}
 		repo = view
 	}
+
 	store, ok := limiter.Optional[limiter.ManagedStore](repo)
 	if !ok {
 		return nil, fmt.Errorf("this store cannot list the levels that a manifest manages: %w", errors.ErrUnsupported)
 	}
+
 	lim, err := limiter.New(replacingRepository{repo, store}, &limiter.Options{Now: o.Now, Principal: o.Principal})
 	if err != nil {
 		return nil, err
@@ -91,6 +95,7 @@ type replacingRepository struct {
 // that they were removed.
 func (r replacingRepository) SetConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
 	if len(cfg.Limits) == 0 {
+		// Without the field, the event would look as if the limits had stayed.
 		ev.Details["limits"] = []any{}
 	}
 	return r.store.ReplaceConfig(ctx, cfg, ev)

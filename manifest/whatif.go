@@ -38,6 +38,7 @@ func (o *WhatIfOptions) withDefaults() (WhatIfOptions, error) {
 	if o != nil {
 		all = *o
 	}
+
 	if all.Now == nil {
 		all.Now = time.Now
 	}
@@ -47,6 +48,7 @@ func (o *WhatIfOptions) withDefaults() (WhatIfOptions, error) {
 	if all.MaxSnapshots <= 0 {
 		all.MaxSnapshots = defaultMaxSnapshots
 	}
+
 	if all.Days < 0 || all.Days > maxDays {
 		return all, &limiter.InvalidError{
 			Field: "days", Value: strconv.Itoa(all.Days),
@@ -144,10 +146,12 @@ func WhatIf(ctx context.Context, repo limiter.Repository, m *Manifest, opts *Wha
 	if err != nil {
 		return nil, err
 	}
+
 	p, err := NewPlan(ctx, repo, m, &Options{Now: o.Now})
 	if err != nil {
 		return nil, err
 	}
+
 	return newReplay(p.target, p.Changes, o).report(ctx)
 }
 
@@ -161,20 +165,25 @@ func WhatIfLimits(
 	if err != nil {
 		return nil, err
 	}
+
+	// Some errors of a level have no field of their own.
 	if err := validateLevel(level); err != nil {
 		if _, ok := errors.AsType[*limiter.InvalidError](err); !ok {
 			err = &limiter.InvalidError{Field: "limits", Reason: err.Error()}
 		}
 		return nil, err
 	}
+
 	t, err := newTarget(ctx, repo, "", &Options{Now: o.Now})
 	if err != nil {
 		return nil, err
 	}
+
 	stored, err := t.readConfig(ctx, level.Scope)
 	if err != nil {
 		return nil, err
 	}
+
 	level.Limits = sortLimits(level.Limits)
 	return newReplay(t, []Change{{Scope: level.Scope, Before: stored.Config, After: level}}, o).report(ctx)
 }
@@ -195,15 +204,18 @@ type level struct{ current, proposed []limiter.Limit }
 func newReplay(t *target, changes []Change, opts WhatIfOptions) *replay {
 	now := opts.Now().UTC()
 	r := &replay{target: t, opts: opts, now: now, levels: map[limiter.Scope]level{}, usage: map[limiter.Scope]*series{}}
+
 	r.result = WhatIfReport{
 		From: now.AddDate(0, 0, -opts.Days).Truncate(time.Hour), To: now, Complete: true,
 		Unseen: []string{}, Rows: []WhatIfRow{},
 	}
+	// A change of the mode for outages alone refuses nothing.
 	for _, c := range changes {
 		if !slices.Equal(c.Before.Limits, c.After.Limits) {
 			r.levels[c.Scope] = level{c.Before.Limits, c.After.Limits}
 		}
 	}
+
 	r.result.Levels = len(r.levels)
 	return r
 }

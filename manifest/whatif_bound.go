@@ -23,10 +23,14 @@ func newCeiling(l limiter.Limit, at int64) ceiling {
 
 // take charges the usage between two times, which are not before those of the last
 // call. It returns by how much the usage exceeds what the bucket can have
-// admitted. Negative usage was given back.
+// admitted. Negative usage was given back. A bucket of 100 tokens an hour admits 199
+// in its first hour: it is full, and all but the last of the next 100 come in time.
 func (c *ceiling) take(from, to, used int64) (over int64) {
+	// Up to the hour, the capacity stops the refill. Within it, calls may have
+	// taken each token as it came.
 	room := bucket.Advance(c.balance, c.at, from, c.rate)
 	room = bucket.Add(room, bucket.Accrued(from, to, c.rate))
+
 	left := bucket.Sub(room, used)
 	c.balance, c.at = min(max(left, 0), c.rate.Capacity), to
 	return max(bucket.Sub(0, left), 0)
@@ -67,6 +71,8 @@ func (s *series) sort() {
 // changes.
 func (s *series) countsCalls(limit string) bool {
 	byName := slices.Contains([]string{limiter.RPS, limiter.RPM, limiter.RPH, limiter.RPD}, limit)
+	// One token for each change is a call. A call with a late correction is two
+	// changes, so a name is enough where there are more changes than tokens.
 	for _, p := range s.points[limit] {
 		if events := s.events[p.hour]; p.used > events || p.used < events && !byName {
 			return false
@@ -94,29 +100,38 @@ func (r *WhatIfRow) exceed(points []point, now int64) {
 	if r.Proposed == nil || r.Proposed.IsShadow || len(points) == 0 {
 		return
 	}
+
 	most := newCeiling(*r.Proposed, points[0].hour)
-	again := most // full after each hour that counts
+	// again is full after each hour that counts.
+	again := most
 	var sum, worst int64
 	for _, p := range points {
+		// The hour that has not ended refills the part that has passed. A
+		// snapshot of a clock ahead of this one refills nothing.
 		end := max(p.hour, min(p.hour+lastMilli, now))
 		used := bucket.Thousandths(p.used)
+
 		if again.take(p.hour, end, used) > 0 {
 			again.refill()
 			r.HoursOver++
 		}
+
 		over := most.take(p.hour, end, used)
 		if over == 0 {
 			continue
 		}
+
 		sum = bucket.Add(sum, over)
 		hour := time.UnixMilli(p.hour).UTC()
 		if r.Last = &hour; r.First == nil {
 			r.First = &hour
 		}
+
 		if over > worst {
 			worst, r.Worst, r.WorstUsed, r.WorstOver = over, &hour, p.used, wholeUp(over)
 		}
 	}
+
 	r.Over = wholeUp(sum)
 }
 

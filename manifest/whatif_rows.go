@@ -19,11 +19,13 @@ func (r *replay) readLevels(ctx context.Context) error {
 			}
 		}
 	}
+
 	scopes := slices.SortedFunc(maps.Keys(needed), compareScopes)
 	stored, err := r.readConfigs(ctx, scopes)
 	if err != nil {
 		return err
 	}
+
 	for i, cfg := range stored {
 		if cfg.damaged != nil {
 			return cfg.damaged
@@ -36,6 +38,7 @@ func (r *replay) readLevels(ctx context.Context) error {
 // limits returns the limits in force for an entity and a resource, now and after
 // the change.
 func (r *replay) limits(of limiter.Scope) (all level) {
+	// A level without limits does not hold any, so the next one applies.
 	for _, s := range limiter.Precedence(of.Entity, of.Resource) {
 		if len(all.current) == 0 {
 			all.current = r.levels[s].current
@@ -56,7 +59,9 @@ func (r *replay) judge() {
 		if slices.Equal(limits.current, limits.proposed) {
 			continue
 		}
+
 		entities[of.Entity] = true
+
 		usage.sort()
 		for _, row := range r.rows(of, limits, usage) {
 			if row.Proposed != nil {
@@ -70,12 +75,15 @@ func (r *replay) judge() {
 			}
 		}
 	}
+
 	r.result.Entities, r.result.EntitiesOver = len(entities), len(over)
+
 	for _, limit := range slices.Sorted(maps.Keys(seen)) {
 		if !seen[limit] {
 			r.result.Unseen = append(r.result.Unseen, limit)
 		}
 	}
+
 	slices.SortFunc(r.result.Rows, worstFirst)
 }
 
@@ -87,18 +95,22 @@ func (r *replay) rows(of limiter.Scope, limits level, usage *series) (rows []Wha
 			Entity: of.Entity, Resource: of.Resource, Limit: l.Name,
 			Current: named(limits.current, l.Name), Proposed: named(limits.proposed, l.Name),
 		}
+		// A name is there twice if the limit is both in force and proposed.
 		repeated := len(rows) > 0 && rows[len(rows)-1].Limit == l.Name
 		if repeated || row.Current != nil && row.Proposed != nil && *row.Current == *row.Proposed {
 			continue
 		}
+
 		points := usage.points[l.Name]
 		row.usedUp(points)
 		row.exceed(points, now)
 		row.OverNow = totalOver(row.Current, points, now)
+
 		if usage.countsCalls(l.Name) {
 			calls := row.Over
 			row.CallsOver = &calls
 		}
+
 		rows = append(rows, row)
 	}
 	return rows

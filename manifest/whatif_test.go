@@ -293,7 +293,8 @@ func TestWhatIfOfManifest(t *testing.T) {
 		got = append(got, row{r.Entity, r.Resource, r.Limit, r.Over, r.Removed()})
 	}
 	want := []row{
-		{"alice", "claude", "tpm", 0, true}, {"alice", "gpt-4", "rpm", 99, false},
+		{"alice", "claude", "tpm", 0, true},
+		{"alice", "gpt-4", "rpm", 99, false},
 		{"alice", "claude", "rpm", 1, false},
 	}
 	if !slices.Equal(got, want) {

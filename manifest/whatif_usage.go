@@ -35,22 +35,28 @@ func (r *replay) readUsage(ctx context.Context) error {
 func newUsageReader(r *replay) *usageReader {
 	u := &usageReader{replay: r, index: map[limiter.Scope]int{}}
 	asked := map[limiter.Scope]bool{}
+
 	for s := range r.levels {
 		if s, ok := r.narrow(s); ok {
 			asked[s] = true
 		}
 	}
+
+	// A wider query finds the same snapshots.
 	for s := range asked {
 		covered := slices.ContainsFunc(wider(s), func(w limiter.Scope) bool { return asked[w] })
 		if !covered {
 			u.queries = append(u.queries, s)
 		}
 	}
+
+	// In reverse order, the queries of entities come first.
 	slices.SortFunc(u.queries, compareScopes)
-	slices.Reverse(u.queries) // entities first
+	slices.Reverse(u.queries)
 	for i, s := range u.queries {
 		u.index[s] = i
 	}
+
 	return u
 }
 
@@ -83,9 +89,11 @@ func (r *replay) narrow(s limiter.Scope) (limiter.Scope, bool) {
 func (u *usageReader) readAll(ctx context.Context) error {
 	from, to := u.result.From, u.now.Truncate(time.Hour)
 	byEntity := u.queries[:u.narrowQueries()]
+
 	if err := u.read(ctx, byEntity, from, to); err != nil {
 		return err
 	}
+
 	others := u.queries[len(byEntity):]
 	for span := time.Hour; len(others) > 0 && !to.Before(from); {
 		before := u.result.Snapshots
@@ -94,9 +102,13 @@ func (u *usageReader) readAll(ctx context.Context) error {
 			start = from
 		}
 		if err := u.read(ctx, others, start, to); err != nil {
+			// A store may refuse to list so many snapshots at once.
 			return u.afterTooMany(err)
 		}
+
 		to = start.Add(-time.Hour)
+		// Few snapshots make the next span four times as long, so that an idle
+		// namespace takes few requests.
 		if u.result.Snapshots-before < u.opts.MaxSnapshots/16 {
 			span *= 4
 		}
@@ -130,12 +142,16 @@ func (u *usageReader) read(ctx context.Context, queries []limiter.Scope, from, t
 			if err != nil {
 				return err
 			}
+			// A query of an entity and one of a resource find the snapshots of
+			// both.
 			if u.readBefore(s, snapshot) {
 				continue
 			}
+
 			if u.result.Snapshots == u.opts.MaxSnapshots {
 				return errEnough
 			}
+
 			u.keep(snapshot)
 		}
 	}
@@ -154,12 +170,14 @@ func (u *usageReader) readBefore(s limiter.Scope, snapshot limiter.UsageSnapshot
 func (u *usageReader) keep(snapshot limiter.UsageSnapshot) {
 	u.result.Snapshots++
 	start := snapshot.Start.UTC()
+
 	if u.result.First == nil || start.Before(*u.result.First) {
 		u.result.First = &start
 	}
 	if u.result.Last == nil || start.After(*u.result.Last) {
 		u.result.Last = &start
 	}
+
 	of := limiter.Scope{Entity: snapshot.Entity, Resource: snapshot.Resource}
 	if u.usage[of] == nil {
 		u.usage[of] = &series{map[string][]point{}, map[int64]int64{}}

@@ -18,6 +18,7 @@ func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scop
 		if err := r.requireActive(ctx); err != nil {
 			return nil, err
 		}
+
 		all := r.buckets(now.UnixMilli(), of)
 		slices.SortFunc(all, func(a, b limiter.Bucket) int {
 			return cmp.Or(cmp.Compare(a.Account.Resource, b.Account.Resource),
@@ -30,10 +31,12 @@ func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scop
 func (n *namespace) buckets(now int64, of limiter.Scope) (all []limiter.Bucket) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
+
 	for i := range n.shards {
 		if of.Entity != "" && i != n.index(of.Entity) {
 			continue
 		}
+
 		s := &n.shards[i]
 		s.mu.Lock()
 		for e := range s.each(of) {
@@ -51,10 +54,13 @@ func (n *namespace) view(now, back int64, key limiter.Scope, e *entry) limiter.B
 	b := e.Clone()
 	b.PullBack(back)
 	updated := b.At
+
 	in := n.resolve(key)
+	// The copy is not stored, so its idle time does not matter.
 	if in.limits != nil {
 		_, _ = b.Repair(now, account(key, in, e), 0, rules.NoBook)
 	}
+
 	seen := rules.Begin(&b, now).View
 	if in.limits == nil {
 		seen.Account = rules.WithoutLevel(seen.Account)

@@ -15,10 +15,12 @@ func (r *Repository) Consume(
 	if err := r.requireActive(ctx); err != nil {
 		return out, err
 	}
+
 	ms := now.UnixMilli()
 	if r.sweeper.due(ms) {
 		r.sweeper.run(ms, r.machine)
 	}
+
 	if done, err := r.consumeFast(ms, &charge, &out); done {
 		return out, err
 	}
@@ -37,12 +39,17 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 // bucket exists, pays alone, and belongs to the current generation. It reports
 // false in other cases.
 func (n *namespace) consumeFast(now int64, charge *limiter.Charge, out *limiter.Outcome) (done bool, err error) {
+	// Charge judges by the bucket's own limits, and spares shadow limits.
 	if charge.Limits != nil || charge.Strict {
 		return false, nil
 	}
+
 	s := n.shard(charge.Entity)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
+	// A change of an entity, a limit or a switch begins a new generation. A
+	// bucket of the current one needs no look at any of them.
 	e, local := n.lookup(s, limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}, now, true)
 	if e == nil || e.cascade || e.generation != n.generation.Load() || e.hasOtherDefaults(charge.Defaults) {
 		return false, nil
@@ -57,11 +64,14 @@ func (n *namespace) lookup(s *shard, key limiter.Scope, now int64, write bool) (
 	if e = s.get(key); e == nil {
 		return nil, now
 	}
+
 	local, back := n.machine.Local(&e.Bucket, now)
 	if e.Gone(local) {
 		return nil, now
 	}
+
 	if back > 0 {
+		// A peek writes nothing, so it pulls a copy back.
 		if !write {
 			e = &entry{Bucket: e.Clone(), generation: e.generation}
 		}
@@ -76,9 +86,11 @@ type payer struct {
 	key   limiter.Scope
 	entry *entry // a new one is stored only when it is charged
 	turn  rules.Turn
-	undo  func()          // reverts a repair; nil if there was none
-	now   int64           // the time of the call on the bucket's clock
-	own   []limiter.Limit // of the bucket before it followed an override; nil if it did not
+	undo  func() // reverts a repair; nil if there was none
+	now   int64  // the time of the call on the bucket's clock
+	// own holds the limits that the bucket had before it followed an override. It
+	// is nil if the bucket followed none.
+	own []limiter.Limit
 }
 
 // charge handles every case of Consume and Peek. It locks the namespace and the
@@ -87,6 +99,7 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	parent := n.parent(charge.Entity)
+	// A late charge records work that is done, so switches do not refuse it.
 	if off := n.switches.Refusing(charge.Entity, parent, charge.Resource); off != nil && !charge.Late {
 		return limiter.Outcome{}, off.Refuse(charge.Entity, charge.Resource)
 	}
@@ -99,16 +112,22 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 	}
 	defer func() {
 		for _, p := range payers {
-			if err != nil { // invalid input writes nothing
+			// Invalid input writes nothing, so the repair is undone.
+			if err != nil {
 				p.revert()
 			}
-			if charge.Late { // a level may be off: look it up next time
+			// A late charge may concern a level that is off. The next charge
+			// must not pass the switches on the fast path.
+			if charge.Late {
 				p.entry.generation = 0
 			}
 		}
 	}()
+
+	// The fast path serves buckets that pay alone, and knows them by this.
 	payers[0].entry.cascade = parent != ""
 	out := limiter.Outcome{Self: payers[0].turn.View}
+
 	if parent != "" {
 		var p *payer
 		if p, err = n.begin(now, parent, charge, write); err != nil {
@@ -117,22 +136,28 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 		p.entry.cascade = n.parent(parent) != ""
 		payers, out.Parent = append(payers, p), p.turn.View
 	}
+
 	if out.Admitted, err = rules.Judge(charge, out.Self, out.Parent); err != nil {
 		return limiter.Outcome{}, err
 	}
+
 	if !out.Admitted {
 		for _, p := range payers {
 			p.refuse(charge)
 		}
 		return out, nil
 	}
+
 	for i, p := range payers {
+		// Pay may make the Detail of a view, which out copied before. The
+		// tokens are shared.
 		p.turn.Pay(&charge.Amounts)
 		if i == 0 {
 			out.Self.Detail = p.turn.View.Detail
 		} else {
 			out.Parent.Detail = p.turn.View.Detail
 		}
+
 		if write {
 			if err = p.commit(charge); err != nil {
 				return limiter.Outcome{}, err
@@ -154,6 +179,7 @@ func (n *namespace) parent(entity string) string {
 func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, write bool) (*payer, error) {
 	p := &payer{shard: n.shard(entity), key: limiter.Scope{Entity: entity, Resource: charge.Resource}}
 	p.entry, p.now = n.lookup(p.shard, p.key, now, write)
+
 	if charge.Limits != nil {
 		limits := rules.Sorted(charge.Limits)
 		if p.entry == nil {
@@ -162,9 +188,11 @@ func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, writ
 		if err := p.follow(n, limits, charge.Defaults, write); err != nil {
 			return nil, err
 		}
+
 		p.turn = rules.BeginOverride(&p.entry.Bucket, p.now, p.now, limits)
 		return p, nil
 	}
+
 	if p.entry == nil || p.entry.generation != n.generation.Load() || p.entry.hasOtherDefaults(charge.Defaults) {
 		in := n.resolve(p.key).withDefaults(charge.Defaults, p.entry)
 		if in.limits == nil {
@@ -176,6 +204,7 @@ func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, writ
 			return nil, err
 		}
 	}
+
 	p.turn = rules.Begin(&p.entry.Bucket, p.now)
 	return p, nil
 }
@@ -183,6 +212,8 @@ func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, writ
 // repair applies the current limits to the stored bucket, or to a copy if write is
 // not set.
 func (p *payer) repair(n *namespace, in limitSet, write bool) error {
+	// The account refers to the stored bucket, and open may replace p.entry by
+	// a copy.
 	account := account(p.key, in, p.entry)
 	book := p.open(write)
 	p.entry.generation = n.generation.Load()
@@ -197,6 +228,7 @@ func (p *payer) follow(n *namespace, limits, defaults []limiter.Limit, write boo
 	if !rules.OverridesQuota(own, limits) {
 		return nil
 	}
+
 	stored := n.resolve(p.key).withDefaults(defaults, nil)
 	book := p.open(write)
 	p.own, p.entry.generation = own, 0
@@ -210,7 +242,9 @@ func (p *payer) open(write bool) rules.Book {
 		p.entry = &entry{Bucket: p.entry.Clone()}
 		return rules.NoBook
 	}
-	_ = p.entry.Flush(p.shard.book) // book never fails, and undo does not revert it
+	// Undo does not revert what is booked, so the usage leaves the bucket
+	// before the copy is made. book never fails.
+	_ = p.entry.Flush(p.shard.book)
 	before, generation := p.entry.Clone(), p.entry.generation
 	p.undo = func() { p.entry.Bucket, p.entry.generation = before, generation }
 	return p.shard.book
@@ -239,9 +273,11 @@ func (n *namespace) repairBucket(now int64, key limiter.Scope) error {
 	if key.Level() != "entity" || in.limits == nil {
 		return nil
 	}
+
 	s := n.shard(key.Entity)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	e, local := n.lookup(s, key, now, true)
 	if e == nil {
 		return nil
@@ -284,6 +320,7 @@ func (in limitSet) withDefaults(defaults []limiter.Limit, e *entry) limitSet {
 	if in.limits != nil || len(defaults) == 0 {
 		return in
 	}
+
 	var own []limiter.Limit
 	if e != nil {
 		own = e.Account.Limits
@@ -301,11 +338,14 @@ func (in limitSet) idle(ttl int) int64 { return rules.Idle(in.limits, in.source,
 
 // commit writes the payment.
 func (p *payer) commit(charge *limiter.Charge) error {
+	// An expired bucket at the key is replaced only when its successor pays.
 	if p.shard.get(p.key) != p.entry {
 		p.shard.put(p.entry)
 	}
 	if charge.Limits != nil {
-		p.entry.generation = 0 // an override may have changed its limits: look them up next time
+		// The override may have changed the limits of the bucket, so the next
+		// charge looks them up.
+		p.entry.generation = 0
 	}
 	return p.turn.Commit(&charge.Amounts, p.shard.book)
 }

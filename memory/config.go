@@ -17,11 +17,15 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 	if err := r.requireActive(ctx); err != nil {
 		return err
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// A config that held nothing and gains nothing is not stored, so that
+	// listings stay without empty scopes.
 	if merged := rules.Merged(r.configs[cfg.Scope], cfg); !rules.Empty(merged) {
 		r.configs[cfg.Scope] = merged
 	}
+
 	r.configChanged(ev)
 	return r.repairBucket(ev.At.UnixMilli(), cfg.Scope)
 }
@@ -31,6 +35,7 @@ func (r *Repository) Config(ctx context.Context, s limiter.Scope) (limiter.Confi
 	if err := r.requireActive(ctx); err != nil {
 		return limiter.Config{}, err
 	}
+
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	cfg := r.configs[s]
@@ -45,12 +50,15 @@ func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limit
 	if err := r.requireActive(ctx); err != nil {
 		return err
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	cfg, ok := r.configs[s]
 	if !ok {
 		return fmt.Errorf("limits of %s: %w", rules.ScopeName(s), limiter.ErrNotFound)
 	}
+
 	delete(r.configs, s)
 	r.configChanged(rules.Deleted(cfg, ev))
 	return r.repairBucket(ev.At.UnixMilli(), s)
@@ -98,8 +106,10 @@ func (r *Repository) scopeNames(ctx context.Context, pick func(limiter.Scope) (s
 	if err := r.requireActive(ctx); err != nil {
 		return nil, err
 	}
+
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+
 	names := map[string]bool{}
 	for s := range r.configs {
 		if name, ok := pick(s); ok {
@@ -127,6 +137,7 @@ func (r *Repository) SetManaged(
 	if err := r.requireActive(ctx); err != nil {
 		return err
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next, err := r.managed.Replace(previous, hash, owner, scopes)
@@ -140,6 +151,7 @@ func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev l
 	if err := r.requireActive(ctx); err != nil {
 		return err
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.configs[cfg.Scope] = rules.Merged(limiter.Config{}, cfg)

@@ -18,11 +18,13 @@ func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limi
 	if err := r.requireActive(ctx); err != nil {
 		return err
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.entities[e.ID]; ok {
 		return fmt.Errorf("entity %q: %w", e.ID, limiter.ErrExists)
 	}
+
 	r.entities[e.ID] = cloned(e)
 	r.generation.Add(1)
 	r.record(ev)
@@ -53,6 +55,7 @@ func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limi
 		}
 		r.mu.RLock()
 		defer r.mu.RUnlock()
+
 		var all []limiter.Entity
 		for _, e := range r.entities {
 			if parent == "" || e.Parent == parent {
@@ -70,12 +73,15 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.Aud
 	if err := r.requireActive(ctx); err != nil {
 		return err
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	s := r.shard(id)
 	if !r.hasData(id, s, ev.At.UnixMilli()) {
 		return fmt.Errorf("entity %q: %w", id, limiter.ErrNotFound)
 	}
+
 	records := 0
 	if _, ok := r.entities[id]; ok {
 		delete(r.entities, id)
@@ -87,6 +93,9 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.Aud
 			records++
 		}
 	}
+
+	// The number of the last bucket lets credits of older leases be skipped,
+	// and not those of a bucket that is created again.
 	r.generation.Add(1)
 	records += s.drop(id, deletion{r.created.Load(), ev.At.UnixMilli()})
 	r.record(rules.With(ev, "records_deleted", int64(records)))
@@ -104,13 +113,16 @@ func (r *Repository) hasData(id string, s *shard, now int64) bool {
 			return true
 		}
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Usage that is not booked yet is data, although its bucket has expired.
 	for e := range s.each(limiter.Scope{Entity: id}) {
 		if e.Events > 0 || !e.Gone(now) {
 			return true
 		}
 	}
+
 	for range s.usages(id) {
 		return true
 	}

@@ -19,7 +19,10 @@ const DefaultRetention = 90 * 24 * time.Hour
 // mu.
 func (n *namespace) record(ev limiter.AuditEvent) {
 	n.forgetEvents(ev.At.UnixMilli())
+
 	ev.Details, ev.At = rules.CloneDetails(ev.Details), rules.WholeSecond(ev.At)
+	// Events of clocks that differ arrive out of order, so each is inserted by
+	// its ID.
 	events := n.audit[ev.Entity]
 	at, _ := slices.BinarySearchFunc(events, ev.ID, func(e limiter.AuditEvent, id string) int {
 		return strings.Compare(e.ID, id)
@@ -29,10 +32,13 @@ func (n *namespace) record(ev limiter.AuditEvent) {
 
 // forgetEvents drops events that are past their retention.
 func (n *namespace) forgetEvents(now int64) {
+	// A time that is too far ahead was set by a wrong clock.
 	if now < n.forgetAt && now > n.forgetAt-rules.SweepJump {
 		return
 	}
+
 	n.forgetAt = now + sweepEvery
+	// A caller whose clock is ahead must not remove events that others need.
 	oldest := time.UnixMilli(n.machine.Horizon(now)).Add(-DefaultRetention)
 	for entity, events := range n.audit {
 		events = slices.DeleteFunc(events, func(ev limiter.AuditEvent) bool { return ev.At.Before(oldest) })
@@ -50,8 +56,10 @@ func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter
 		if err := r.requireActive(ctx); err != nil {
 			return nil, err
 		}
+
 		r.mu.RLock()
 		defer r.mu.RUnlock()
+
 		var all []limiter.AuditEvent
 		add := func(events []limiter.AuditEvent) {
 			for _, ev := range slices.Backward(events) {
@@ -61,6 +69,7 @@ func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter
 				}
 			}
 		}
+
 		if entity != "" {
 			add(r.audit[entity])
 			return all, nil
@@ -79,6 +88,7 @@ func (r *Repository) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[
 		if err := r.requireActive(ctx); err != nil {
 			return nil, err
 		}
+
 		var all []limiter.UsageSnapshot
 		for i := range r.shards {
 			if q.Entity == "" || i == r.index(q.Entity) {

@@ -63,14 +63,18 @@ func New(opts *Options) *Repository {
 	if opts != nil {
 		o = *opts
 	}
+
 	if o.Namespace == "" {
 		o.Namespace = "default"
 	}
 	if o.UsageRetention <= 0 {
 		o.UsageRetention = DefaultRetention
 	}
+
 	s := &store{namespaces: map[string]*namespace{}, ttl: rules.Multiplier(o.BucketTTL), retention: o.UsageRetention}
+	// New returns no error, so every call returns that of the options.
 	s.err = limiter.Namespace{Name: o.Namespace}.Validate()
+
 	return &Repository{
 		store:     s,
 		namespace: s.add(limiter.Namespace{Name: o.Namespace, CreatedAt: rules.WholeSecond(time.Now())}),
@@ -86,9 +90,12 @@ func (r *Repository) Close() error {
 	if r.view {
 		return nil
 	}
+
 	r.store.mu.Lock()
 	defer r.store.mu.Unlock()
+
 	r.store.err = limiter.ErrClosed
+	// Calls read the error of the store only if this flag is set.
 	for _, n := range r.store.namespaces {
 		n.inactive.Store(true)
 	}
@@ -110,9 +117,11 @@ func (r *Repository) requireActive(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	// The flag spares each call the lock of the store.
 	if !r.inactive.Load() {
 		return nil
 	}
+
 	if err := r.requireOpen(ctx); err != nil {
 		return err
 	}

@@ -19,12 +19,15 @@ import (
 // configuration, the shards guard buckets and usage. The lock order is mu, then
 // shards in ascending order.
 type namespace struct {
-	inactive atomic.Bool       // deleted, or the store is closed
-	purged   atomic.Bool       // leases may still refer to it
-	info     limiter.Namespace // guarded by the store's mutex; ID and Name never change
+	inactive atomic.Bool // deleted, or the store is closed
+	purged   atomic.Bool // leases may still refer to it
+	// info is guarded by the store's mutex. Its ID and Name never change.
+	info limiter.Namespace
 
-	mu         sync.RWMutex
-	generation atomic.Uint64 // incremented by every change of an entity or a config
+	mu sync.RWMutex
+	// generation is incremented by every change of an entity, a config or a
+	// switch.
+	generation atomic.Uint64
 	entities   map[string]limiter.Entity
 	configs    map[limiter.Scope]limiter.Config
 	audit      map[string][]limiter.AuditEvent // oldest first
@@ -54,13 +57,16 @@ func (s *store) add(info limiter.Namespace) *namespace {
 		switches: rules.Switches{},
 		topUps:   map[topUp]int64{},
 	}
+
 	n.inactive.Store(s.err != nil)
 	n.generation.Store(1)
 	n.mode.Store(limiter.OnUnavailable(""))
+
 	for i := range n.shards {
 		n.shards[i].seed = n.seed
 		n.shards[i].retention = s.retention
 	}
+
 	s.namespaces[info.ID] = n
 	s.sweeper.watch(n)
 	return n
@@ -85,6 +91,7 @@ func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Reposi
 	if err := r.requireOpen(ctx); err != nil {
 		return nil, err
 	}
+
 	r.store.mu.RLock()
 	defer r.store.mu.RUnlock()
 	n := r.store.active(name)
@@ -100,12 +107,14 @@ func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace
 		if err := r.requireOpen(ctx); err != nil {
 			return nil, err
 		}
+
 		r.store.mu.RLock()
 		defer r.store.mu.RUnlock()
 		var all []limiter.Namespace
 		for _, n := range r.store.namespaces {
 			all = append(all, n.info)
 		}
+
 		slices.SortFunc(all, func(a, b limiter.Namespace) int {
 			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 		})
@@ -119,11 +128,13 @@ func (r *Repository) RegisterNamespace(ctx context.Context, now time.Time, name 
 	if err := ctx.Err(); err != nil {
 		return limiter.Namespace{}, err
 	}
+
 	r.store.mu.Lock()
 	defer r.store.mu.Unlock()
 	if r.store.err != nil {
 		return limiter.Namespace{}, r.store.err
 	}
+
 	n := r.store.active(name)
 	if n == nil {
 		n = r.store.add(limiter.Namespace{Name: name, CreatedAt: rules.WholeSecond(now)})
@@ -137,11 +148,13 @@ func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name st
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	r.store.mu.Lock()
 	defer r.store.mu.Unlock()
 	if r.store.err != nil {
 		return r.store.err
 	}
+
 	n := r.store.active(name)
 	if n == nil {
 		return fmt.Errorf("namespace %q: %w", name, limiter.ErrNotFound)
@@ -158,11 +171,13 @@ func (r *Repository) RecoverNamespace(ctx context.Context, _ time.Time, id strin
 	if err := ctx.Err(); err != nil {
 		return limiter.Namespace{}, err
 	}
+
 	r.store.mu.Lock()
 	defer r.store.mu.Unlock()
 	if r.store.err != nil {
 		return limiter.Namespace{}, r.store.err
 	}
+
 	n := r.store.namespaces[id]
 	switch {
 	case n == nil:
@@ -172,6 +187,7 @@ func (r *Repository) RecoverNamespace(ctx context.Context, _ time.Time, id strin
 	case r.store.active(n.info.Name) != nil:
 		return limiter.Namespace{}, fmt.Errorf("namespace %q: %w", n.info.Name, limiter.ErrExists)
 	}
+
 	n.info.DeletedAt = time.Time{}
 	n.inactive.Store(false)
 	return n.info, nil
@@ -184,11 +200,13 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	r.store.mu.Lock()
 	defer r.store.mu.Unlock()
 	if r.store.err != nil {
 		return r.store.err
 	}
+
 	n := r.store.namespaces[id]
 	switch {
 	case n == nil:
@@ -196,7 +214,10 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	case n.info.DeletedAt.IsZero():
 		return fmt.Errorf("namespace ID %q is active: %w", id, limiter.ErrConflict)
 	}
+
 	delete(r.store.namespaces, id)
+	// Leases may still refer to the namespace. Their credits do nothing once
+	// this is set.
 	n.purged.Store(true)
 	r.store.sweeper.unwatch(n)
 	return nil

@@ -18,21 +18,28 @@ func (r *Repository) BucketPage(ctx context.Context, now time.Time, q limiter.Bu
 	if err := r.requireActive(ctx); err != nil {
 		return limiter.BucketPage{}, err
 	}
+
 	after, size, err := rules.StartPage(q)
 	if err != nil {
 		return limiter.BucketPage{}, err
 	}
+
+	// The key after the page says whether there is a next one.
 	var page limiter.BucketPage
 	keys := r.firstKeys(now.UnixMilli(), q.Prefix, after, size+1)
 	if len(keys) > size {
 		keys = keys[:size]
 		page.Next = rules.Place(keys[size-1]).Cursor()
 	}
+
 	for _, b := range r.bucketsAt(now.UnixMilli(), keys) {
-		if b.Account != nil { // removed since
+		// The bucket may have been removed since its key was read: the shards
+		// are not locked in between.
+		if b.Account != nil {
 			page.Buckets = append(page.Buckets, b)
 		}
 	}
+
 	page.Scanned = len(keys)
 	return page, nil
 }
@@ -53,15 +60,20 @@ func (n *namespace) firstKeys(now int64, prefix string, after rules.Place, count
 		s.mu.Lock()
 		for e := range s.buckets.all() {
 			key := keyOf(e)
+			// The cheap checks come first: most buckets of a large namespace
+			// are on other pages.
 			if !strings.HasPrefix(key.Entity, prefix) || after.Passed(key.Entity, key.Resource) || !first.wants(key) {
 				continue
 			}
+			// A bucket that has expired counts as absent, although no sweep has
+			// removed it yet.
 			if local, _ := n.machine.Local(&e.Bucket, now); !e.Gone(local) {
 				first.add(key)
 			}
 		}
 		s.mu.Unlock()
 	}
+
 	first.trim()
 	return first.keys
 }
@@ -83,6 +95,8 @@ func (f *firstKeys) wants(key limiter.Scope) bool {
 }
 
 func (f *firstKeys) add(key limiter.Scope) {
+	// Sorting once for a whole page of new keys costs less than keeping them in
+	// order.
 	if f.keys = append(f.keys, key); len(f.keys) == 2*f.count {
 		f.trim()
 	}
@@ -100,8 +114,10 @@ func (n *namespace) bucketsAt(now int64, keys []limiter.Scope) []limiter.Bucket 
 	found := make([]limiter.Bucket, len(keys))
 	n.mu.RLock()
 	defer n.mu.RUnlock()
+
 	for i, key := range keys {
 		s := n.shard(key.Entity)
+
 		s.mu.Lock()
 		if e := s.get(key); e != nil {
 			if local, back := n.machine.Local(&e.Bucket, now); !e.Gone(local) {

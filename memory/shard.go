@@ -57,10 +57,13 @@ func (n *namespace) lockPair(first, second string) (unlock func()) {
 	if second != "" {
 		b = n.index(second)
 	}
+	// The two entities may share a shard, whose mutex cannot be locked twice.
 	if a == b {
 		n.shards[a].mu.Lock()
 		return n.shards[a].mu.Unlock
 	}
+
+	// Two calls that lock in the same order cannot wait for each other.
 	n.shards[min(a, b)].mu.Lock()
 	n.shards[max(a, b)].mu.Lock()
 	return func() {
@@ -74,6 +77,7 @@ func (s *shard) hash(entity string) uint64 { return maphash.String(s.seed, entit
 // get returns the bucket at a key, or nil.
 func (s *shard) get(key limiter.Scope) *entry {
 	hash := s.hash(key.Entity)
+	// Entities whose hashes are equal share a chain, so the names decide.
 	for e := s.buckets.first(hash); e != nil; e = e.next {
 		if e.hash == hash && e.Account.Entity == key.Entity && e.Account.Resource == key.Resource {
 			return e
@@ -83,6 +87,8 @@ func (s *shard) get(key limiter.Scope) *entry {
 }
 
 // put adds a bucket. It replaces an expired one at the same key.
+// Leases of the expired bucket still refer to it: they find the mark, and take
+// from the new one.
 func (s *shard) put(e *entry) {
 	if old := s.get(keyOf(e)); old != nil {
 		s.expire(old)
@@ -106,6 +112,8 @@ func (s *shard) each(of limiter.Scope) iter.Seq[*entry] {
 			return (of.Entity == "" || e.Account.Entity == of.Entity) && (of.Resource == "" ||
 				e.Account.Resource == of.Resource)
 		}
+
+		// All buckets of an entity are in the chain of its hash.
 		if of.Entity != "" {
 			for e := s.buckets.first(s.hash(of.Entity)); e != nil; e = e.next {
 				if wanted(e) && !yield(e) {
@@ -114,6 +122,7 @@ func (s *shard) each(of limiter.Scope) iter.Seq[*entry] {
 			}
 			return
 		}
+
 		for e := range s.buckets.all() {
 			if wanted(e) && !yield(e) {
 				return
@@ -134,12 +143,15 @@ func (s *shard) drop(entity string, d deletion) (records int) {
 		s.expire(e)
 		records++
 	}
+
 	hash := s.hash(entity)
 	if s.buckets.first(hash) != nil {
 		s.buckets.prune(s.buckets.index(hash), func(e *entry) bool { return e.Account.Entity != entity })
 		s.buckets.fit()
 	}
+
 	if s.usage.first(hash) != nil {
+		// Other entities may share the chain.
 		s.usage.prune(s.usage.index(hash), func(u *series) bool {
 			if u.entity != entity {
 				return true
@@ -149,6 +161,7 @@ func (s *shard) drop(entity string, d deletion) (records int) {
 		})
 		s.usage.fit()
 	}
+
 	if s.deleted == nil {
 		s.deleted = map[string]deletion{}
 	}

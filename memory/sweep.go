@@ -45,6 +45,7 @@ func (w *sweeper) unwatch(n *namespace) {
 
 // due reports whether a call at now should sweep.
 func (w *sweeper) due(now int64) bool {
+	// A next time that is far ahead of the caller was set by a wrong clock.
 	next := w.next.Load()
 	return now >= next || now <= next-sweepJump
 }
@@ -55,22 +56,30 @@ func (w *sweeper) run(now int64, machine *rules.Machine) {
 		return
 	}
 	defer w.mu.Unlock()
+
 	if w.at == 0 && w.chain == 0 && !w.usage {
 		w.began = now
 	}
+
 	horizon := machine.Horizon(now)
 	found, done := false, false
 	for left := sweepPart; left > 0 && !done; {
 		var visited int
 		var removed bool
 		visited, removed, done = w.step(horizon)
+		// A step that visits nothing counts too, so that the loop ends on a
+		// store of empty shards.
 		left -= 1 + visited
 		found = found || removed
 	}
+
 	switch {
+	// A round begins a minute after the one before, or after a short pause if
+	// that took longer.
 	case done:
 		w.next.Store(now + min(sweepEvery, max(sweepPause, w.began+sweepEvery-now)))
-	case found: // there may be more: the next call goes on
+	// There may be more in the next shards, so the next call goes on.
+	case found:
 		w.next.Store(now)
 	default:
 		w.next.Store(now + sweepPause)
@@ -81,16 +90,21 @@ func (w *sweeper) run(now int64, machine *rules.Machine) {
 // whether it removed any, and whether the round is complete.
 func (w *sweeper) step(horizon int64) (visited int, removed, done bool) {
 	const shards = 1 << shardBits
+
 	if w.at >= shards*len(w.namespaces) {
 		w.at, w.usage, w.chain = 0, false, 0
 		return 0, false, true
 	}
+
 	s := &w.namespaces[w.at/shards].shards[w.at%shards]
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	var end bool
 	if !w.usage {
 		visited, removed, end = sweepChains(&s.buckets, &w.chain, func(e *entry) (kept bool, cost int) {
+			// Clients whose clocks are behind by less than the margin see the
+			// same, removed or not.
 			if !e.Gone(horizon - rules.SweepMargin) {
 				return true, 1
 			}
@@ -99,9 +113,12 @@ func (w *sweeper) step(horizon int64) (visited int, removed, done bool) {
 		})
 	} else {
 		visited, removed, end = sweepChains(&s.usage, &w.chain, func(u *series) (kept bool, cost int) {
+			// A long series costs more than one node, so that a shard is not
+			// locked for long.
 			return u.rollUp(horizon, s.retention), 1 + len(u.rows)/sweepLock
 		})
 	}
+
 	if end {
 		w.chain = 0
 		if w.usage = !w.usage; !w.usage {
@@ -109,6 +126,7 @@ func (w *sweeper) step(horizon int64) (visited int, removed, done bool) {
 			w.at++
 		}
 	}
+
 	return visited, removed, false
 }
 
@@ -117,6 +135,7 @@ func (w *sweeper) step(horizon int64) (visited int, removed, done bool) {
 func sweepChains[T any, P node[T]](
 	t *table[T, P], chain *int, keep func(*T) (kept bool, cost int),
 ) (visited int, removed, end bool) {
+	// An empty chain counts too, or a sparse table would keep its shard locked.
 	for *chain < t.chains && visited < sweepLock {
 		visited++
 		t.prune(*chain, func(n *T) bool {
@@ -127,6 +146,7 @@ func sweepChains[T any, P node[T]](
 		})
 		*chain++
 	}
+	// fit shortens the table, so the end is decided first.
 	end = *chain >= t.chains
 	t.fit()
 	return visited, removed, end
@@ -139,6 +159,7 @@ func (s *shard) forgetDeletions(now int64) {
 			delete(s.deleted, entity)
 		}
 	}
+
 	if len(s.deleted) == 0 {
 		s.deleted = nil
 	}

@@ -13,9 +13,13 @@ func (r *Repository) SetSwitch(ctx context.Context, off limiter.Switch, ev limit
 	if err := r.requireActive(ctx); err != nil {
 		return err
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	r.switches.Set(off)
+	// The fast path of charges does not look at switches. A new generation
+	// makes it look.
 	r.generation.Add(1)
 	r.record(ev)
 	return nil
@@ -27,11 +31,13 @@ func (r *Repository) DeleteSwitch(ctx context.Context, of limiter.Scope, ev limi
 	if err := r.requireActive(ctx); err != nil {
 		return err
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, off := r.switches[of]; !off {
 		return rules.NotOff(of)
 	}
+
 	delete(r.switches, of)
 	r.generation.Add(1)
 	r.record(ev)
@@ -44,6 +50,7 @@ func (r *Repository) Switches(ctx context.Context) iter.Seq2[limiter.Switch, err
 		if err := r.requireActive(ctx); err != nil {
 			return nil, err
 		}
+
 		r.mu.RLock()
 		defer r.mu.RUnlock()
 		return r.switches.Sorted(), nil

@@ -42,6 +42,8 @@ func (t *table[T, P]) chain(i int) **T { return &t.segments[i/perSegment][i%perS
 // yet are in the chain that it will be split from.
 func (t *table[T, P]) index(hash uint64) int {
 	hash >>= shardBits // the low bits select the shard
+	// The table has between half and 2*half chains. A chain that does not exist
+	// yet is still part of its partner.
 	half := 1 << (bits.Len(uint(t.chains)) - 1)
 	if i := int(hash) & (2*half - 1); i < t.chains {
 		return i
@@ -81,6 +83,8 @@ func (t *table[T, P]) remove(n *T) {
 // calls fit afterwards.
 func (t *table[T, P]) prune(i int, keep func(*T) bool) {
 	for at := t.chain(i); *at != nil; {
+		// The loop keeps a pointer to the link, so that removing the head is no
+		// special case.
 		if keep(*at) {
 			at = &P(*at).linked().next
 			continue
@@ -108,17 +112,21 @@ func (t *table[T, P]) grow() {
 	if t.chains%perSegment == 0 {
 		t.segments = append(t.segments, new(segment[T]))
 	}
+
 	t.chains++
 	last := t.chains - 1
+	// The first chain has no partner to split.
 	if last == 0 {
 		return
 	}
+
 	for at := t.chain(partner(last)); *at != nil; {
 		n := *at
 		if l := P(n).linked(); t.index(l.hash) != last {
 			at = &l.next
 			continue
 		}
+
 		*at = P(n).linked().next
 		t.push(last, n)
 	}
@@ -135,19 +143,26 @@ func (t *table[T, P]) fit() {
 // shrink merges the last chain into the chain it was split from.
 func (t *table[T, P]) shrink() {
 	last := t.chains - 1
+
 	if last > 0 {
+		// The order in a chain does not matter, so one chain is appended to the
+		// other.
 		end := t.chain(partner(last))
 		for *end != nil {
 			end = &P(*end).linked().next
 		}
 		*end = *t.chain(last)
 	}
+
 	*t.chain(last) = nil
 	t.chains = last
+	// A segment without chains is freed, and the list as well once the table is
+	// empty.
 	if last%perSegment == 0 {
 		t.segments[last/perSegment] = nil
 		t.segments = t.segments[:last/perSegment]
 	}
+
 	if last == 0 {
 		t.segments = nil
 	}

@@ -20,7 +20,9 @@ type series struct {
 	entity   string
 	resource unique.Handle[string]
 	limits   names
-	rows     []int64 // for each part: its start and window, its events, and a count for each limit
+	// rows holds for each part its start and window, its events, and a count for
+	// each limit.
+	rows []int64
 }
 
 // names is a list of limit names, each terminated by a zero byte. Many series
@@ -93,9 +95,12 @@ func (s *series) at(start int64) part {
 			return part(s.rows[i : i+width])
 		}
 	}
+
 	if s.rows == nil {
+		// A series is compact: append alone would get room for more rows.
 		s.rows = make([]int64, 0, width)
 	}
+
 	s.rows = append(s.rows, make([]int64, width)...)
 	last := s.rows[len(s.rows)-width:]
 	last[0] = start
@@ -106,6 +111,7 @@ func (s *series) at(start int64) part {
 func (s *series) book(limits names, u rules.Usage, values []int64) {
 	columns := s.columns(limits)
 	p := s.at(u.Hour)
+
 	p[1] = bucket.Add(p[1], u.Events)
 	for i, n := range values {
 		to := i
@@ -122,6 +128,7 @@ func (s *series) columns(limits names) (columns []int) {
 	if s.limits == limits {
 		return nil
 	}
+
 	own := split(s.limits)
 	for _, name := range split(limits) {
 		at := slices.Index(own, name)
@@ -131,11 +138,14 @@ func (s *series) columns(limits names) (columns []int) {
 		}
 		columns = append(columns, at)
 	}
+
 	wide := make([]int64, 0, len(s.rows)/s.width()*(2+len(own)))
+	// Rows get zeros for the new columns.
 	for p := range s.parts() {
 		wide = append(wide, p...)
 		wide = append(wide, make([]int64, 2+len(own)-len(p))...)
 	}
+
 	s.limits, s.rows = unique.Make(strings.Join(own, "\x00")+"\x00"), wide
 	return columns
 }
@@ -144,18 +154,26 @@ func (s *series) columns(limits names) (columns []int) {
 // months, and reports whether anything is left.
 func (s *series) rollUp(now int64, retention time.Duration) bool {
 	expired := false
+	// Most series have nothing to roll up, and need no copy.
 	for p := range s.parts() {
 		expired = expired || p.expired(now, retention)
 	}
+
 	if !expired {
 		return len(s.rows) > 0
 	}
+
+	// The iterator keeps the old rows, while the new ones are built from
+	// nothing.
 	all := s.parts()
 	s.rows = nil
 	for p := range all {
+		// An hour that is past the retention of its day as well goes to its
+		// month, and one that is past all goes away.
 		for p.expired(now, retention) && p.window() < monthly {
 			p[0] = p.start(p.window() + 1)
 		}
+
 		if !p.expired(now, retention) {
 			s.at(p[0]).add(p)
 		}
@@ -179,11 +197,15 @@ func (p part) expired(now int64, retention time.Duration) bool {
 // snapshots returns the snapshots of all windows.
 func (s *series) snapshots() []limiter.UsageSnapshot {
 	sums := series{limits: s.limits}
+
 	for p := range s.parts() {
+		// A row counts in its own window and in the longer ones: an hour also
+		// in its day and its month.
 		for w := p.window(); w < len(rules.Windows); w++ {
 			sums.at(p.start(w)).add(p)
 		}
 	}
+
 	limits := split(s.limits)
 	var all []limiter.UsageSnapshot
 	for p := range sums.parts() {
@@ -192,16 +214,19 @@ func (s *series) snapshots() []limiter.UsageSnapshot {
 			Counters: make(map[string]int64, len(limits)), Events: p[1],
 		}
 		u.Start, u.End = p.bounds(p.window())
+
 		for i, n := range p.counts() {
 			spared, isSpared := strings.CutPrefix(limits[i], sparedMark)
 			switch {
-			case n == 0: // all was given back
+			// A lease may have given back all that it took.
+			case n == 0:
 			case isSpared:
 				u.WouldRefuse = rules.AddCount(u.WouldRefuse, spared, n)
 			default:
 				u.Counters[limits[i]] = n
 			}
 		}
+
 		all = append(all, u)
 	}
 	return all
@@ -216,9 +241,12 @@ type nameCache struct {
 
 // get returns the names of limits.
 func (c *nameCache) get(limits []limiter.Limit) names {
+	// Limits are replaced and never changed, so the same array has the same
+	// names.
 	if len(limits) > 0 && len(c.limits) == len(limits) && &c.limits[0] == &limits[0] {
 		return c.names
 	}
+
 	var b strings.Builder
 	for _, l := range limits {
 		b.WriteString(l.Name)
@@ -232,12 +260,15 @@ func (c *nameCache) get(limits []limiter.Limit) names {
 func (s *shard) book(account *limiter.Account, u rules.Usage) error {
 	limits := s.names.get(account.Limits)
 	usage := s.series(account.Entity, account.Resource)
+
 	if usage == nil {
 		usage = &series{entity: account.Entity, resource: unique.Make(account.Resource), limits: limits}
 		usage.hash = s.hash(account.Entity)
 		s.usage.add(usage)
 	}
+
 	usage.book(limits, u, u.Used)
+	// The call above has counted the event.
 	if u.Spared != nil {
 		u.Events = 0
 		usage.book(sparedNames(account.Limits), u, u.Spared)
@@ -263,9 +294,11 @@ func sparedNames(limits []limiter.Limit) names {
 func (s *shard) snapshots(q limiter.UsageQuery) (all []limiter.UsageSnapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	for e := range s.each(limiter.Scope{Entity: q.Entity, Resource: q.Resource}) {
 		_ = e.Flush(s.book) // book never fails
 	}
+
 	for u := range s.usages(q.Entity) {
 		if q.Resource != "" && u.resource.Value() != q.Resource {
 			continue

@@ -12,15 +12,20 @@ import (
 // account with 50 of 60 tokens: key-1, which cascades to project-1.
 func (f *fixture) populate() *limiter.Account {
 	f.Helper()
+
 	f.setLimits(limiter.Scope{}, perMinute60)
 	f.setMode(limiter.Block)
 	f.setDefaults(perMinute60)
 	f.setLimits(limiter.Scope{Entity: "key-1"}, perMinute60)
 	f.createCascading("key-1", "project-1")
+	// The switch is of another entity, since one of key-1 would refuse the
+	// charge below.
 	f.disable(limiter.Scope{Entity: "leaked"}, reason)
+
 	if store, ok := limiter.Optional[limiter.ManagedStore](f.repo); ok {
 		f.ok("SetManaged", store.SetManaged(f.ctx, epoch, "", "hash", "", []limiter.Scope{{Resource: model}}))
 	}
+
 	return f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account
 }
 
@@ -36,8 +41,13 @@ type call struct {
 // namespaces that they need.
 func (f *fixture) calls(account *limiter.Account) []call {
 	f.Helper()
+
+	// Recovering a namespace and purging one exclude each other, so each call
+	// has a namespace of its own.
 	lost, wrecked, spare := f.lostNamespace("lost"), f.lostNamespace("wrecked"), "spare"
+
 	f.namespace(spare)
+
 	return slices.Concat(f.namespaceCalls(spare, lost, wrecked), f.managedCalls(), f.pageCalls(),
 		f.scopedCalls(account))
 }
@@ -74,6 +84,7 @@ func (f *fixture) scopedCalls(account *limiter.Account) []call {
 	charge, of := ask("key-1", rpm(1)), limiter.Scope{Resource: model}
 	created := limiter.Entity{ID: "key-2", Name: "key-2", CreatedAt: epoch}
 	cfg := limiter.Config{Scope: of, Limits: []limiter.Limit{limiter.PerMinute("rpm", 30)}}
+
 	return []call{
 		{"Consume", true, func(ctx context.Context) error { _, err := r.Consume(ctx, epoch, charge); return err }},
 		{"Peek", true, func(ctx context.Context) error { _, err := r.Peek(ctx, epoch, charge); return err }},
@@ -114,6 +125,7 @@ func (f *fixture) scopedCalls(account *limiter.Account) []call {
 			return r.SetSwitch(ctx, limiter.Switch{Scope: of, Since: epoch}, f.event("disabled", auditEntity(of)))
 		}},
 		{"Switches", true, func(ctx context.Context) error { return drain(f, r.Switches(ctx)) }},
+		// Deletions come last: they fail if what they delete is not there.
 		{"DeleteSwitch", true, func(ctx context.Context) error {
 			return r.DeleteSwitch(ctx, of, f.event("enabled", auditEntity(of)))
 		}},
@@ -132,6 +144,7 @@ func (f *fixture) pageCalls() []call {
 	if !ok {
 		return nil
 	}
+
 	return []call{
 		{"BucketPage", true, func(ctx context.Context) error {
 			_, err := pager.BucketPage(ctx, epoch, limiter.BucketQuery{})

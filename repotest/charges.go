@@ -23,10 +23,12 @@ func (f *fixture) charge(d time.Duration, c limiter.Charge, admitted bool, want 
 	f.Helper()
 	out, err := f.repo.Consume(f.ctx, at(d), c)
 	f.ok("Consume "+c.Amounts.String(), err)
+
 	if out.Admitted != admitted {
 		f.Fatalf("Consume %s of %s at %v: admitted %v, want %v; balances %v, %v",
 			c.Amounts, c.Entity, d, out.Admitted, admitted, out.Self.Tokens, out.Parent.Tokens)
 	}
+
 	if want != nil {
 		f.equal("balance after Consume "+c.Amounts.String(), out.Self.Tokens, want)
 	}
@@ -63,6 +65,7 @@ func (f *fixture) buckets(d time.Duration, of limiter.Scope) []limiter.Bucket {
 func (f *fixture) listed(d time.Duration, entity string, want ...int64) {
 	f.Helper()
 	all := f.buckets(d, limiter.Scope{Entity: entity})
+
 	if len(all) != 1 {
 		f.Fatalf("Buckets of %s after %v: %d, want 1", entity, d, len(all))
 	}
@@ -83,6 +86,7 @@ func (f *fixture) paid(out limiter.Outcome, parent string, want ...int64) {
 	if out.Parent.Account == nil {
 		f.Fatalf("no parent was charged, want %s", parent)
 	}
+
 	f.equal("parent", out.Parent.Account.Entity, parent)
 	f.equal("balance of "+parent, out.Parent.Tokens, want)
 }

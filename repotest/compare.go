@@ -51,17 +51,24 @@ func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Reposito
 		TB:      tb, seed: seed, ops: ops, rng: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(),
 		era: eras[seed%uint64(len(eras))], oracle: newOracle(), topUps: map[topUpKey]time.Time{},
 	}
+
 	h.now = h.era.begin
 	for _, repo := range []limiter.Repository{first, second} {
 		if r, ok := repo.(forgetter); ok {
 			h.cold = append(h.cold, r)
 		}
 	}
+
 	if len(h.cold) > 0 && seed%2 == 0 {
-		h.overrides = false // a cold process does not know when an override refills from
+		// Half of the seeds restart processes, and use no overrides. An
+		// override refills from the time of the last charge, which a cold
+		// process may not know.
+		h.overrides = false
 	}
+
 	h.main = &pair{h: h, name: "default", repos: [2]limiter.Repository{h.faulty(0, first), h.faulty(1, second)}}
 	h.where = h.main
+
 	for range ops {
 		h.step()
 	}
@@ -73,19 +80,22 @@ type history struct {
 	testing.TB
 	countsUsage bool
 	overrides   bool
-	pages       bool               // both repositories are limiter.BucketPagers
-	charged     map[entityKey]bool // may have a bucket, even an expired one
+	// pages reports whether both repositories are limiter.BucketPagers.
+	pages bool
+	// charged holds the entities that may have a bucket, even an expired one.
+	charged map[entityKey]bool
 
-	seed       uint64
-	ops        int
-	rng        *rand.Rand
-	ctx        context.Context
-	era        era
-	now        time.Time
-	events     int
-	log        []string       // the last operations, for the report
-	fault      Fault          // of the current or the last call
-	observed   [2]observation // what each repository did, even if the answer was lost
+	seed   uint64
+	ops    int
+	rng    *rand.Rand
+	ctx    context.Context
+	era    era
+	now    time.Time
+	events int
+	log    []string // the last operations, for the report
+	fault  Fault    // of the current or the last call
+	// observed is what each repository did, even if the answer was lost.
+	observed   [2]observation
 	cold       []forgetter
 	main       *pair
 	where      *pair // the namespace of this step
@@ -96,10 +106,11 @@ type history struct {
 	last       limiter.Scope // scope of the bucket charged last
 	oracle     *oracle
 	twins      twins
-	topUps     map[topUpKey]time.Time // when each was made last
-	deletions  int                    // of entities
-	lastTopUp  limiter.Fill
-	toppedUp   *pair // the namespace of lastTopUp
+	// topUps is when each top-up was made last.
+	topUps    map[topUpKey]time.Time
+	deletions int // of entities
+	lastTopUp limiter.Fill
+	toppedUp  *pair // the namespace of lastTopUp
 }
 
 // entityKey identifies an entity of a namespace.
@@ -123,22 +134,29 @@ type lease struct {
 	accounts [2]*limiter.Account
 	amounts  limiter.Amounts
 	spared   []string // limits that the charge spared
-	record   *record  // of the bucket when it was charged
-	expiry   int      // of the record then
-	gone     bool     // its entity was deleted, so its credits have no effect
+	// record and expiry are what the oracle had of the bucket at the charge.
+	// They differ later if the bucket may have been replaced.
+	record *record
+	expiry int
+	// gone reports that its entity was deleted, so that its credits have no
+	// effect.
+	gone bool
 }
 
 // step makes one random operation.
 func (h *history) step() {
 	h.advance()
 	h.where, h.observed = h.main, [2]observation{}
+
 	if len(h.namespaces) > 0 && h.chance(8) {
 		h.where = pick(h.rng, h.namespaces)
 	}
+
 	total := 0
 	for _, o := range operations {
 		total += o.weight
 	}
+
 	n := h.rng.IntN(total)
 	for _, o := range operations {
 		if n -= o.weight; n < 0 {
@@ -190,6 +208,7 @@ func (h *history) restart() {
 	if len(h.cold) == 0 || h.overrides {
 		return
 	}
+
 	h.now, h.leases, h.held = h.now.Add(2*maxSkew), nil, nil
 	for _, r := range h.cold {
 		h.note("%s Forget", stamp(h.now))
@@ -312,9 +331,11 @@ func (h *history) fail(format string, args ...any) {
 // compareAnswers compares two answers.
 func compareAnswers[T any](h *history, what string, values [2]T, errs [2]error) {
 	h.Helper()
+
 	if a, b := errorClass(errs[0]), errorClass(errs[1]); a != b {
 		h.fail("%s: the first repository says %q (%v), the second %q (%v)", what, a, errs[0], b, errs[1])
 	}
+
 	if diff := cmp.Diff(values[0], values[1]); diff != "" {
 		h.fail("%s: the answers differ (-first +second):\n%s", what, diff)
 	}
@@ -326,11 +347,15 @@ func both[T any](h *history, what string, call func(side int, repo limiter.Repos
 	h.Helper()
 	var values [2]T
 	var errs [2]error
+
+	// Both sides get the same fault, or their buckets would differ from here
+	// on.
 	h.fault = None
 	if h.chance(25) {
 		h.fault = pick(h.rng, []Fault{Before, After})
 		h.note("which fails (%d)", h.fault)
 	}
+
 	for i, repo := range h.where.repos {
 		values[i], errs[i] = call(i, repo)
 	}
@@ -343,15 +368,20 @@ func errorClass(err error) string {
 	if err == nil {
 		return ""
 	}
+
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
 		return "invalid " + bad.Field + " " + bad.Value
 	}
+
 	if off, ok := errors.AsType[*limiter.DisabledError](err); ok {
 		return fmt.Sprintf("disabled %+v", *off)
 	}
 	if down, ok := errors.AsType[*limiter.UnavailableError](err); ok {
-		err = down.Err // the store's error, not the limiter's
+		// A limiter wraps the error of its store, and only that one is
+		// compared.
+		err = down.Err
 	}
+
 	for _, state := range []error{limiter.ErrNotFound, limiter.ErrExists, limiter.ErrConflict, limiter.ErrClosed} {
 		if errors.Is(err, state) {
 			return state.Error()

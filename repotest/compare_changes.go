@@ -38,15 +38,19 @@ func (h *history) setConfig() { h.setConfigAt(h.clock(), h.scope()) }
 
 func (h *history) setConfigAt(now time.Time, s limiter.Scope) {
 	cfg := limiter.Config{Scope: s, Limits: h.limits()}
+
 	if h.chance(2) {
 		cfg.Limits = h.varyLimits(cfg.Scope, cfg.Limits)
 	}
+
 	if cfg.Scope == (limiter.Scope{}) && h.chance(2) {
 		cfg.OnUnavailable = pick(h.rng, []limiter.OnUnavailable{limiter.Allow, limiter.Block})
+		// Nil limits leave the stored ones, so that the mode changes alone.
 		if h.chance(2) {
 			cfg.Limits = nil
 		}
 	}
+
 	h.putConfig(now, cfg)
 }
 
@@ -60,14 +64,19 @@ func (h *history) putConfig(now time.Time, cfg limiter.Config) {
 // synced records that the bucket of an entity and resource has taken over
 // limits, which it does at once.
 func (h *history) synced(at time.Time, s limiter.Scope, sure bool) {
+	// Only limits of an entity and resource reach their bucket at once. Other
+	// levels wait for the next charge.
 	if h.fault == Before || s.Level() != "entity" {
 		return
 	}
+
+	// The read for the oracle is no part of the history, so it does not fail.
 	h.fault = None
 	buckets, err := toSlice(h.where.repos[0].Buckets(h.ctx, at, s))
 	if err != nil || len(buckets) == 0 {
 		return
 	}
+
 	h.oracle.synced(h, at, buckets[0], sure)
 }
 
@@ -76,8 +85,10 @@ func (h *history) deleteConfig() { h.deleteConfigAt(h.clock(), h.scope()) }
 func (h *history) deleteConfigAt(now time.Time, scope limiter.Scope) {
 	ev := h.event(now, "limits_deleted", "config")
 	what := fmt.Sprintf("%s DeleteConfig %v", stamp(ev.At), scope)
+
 	err := h.change(what, func(repo limiter.Repository) error { return repo.DeleteConfig(h.ctx, scope, ev) })
-	if err == nil || h.fault == After { // there may have been nothing to delete
+	// If the answer was lost, there may have been nothing to delete.
+	if err == nil || h.fault == After {
 		h.synced(ev.At, scope, err == nil)
 	}
 }
@@ -85,12 +96,15 @@ func (h *history) deleteConfigAt(now time.Time, scope limiter.Scope) {
 func (h *history) createEntity() {
 	ev := h.event(h.clock(), "entity_created", pick(h.rng, someEntities))
 	e := limiter.Entity{ID: ev.Entity, Name: "n", CreatedAt: ev.At.Truncate(time.Second)}
+
 	if h.chance(3) {
 		e.Metadata = map[string]string{"tier": "gold"}
 	}
+
 	if p := pick(h.rng, someEntities); p != e.ID && !h.chance(4) {
 		e.Parent, e.Cascade = p, !h.chance(4)
 	}
+
 	_ = h.change(fmt.Sprintf("CreateEntity %v", e), func(repo limiter.Repository) error {
 		return repo.CreateEntity(h.ctx, e, ev)
 	})
@@ -99,22 +113,37 @@ func (h *history) createEntity() {
 func (h *history) deleteEntity() {
 	now := h.clock()
 	ev := h.event(now, "entity_deleted", pick(h.rng, someEntities))
+	// An expired bucket counts as something to delete or as nothing, so the
+	// stores may differ.
 	if h.onlyExpiredBucket(now, ev.Entity) {
 		return
 	}
+
 	what := fmt.Sprintf("%s DeleteEntity %s", stamp(now), ev.Entity)
 	_ = h.change(what, func(repo limiter.Repository) error { return repo.DeleteEntity(h.ctx, ev.Entity, ev) })
-	if h.fault == Before || h.observed[0].deleteErr != nil { // there was nothing to delete
+
+	// A call that did not arrive deletes nothing, nor does one that finds
+	// nothing.
+	if h.fault == Before || h.observed[0].deleteErr != nil {
 		return
 	}
+
 	h.oracle.forget(h.where, ev.Entity)
-	h.deletions++ // a store may remember the IDs of its top-ups or not
+
+	// A store may forget the IDs of the entity's top-ups or keep them, so the
+	// next ones get new IDs.
+	h.deletions++
 	h.lastTopUp = limiter.Fill{}
+
 	delete(h.charged, entityKey{h.where, ev.Entity})
+
+	// A lease of a deleted entity gives nothing back, even if a bucket of that
+	// name appears later.
 	parts := slices.Clone(h.leases)
 	for _, l := range h.held {
 		parts = append(parts, l.parts...)
 	}
+
 	for _, l := range parts {
 		if l.in == h.where && l.accounts[0].Entity == ev.Entity {
 			l.gone = true
@@ -129,11 +158,14 @@ func (h *history) onlyExpiredBucket(now time.Time, entity string) bool {
 	if !h.charged[entityKey{h.where, entity}] {
 		return false
 	}
+
 	h.fault = None
 	repo := h.where.repos[0]
+
 	if _, err := repo.Entity(h.ctx, entity); err == nil {
 		return false
 	}
+
 	for _, resource := range append([]string{""}, someResources...) {
 		if cfg, err := repo.Config(
 			h.ctx, limiter.Scope{Entity: entity, Resource: resource},
@@ -141,10 +173,12 @@ func (h *history) onlyExpiredBucket(now time.Time, entity string) bool {
 			return false
 		}
 	}
+
 	buckets, err := toSlice(repo.Buckets(h.ctx, now, limiter.Scope{Entity: entity}))
 	if err != nil || len(buckets) > 0 || !h.countsUsage {
 		return err == nil && len(buckets) == 0
 	}
+
 	usage, err := toSlice(repo.Usage(h.ctx, limiter.UsageQuery{Entity: entity}))
 	return err == nil && len(usage) == 0
 }
@@ -154,11 +188,13 @@ func (h *history) onlyExpiredBucket(now time.Time, entity string) bool {
 func (h *history) changeNamespace() {
 	h.where = h.main
 	name := pick(h.rng, []string{"tenant-a", "tenant-b"})
+
 	now := h.clock()
 	var p *pair
 	if len(h.namespaces) > 0 {
 		p = pick(h.rng, h.namespaces)
 	}
+
 	switch n := h.rng.IntN(6); {
 	case n < 2 || p == nil:
 		h.registerNamespace(now, name)
@@ -178,9 +214,13 @@ func (h *history) changeNamespace() {
 			return struct{}{}, repo.PurgeNamespace(h.ctx, p.ids[side])
 		})
 	}
+
+	// Each store makes its own IDs, so only the names and the number of
+	// namespaces can agree.
 	_, _ = both(h, "Namespaces", func(_ int, repo limiter.Repository) ([]string, error) {
 		all, err := toSlice(repo.Namespaces(h.ctx))
 		var states []string
+
 		for _, s := range all {
 			if s.DeletedAt.IsZero() {
 				states = append(states, s.Name+" active")
@@ -192,6 +232,7 @@ func (h *history) changeNamespace() {
 
 func (h *history) registerNamespace(now time.Time, name string) {
 	h.note("RegisterNamespace %s", name)
+
 	p := &pair{h: h, name: name}
 	_, err := both(h, "RegisterNamespace", func(side int, repo limiter.Repository) (string, error) {
 		ns, err := repo.RegisterNamespace(h.ctx, now, name)
@@ -202,14 +243,20 @@ func (h *history) registerNamespace(now time.Time, name string) {
 		p.repos[side], err = repo.Namespace(h.ctx, name)
 		return ns.Name, err
 	})
+
+	// A name that is active keeps its namespace, so the pair may be known
+	// already.
 	known := slices.ContainsFunc(h.namespaces, func(other *pair) bool { return other.ids == p.ids })
 	if err == nil && !known && len(h.namespaces) < 6 {
 		h.namespaces = append(h.namespaces, p)
 	}
+
+	// A read must not register the name.
 	_, err = both(h, "Namespace", func(_ int, repo limiter.Repository) (struct{}, error) {
 		_, err := repo.Namespace(h.ctx, "unregistered")
 		return struct{}{}, err
 	})
+
 	if h.fault == None && !errors.Is(err, limiter.ErrNotFound) {
 		h.fail("Namespace of an unregistered name: %v", err)
 	}

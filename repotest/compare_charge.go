@@ -39,12 +39,15 @@ func balanceOf(b limiter.Bucket, overridden bool) balance {
 	if b.Account == nil {
 		return balance{}
 	}
+
 	out := balance{
 		b.Account.Entity, b.Account.Resource, b.Account.Limits, b.Account.Source, b.Account.Default, b.Tokens,
 		b.Ahead, b.Detail,
 	}
+
 	if overridden {
-		out.Source, out.Default = limiter.Scope{}, false // undefined for an override
+		// The level is undefined for an override.
+		out.Source, out.Default = limiter.Scope{}, false
 	}
 	return out
 }
@@ -65,13 +68,16 @@ func (h *history) consume() {
 // it refills.
 func (h *history) consumeBetween() {
 	now, charge := h.clock(), h.charge()
+
 	h.consumeAt(now, charge)
+
 	for range 2 {
 		if account := h.observed[0].consume.out.Self.Account; account != nil {
 			h.setConfigAt(now, account.Source)
 		}
 		h.consumeAt(now, h.chargeOf(charge.Entity, charge.Resource))
 	}
+
 	h.now = h.now.Add(time.Duration(h.rng.Int64N(int64(time.Minute))))
 }
 
@@ -80,28 +86,42 @@ func (h *history) consumeBetween() {
 // be wrong for the limit.
 func (h *history) reshape() {
 	charge := h.charge()
+	// An override would name no level.
 	charge.Limits = nil
 	h.consumeAt(h.clock(), charge)
+
 	account := h.observed[0].consume.out.Self.Account
 	if account == nil {
 		return
 	}
+
 	after := h.limitsOf(someLimits)
 	at := h.rng.IntN(len(after))
 	before := h.shapeBefore(after, at)
+
 	of, borrowed := account.Source, account.Source.Entity == ""
-	if borrowed { // the limits of others stay
+	// A level that others share keeps its limits. A level of the entity alone
+	// comes before it.
+	if borrowed {
 		of = limiter.Scope{Entity: charge.Entity}
 	}
+
 	h.putConfig(h.clock(), limiter.Config{Scope: of, Limits: before})
+
+	// The pause is longer than the skew of the clocks, so no clock is behind
+	// the bucket's own time afterwards.
 	h.now = h.now.Add(2 * maxSkew)
+
 	now := h.clock()
 	charge.Amounts = h.partOf(before[min(at, len(before)-1)])
 	h.consumeAt(now, charge)
+
 	h.putConfig(now, limiter.Config{Scope: of, Limits: after})
 	charge.Amounts = h.partOf(after[at])
 	h.consumeAt(now, charge)
+
 	h.now = h.now.Add(10*time.Second + time.Duration(h.rng.Int64N(int64(time.Minute))))
+
 	if borrowed && h.chance(2) {
 		h.consumeAt(h.clock(), charge)
 		h.deleteConfigAt(h.clock(), of)
@@ -120,12 +140,14 @@ func (h *history) consumeAt(now time.Time, charge limiter.Charge) {
 		out, err := repo.Consume(h.ctx, now, charge)
 		return answerOf(out, charge), err
 	})
+
 	h.leases = append(h.leases, h.consumed(now, charge, err)...)
 	h.lastSwitch(charge, err)
 }
 
 func noted(c limiter.Charge) string {
 	text := fmt.Sprintf("%s %s %s %v %v", c.Entity, c.Resource, c.Amounts, c.Limits, c.Defaults)
+
 	if c.Strict {
 		text += " strict"
 	}
@@ -142,9 +164,13 @@ func (h *history) consumed(now time.Time, charge limiter.Charge, err error) (par
 	if h.fault == Before {
 		return nil
 	}
+
 	first, second := h.observed[0].consume, h.observed[1].consume
 	done := checkObserved(h, "what Consume did", charge, first, second)
 	parts = h.entered(now, charge, done, first, second)
+
+	// The caller got an error, so it has nothing to give back, although the
+	// bucket may have paid.
 	if err != nil {
 		return nil
 	}
@@ -157,6 +183,7 @@ func (h *history) entered(now time.Time, charge limiter.Charge, done answer, fir
 	for _, b := range []balance{done.Self, done.Parent} {
 		h.charged[entityKey{h.where, b.Entity}] = true
 	}
+
 	if first.err == nil && done.Admitted {
 		parts = h.part(parts, charge.Amounts, first.out.Self, second.out.Self)
 		parts = h.part(parts, charge.Amounts, first.out.Parent, second.out.Parent)
@@ -168,6 +195,7 @@ func (h *history) entered(now time.Time, charge limiter.Charge, done answer, fir
 // returns their answer.
 func checkObserved(h *history, what string, charge limiter.Charge, first, second result) answer {
 	h.Helper()
+
 	seen := [2]answer{answerOf(first.out, charge), answerOf(second.out, charge)}
 	compareAnswers(h, what, seen, [2]error{first.err, second.err})
 	return seen[0]
@@ -177,10 +205,12 @@ func (h *history) part(parts []*lease, amounts limiter.Amounts, first, second li
 	if first.Account == nil {
 		return parts
 	}
+
 	l := &lease{
 		in: h.where, accounts: [2]*limiter.Account{first.Account, second.Account}, amounts: amounts,
 		spared: sparedOf(first),
 	}
+
 	if l.record = h.oracle.records[keyOf(h.where, first.Account)]; l.record != nil {
 		l.expiry = l.record.expiry
 	}
@@ -207,10 +237,13 @@ func (h *history) credit() {
 	}
 	i := h.rng.IntN(len(h.leases))
 	l := h.leases[i]
+
 	if len(h.leases) > 50 || h.chance(2) {
 		h.leases = slices.Delete(h.leases, i, i+1)
 	}
+
 	h.where = l.in
+
 	var amounts limiter.Amounts
 	for limit, n := range l.amounts.All() {
 		switch h.rng.IntN(4) {
@@ -222,6 +255,7 @@ func (h *history) credit() {
 			amounts = amounts.And(limit, -h.rng.Int64N(3*n+2))
 		}
 	}
+
 	now := h.clock()
 	h.note("%s Credit %s %s %s, spared %v", stamp(now), l.accounts[0].Entity, l.accounts[0].Resource, amounts, l.spared)
 	_, err := both(h, "Credit", func(side int, repo limiter.Repository) (struct{}, error) {
@@ -229,6 +263,9 @@ func (h *history) credit() {
 			Account: l.accounts[side], Amounts: amounts, Spared: l.spared,
 		})
 	})
+
+	// A credit whose answer was lost was executed. One for a deleted entity has
+	// no effect.
 	if !l.gone && (err == nil || h.fault == After) {
 		h.oracle.credit(h, l, now, amounts, l.spared)
 	}
@@ -246,6 +283,7 @@ func (h *history) charge() limiter.Charge {
 // chargeOf returns a random charge of an entity for a resource.
 func (h *history) chargeOf(entity, resource string) limiter.Charge {
 	c := limiter.Charge{Entity: entity, Resource: resource}
+
 	for _, i := range h.rng.Perm(len(someLimits))[:1+h.rng.IntN(2)] {
 		n := h.rng.Int64N(12)
 		if h.chance(40) {
@@ -253,12 +291,15 @@ func (h *history) chargeOf(entity, resource string) limiter.Charge {
 		}
 		c.Amounts = c.Amounts.And(someLimits[i], n)
 	}
+
 	if h.chance(15) && h.overrides {
 		c.Limits = h.limits()
 	}
+
 	if h.chance(6) {
 		c.Defaults = h.limits()
 	}
+
 	c.Strict = h.chance(25)
 	return c
 }

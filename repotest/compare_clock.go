@@ -64,8 +64,11 @@ func (a *almanac) nearBoundary(w window, t time.Time, off time.Duration) time.Ti
 // to fill a bucket or to expire it.
 func (h *history) advance() {
 	next := h.now
+
 	switch {
 	case h.chance(30):
+		// The offset is about the skew of the clocks, so that clients charge on
+		// both sides of the boundary.
 		next = h.oracle.nearBoundary(pick(h.rng, someWindows), h.now,
 			time.Duration(h.rng.Int64N(int64(3*maxSkew)))-3*maxSkew/2)
 	case h.chance(300):
@@ -75,9 +78,11 @@ func (h *history) advance() {
 	case h.chance(2):
 		next = h.now.Add(time.Duration(h.rng.Int64N(int64(400 * time.Millisecond))))
 	}
+
 	if h.tooLate(next) {
 		next = h.now.Add(time.Duration(h.rng.Int64N(int64(time.Second))))
 	}
+
 	h.now = next
 }
 
@@ -87,6 +92,7 @@ func (h *history) tooLate(t time.Time) bool { return h.era.most > 0 && t.Sub(h.e
 // bucket there by clocks before and after it.
 func (h *history) rush() {
 	charge := h.charge()
+
 	look := limiter.Charge{Entity: charge.Entity, Resource: charge.Resource, Defaults: charge.Defaults}
 	got, err := without(h, "Peek", func(_ int, repo limiter.Repository) (answer, error) {
 		out, err := repo.Peek(h.ctx, h.now, look)
@@ -95,6 +101,7 @@ func (h *history) rush() {
 	if err != nil {
 		return
 	}
+
 	for _, l := range h.shuffled(got.Self.Limits) {
 		if !l.IsQuota() {
 			continue
@@ -102,6 +109,7 @@ func (h *history) rush() {
 		if h.rushAtChange(charge, l) {
 			return
 		}
+
 		if boundary := h.oracle.next(windowOf(l), h.now); !h.tooLate(boundary) {
 			h.now = boundary
 			h.rushAt(charge, l)
@@ -117,10 +125,13 @@ func (h *history) rushAtChange(charge limiter.Charge, l limiter.Limit) bool {
 	if err != nil || l.Zone == "" || !h.chance(2) {
 		return false
 	}
+
 	_, change := h.now.In(zone).ZoneBounds()
+	// The clock of a history never goes back.
 	if before := change.Add(-90 * time.Minute); change.IsZero() || h.tooLate(change) || before.Before(h.now) {
 		return false
 	}
+
 	for _, h.now = range []time.Time{change.Add(-90 * time.Minute).UTC(), change.UTC()} {
 		h.rushAt(charge, l)
 	}
@@ -129,7 +140,10 @@ func (h *history) rushAtChange(charge limiter.Charge, l limiter.Limit) bool {
 
 // rushAt charges a bucket often, for large parts of a quota.
 func (h *history) rushAt(charge limiter.Charge, l limiter.Limit) {
+	// An override would judge by limits of its own, and the quota would not
+	// refuse.
 	charge.Limits = nil
+
 	for range 4 + h.rng.IntN(8) {
 		charge.Amounts = limiter.Tokens(l.Name, h.rng.Int64N(l.Capacity/2+2))
 		if h.chance(4) {

@@ -19,23 +19,32 @@ type verdict struct {
 // records the tokens taken.
 func (h *history) explainThenAcquire() {
 	now, charge := h.clock(), h.charge()
+
 	h.note("%s Explain %s", stamp(now), noted(charge))
 	said, sayErr := both(h, "Explain", func(_ int, repo limiter.Repository) (verdict, error) {
 		return h.explain(repo, now, charge)
 	})
+
+	// The next call has a fault of its own.
 	looked := h.fault == None
+
 	if h.fault != Before {
 		checkObserved(h, "what Peek said", charge, h.observed[0].peek, h.observed[1].peek)
 	}
+
 	h.note("%s Acquire %s", stamp(now), noted(charge))
 	did, doErr := both(h, "Acquire", func(_ int, repo limiter.Repository) (verdict, error) {
 		return h.acquire(repo, now, charge)
 	})
+
 	took := h.fault == None
 	h.leases = append(h.leases, h.consumed(now, charge, doErr)...)
+
 	if !looked || !took {
 		return
 	}
+
+	// The repositories agree with each other, so one of them suffices.
 	compareAnswers(h, "Explain, then Acquire (not two repositories)", [2]verdict{said[0], did[0]},
 		[2]error{sayErr, doErr})
 	checkObserved(h, "Peek, then Consume (not two repositories)", charge, h.observed[0].peek, h.observed[0].consume)
@@ -61,9 +70,11 @@ func (h *history) acquireLease(
 	repo limiter.Repository, now func() time.Time, charge limiter.Charge,
 ) (verdict, *limiter.Lease, error) {
 	lease, err := h.limiter(repo, now, charge).Acquire(h.ctx, chargeRequest(charge))
+
 	if refusal, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		return verdict{false, refusal.Decision}, nil, nil
 	}
+
 	if err != nil {
 		return verdict{}, nil, err
 	}
@@ -79,8 +90,8 @@ func (h *history) limiter(repo limiter.Repository, now func() time.Time, charge 
 	return lim
 }
 
-// chargeRequest returns the request that leads to a charge. In an outage it
-// returns an error, not a lease.
+// chargeRequest returns the request that leads to a charge. It fails in an outage, so
+// that no lease is admitted without a charge.
 func chargeRequest(c limiter.Charge) limiter.Request {
 	return limiter.Request{
 		Entity: c.Entity, Resource: c.Resource, Consume: c.Amounts, Limits: c.Limits,

@@ -18,15 +18,19 @@ type topUpKey struct {
 // fill resets or tops up a bucket, often the one charged last.
 func (h *history) fill() {
 	now, of := h.clock(), h.last
+
 	if of == (limiter.Scope{}) || h.chance(4) {
 		of = limiter.Scope{Entity: pick(h.rng, someEntities), Resource: pick(h.rng, someResources)}
 	}
+
 	f := limiter.Fill{Entity: of.Entity, Resource: of.Resource}
 	if h.chance(6) {
 		f.Defaults = h.limits()
 	}
+
 	names := h.rng.Perm(len(someLimits))[:h.rng.IntN(len(someLimits))]
 	action := "bucket_reset"
+
 	if h.chance(3) {
 		for _, i := range names {
 			f.Limits = append(f.Limits, someLimits[i])
@@ -38,20 +42,25 @@ func (h *history) fill() {
 			f.Amounts = f.Amounts.And(someLimits[i], 1+h.rng.Int64N(30))
 		}
 	}
+
 	if h.lastTopUp.ID != "" && h.where == h.toppedUp && h.chance(4) {
-		f, action = h.lastTopUp, "bucket_topped_up" // a repetition
+		// A repetition has no effect while the store remembers the ID.
+		f, action = h.lastTopUp, "bucket_topped_up"
 		if h.soonForgotten(now, topUpKey{h.where, f.Entity, f.Resource, f.ID}) {
 			return
 		}
 	} else if f.ID != "" {
 		h.lastTopUp, h.toppedUp = f, h.where
 	}
+
 	ev := h.event(now, action, f.Entity)
 	h.note("%s Fill %s %s %v %s %q %v", stamp(now), f.Entity, f.Resource, f.Limits, f.Amounts, f.ID, f.Defaults)
 	_, _ = both(h, "Fill", func(_ int, repo limiter.Repository) (bool, error) { return repo.Fill(h.ctx, now, f, ev) })
+
 	if h.fault == Before {
 		return
 	}
+
 	seen := [2]bool{h.observed[0].filled, h.observed[1].filled}
 	compareAnswers(h, "what Fill did", seen, [2]error{h.observed[0].fillErr, h.observed[1].fillErr})
 	h.filled(now, f)
@@ -73,6 +82,8 @@ func (h *history) topUpID(now time.Time, of limiter.Scope) string {
 // soonForgotten reports whether the stores may differ about a top-up.
 func (h *history) soonForgotten(now time.Time, key topUpKey) bool {
 	used, known := h.topUps[key]
+	// The clocks of the two clients differ by at most twice maxSkew, and a
+	// store may keep whole seconds. Within that, either answer is right.
 	age := now.Sub(used) - limiter.TopUpLife
 	return known && age.Abs() < 2*maxSkew+time.Second
 }
@@ -85,13 +96,17 @@ func (h *history) filled(now time.Time, f limiter.Fill) {
 		}
 		return
 	}
+
 	if f.ID != "" {
 		key := topUpKey{h.where, f.Entity, f.Resource, f.ID}
 		used, known := h.topUps[key]
+		// A repetition within the life of the ID does nothing. Every other
+		// top-up has its effect.
 		if repeated := known && now.Sub(used) < limiter.TopUpLife; repeated == h.observed[0].filled {
 			h.fail("Fill: top-up %s is carried out: %v; it was made before: %v, at %s", f.ID, h.observed[0].filled,
 				known, stamp(used))
 		}
+
 		if !h.observed[0].filled {
 			return
 		}
@@ -99,10 +114,13 @@ func (h *history) filled(now time.Time, f limiter.Fill) {
 	} else if !h.observed[0].filled {
 		h.fail("Fill: a reset is not carried out")
 	}
+
+	// The read for the oracle is no part of the history, so it does not fail.
 	fault := h.fault
 	h.fault = None
 	buckets, err := toSlice(h.where.repos[0].Buckets(h.ctx, now, limiter.Scope{Entity: f.Entity, Resource: f.Resource}))
 	h.fault = fault
+
 	if err == nil && len(buckets) == 1 {
 		h.oracle.fill(h, now, f, buckets[0])
 	}

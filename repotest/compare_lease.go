@@ -41,11 +41,15 @@ func (h *history) hold() { h.holdCharge(h.clock(), h.charge()) }
 func (h *history) holdCharge(now time.Time, charge limiter.Charge) {
 	h.leaseNow = now
 	h.note("%s Acquire and hold %s", stamp(now), noted(charge))
+
 	l := &heldLease{in: h.where, limits: charge.Limits, paid: map[payment]int64{}}
+	// Each side has a limiter of its own, which reads leaseNow again in every
+	// later call of the lease.
 	_, err := both(h, "Acquire", func(side int, repo limiter.Repository) (v verdict, err error) {
 		v, l.both[side], err = h.acquireLease(repo, func() time.Time { return h.leaseNow }, charge)
 		return v, err
 	})
+
 	l.add(h.consumed(now, charge, err))
 	if l.both[0] != nil && len(h.held) < maxHeld {
 		h.held = append(h.held, l)
@@ -62,7 +66,9 @@ func (h *history) useLease() {
 
 func (h *history) useLeaseAt(i int) {
 	l := h.held[i]
+
 	h.where, h.leaseNow = l.in, h.clock()
+
 	switch h.rng.IntN(9) {
 	case 0, 1, 2:
 		h.consumeMore(l)
@@ -85,11 +91,13 @@ func (h *history) useLeaseAt(i int) {
 func (h *history) consumeMore(l *heldLease) {
 	account := l.parts[0].accounts[0]
 	charge := h.chargeOf(account.Entity, account.Resource)
+
 	charge.Limits = l.limits
 	h.note("%s Lease.Consume %s", stamp(h.leaseNow), noted(charge))
 	_, err := both(h, "Lease.Consume", func(side int, _ limiter.Repository) (bool, error) {
 		return refused(l.both[side].Consume(h.ctx, charge.Amounts))
 	})
+
 	l.add(h.consumed(h.leaseNow, charge, err))
 }
 
@@ -99,6 +107,7 @@ func (h *history) adjustLease(l *heldLease) {
 	for _, i := range h.rng.Perm(len(someLimits))[:1+h.rng.IntN(2)] {
 		amounts = amounts.And(someLimits[i], h.rng.Int64N(24)-12)
 	}
+
 	h.note("%s Lease.Adjust %s", stamp(h.leaseNow), amounts)
 	_, _ = both(h, "Lease.Adjust", func(side int, _ limiter.Repository) (limiter.Amounts, error) {
 		err := l.both[side].Adjust(amounts)
@@ -120,14 +129,19 @@ func (h *history) useOf(l *heldLease) {
 // paid.
 func (h *history) settleLease(l *heldLease, what string, call func(*limiter.Lease, context.Context) error) {
 	h.note("%s Lease.%s", stamp(h.leaseNow), what)
+	// A settlement without adjustments makes no call, and the credits of an
+	// earlier one must not count again.
 	h.observed[0].credits = nil
 	_, err := both(h, "Lease."+what, func(side int, _ limiter.Repository) (limiter.Amounts, error) {
 		err := call(l.both[side], h.ctx)
 		return l.both[side].Consumed(), err
 	})
+
+	// A lost answer stands for a settlement that was executed.
 	if err != nil && h.fault != After {
 		return
 	}
+
 	for _, c := range h.observed[0].credits {
 		h.credited(l, c)
 	}
@@ -137,16 +151,20 @@ func (h *history) settleLease(l *heldLease, what string, call func(*limiter.Leas
 func (h *history) credited(l *heldLease, c limiter.Credit) {
 	for limit, n := range c.Amounts.All() {
 		p := paymentOf(c.Account, limit, c.Spared)
+		// A credit that takes more, with a negative amount, adds to what was
+		// paid. Only a give-back can exceed it.
 		if l.paid[p] -= n; n > 0 && l.paid[p] < 0 {
 			h.fail("%s of %s and %s gets back %d tokens more than it paid under the lease", limit, c.Account.Entity,
 				c.Account.Resource, -l.paid[p])
 		}
 	}
+
 	i := slices.IndexFunc(l.parts, func(part *lease) bool { return part.accounts[0] == c.Account })
 	if i < 0 {
 		h.fail("a settlement credits an account of %s and %s that no charge of the lease returned",
 			c.Account.Entity, c.Account.Resource)
 	}
+
 	if part := l.parts[i]; !part.gone {
 		h.oracle.credit(h, part, h.leaseNow, c.Amounts, c.Spared)
 	}
@@ -158,6 +176,7 @@ func (l *heldLease) add(parts []*lease) {
 		l.parts = append(l.parts, part)
 		for limit, n := range part.amounts.All() {
 			account := part.accounts[0]
+			// An account pays the amounts for which it has a limit.
 			if slices.ContainsFunc(account.Limits, func(has limiter.Limit) bool { return has.Name == limit }) {
 				l.paid[paymentOf(account, limit, part.spared)] += n
 			}

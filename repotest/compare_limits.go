@@ -23,6 +23,7 @@ func (h *history) limitsOf(names []string) []limiter.Limit {
 	for _, name := range names {
 		limits = append(limits, h.limit(name))
 	}
+
 	slices.SortFunc(limits, func(a, b limiter.Limit) int { return strings.Compare(a.Name, b.Name) })
 	return limits
 }
@@ -31,10 +32,12 @@ func (h *history) limitsOf(names []string) []limiter.Limit {
 // small, so that refusals are common, and a rate does not divide evenly.
 func (h *history) limit(name string) limiter.Limit {
 	l := h.rate(name)
+
 	if h.chance(3) {
 		l = h.quota(name)
 	}
 	l.IsShadow = h.chance(5)
+
 	return l
 }
 
@@ -70,18 +73,22 @@ func (h *history) vary(l limiter.Limit) limiter.Limit {
 // varyLimits returns the limits of a scope with one of them varied or one added,
 // taken from others. A bucket then keeps most of its state.
 func (h *history) varyLimits(s limiter.Scope, others []limiter.Limit) []limiter.Limit {
+	// The read for the history is no call of it, so it does not fail.
 	h.fault = None
 	cfg, err := h.where.repos[0].Config(h.ctx, s)
 	if err != nil || len(cfg.Limits) == 0 {
 		return others
 	}
+
 	other := pick(h.rng, others)
 	at, found := slices.BinarySearchFunc(cfg.Limits, other.Name, func(l limiter.Limit, name string) int {
 		return strings.Compare(l.Name, name)
 	})
+
 	if !found {
 		return slices.Insert(cfg.Limits, at, other)
 	}
+
 	cfg.Limits[at] = h.vary(cfg.Limits[at])
 	return cfg.Limits
 }
@@ -90,6 +97,7 @@ func (h *history) varyLimits(s limiter.Scope, others []limiter.Limit) []limiter.
 // another in its place, often of the same capacity.
 func (h *history) shapeBefore(after []limiter.Limit, at int) []limiter.Limit {
 	before := slices.Clone(after)
+
 	switch {
 	case h.chance(2):
 		return slices.Delete(before, at, at+1)
@@ -105,6 +113,7 @@ func (h *history) shapeBefore(after []limiter.Limit, at int) []limiter.Limit {
 // charge.
 func (h *history) inForce(b balance, defaults []limiter.Limit) []limiter.Limit {
 	defer func(fault Fault) { h.fault = fault }(h.fault)
+
 	h.fault = None
 	for _, s := range limiter.Precedence(b.Entity, b.Resource) {
 		if cfg, err := h.where.repos[0].Config(h.ctx, s); err == nil && len(cfg.Limits) > 0 {

@@ -46,12 +46,16 @@ func (h *history) readPages() {
 		return
 	}
 	now, entity := h.clock(), h.scope().Entity
+
 	q := limiter.BucketQuery{Prefix: entity[:h.rng.IntN(len(entity)+1)], Max: h.rng.IntN(4)}
 	h.note("%s BucketPage %+v", stamp(now), q)
+
 	var keys []limiter.Scope
 	_, err := both(h, "BucketPage", func(_ int, repo limiter.Repository) ([]balance, error) {
 		buckets, err := readPages(h.ctx, pagerOf(repo), now, q)
+		// Both lists agree, so the keys of the second side serve both.
 		keys = nil
+
 		for _, b := range buckets {
 			keys = append(keys, limiter.Scope{Entity: b.Account.Entity, Resource: b.Account.Resource})
 		}
@@ -60,8 +64,10 @@ func (h *history) readPages() {
 	if err != nil {
 		return
 	}
+
 	keys = append(keys, limiter.Scope{Entity: "missing", Resource: model})
 	h.rng.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+
 	_, _ = both(h, "BucketsAt", func(_ int, repo limiter.Repository) ([]balance, error) {
 		buckets, err := pagerOf(repo).BucketsAt(h.ctx, now, keys)
 		return h.balancesOf(buckets), err

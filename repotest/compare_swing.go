@@ -7,21 +7,25 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// swing lets the limits of one bucket go back and forth, at one of the levels or as
-// those that calls carry, while leases on it are open. In between the bucket is charged,
-// and left alone for long enough to fill or to expire.
+// swing lets the limits of one bucket go back and forth while leases on it are open. A
+// level stores the limits, or the calls carry them. In between the bucket is charged, and
+// left alone for long enough to fill or to expire.
 func (h *history) swing() {
 	bucket := h.charge()
+
 	shapes, turn := h.shapes(), h.turn(bucket)
 	for range 3 + h.rng.IntN(4) {
 		h.carry(&bucket, turn, pick(h.rng, shapes))
+
 		if h.chance(2) {
 			h.holdCharge(h.clock(), h.large(bucket))
 		}
+
 		for range 1 + h.rng.IntN(3) {
 			h.consumeAt(h.clock(), h.large(bucket))
 			h.useLeaseOf(bucket)
 		}
+
 		h.idle()
 	}
 }
@@ -40,6 +44,7 @@ func (h *history) turn(bucket limiter.Charge) turn {
 			h.deleteConfigAt(h.clock(), s)
 		}
 		return turn{defaults: true}
+
 	case n == 2 && h.overrides:
 		return turn{overrides: true}
 	case n == 3:
@@ -52,6 +57,7 @@ func (h *history) turn(bucket limiter.Charge) turn {
 // the level, so that the next one applies.
 func (h *history) carry(bucket *limiter.Charge, by turn, limits []limiter.Limit) {
 	bucket.Limits, bucket.Defaults = nil, nil
+
 	switch {
 	case by.defaults:
 		bucket.Defaults = limits
@@ -68,13 +74,18 @@ func (h *history) carry(bucket *limiter.Charge, by turn, limits []limiter.Limit)
 // its window or its pace, or in whether they have it.
 func (h *history) shapes() (shapes [][]limiter.Limit) {
 	first := h.limitsOf(someLimits)
+
 	for i := range first {
 		first[i].IsShadow = h.chance(20)
 	}
+
 	i, what := h.rng.IntN(len(first)), h.rng.IntN(4)
+	// A change of capacity moves the tokens of a quota. Those of a rate are
+	// only clamped.
 	if what == 0 {
 		first[i] = h.quota(first[i].Name)
 	}
+
 	shapes = append(shapes, first)
 	for range 1 + h.rng.IntN(2) {
 		next := slices.Clone(first)
@@ -106,6 +117,7 @@ func (h *history) large(bucket limiter.Charge) limiter.Charge {
 func (h *history) useLeaseOf(bucket limiter.Charge) {
 	for _, i := range h.rng.Perm(len(h.held)) {
 		of := h.held[i].parts[0].accounts[0]
+
 		if h.held[i].in == h.where && of.Entity == bucket.Entity && of.Resource == bucket.Resource {
 			h.useLeaseAt(i)
 			return
@@ -119,6 +131,7 @@ func (h *history) idle() {
 		0, 0, time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, 2 * time.Hour, 30 * time.Hour,
 		9 * day, 40 * day,
 	})
+
 	if pause += time.Duration(h.rng.Int64N(int64(pause/4 + 1))); !h.tooLate(h.now.Add(pause)) {
 		h.now = h.now.Add(pause)
 	}
@@ -127,23 +140,28 @@ func (h *history) idle() {
 // adjust records use that no lease holds, or gives some back.
 func (h *history) adjust() {
 	h.leaseNow = h.clock()
+
 	bucket := h.charge()
 	bucket.Strict = true // as a limiter sends it
+
 	var amounts limiter.Amounts
 	for limit, n := range bucket.Amounts.All() {
 		if n -= h.rng.Int64N(20); n != 0 {
 			amounts = amounts.And(limit, n)
 		}
 	}
+
 	if amounts.Len() == 0 {
 		return
 	}
+
 	h.note("%s Adjust %s by %s", stamp(h.leaseNow), noted(bucket), amounts)
 	_, _ = both(h, "Adjust", func(_ int, repo limiter.Repository) (limiter.Decision, error) {
 		req := chargeRequest(bucket)
 		req.Consume = amounts
 		return h.limiter(repo, func() time.Time { return h.leaseNow }, bucket).Adjust(h.ctx, req)
 	})
+
 	h.replay(h.leaseNow)
 }
 
@@ -153,19 +171,26 @@ func (h *history) replay(now time.Time) {
 	if len(first) != len(second) {
 		h.fail("the first repository got %d calls, the second %d", len(first), len(second))
 	}
+
 	var parts []*lease
 	for i, c := range first {
+		// Adjust charges what fits. It credits the rest to the accounts that an
+		// earlier charge of the same call has returned.
 		for _, credit := range c.credits {
 			at := slices.IndexFunc(parts, func(l *lease) bool { return l.accounts[0] == credit.Account })
+
 			if at < 0 {
 				h.fail("a credit to an account of %s and %s that no charge returned", credit.Account.Entity,
 					credit.Account.Resource)
 			}
+
 			h.oracle.credit(h, parts[at], now, credit.Amounts, credit.Spared)
 		}
+
 		if c.credits != nil {
 			continue
 		}
+
 		done := checkObserved(h, "what Consume did", c.charge, c.result, second[i].result)
 		parts = append(parts, h.entered(now, c.charge, done, c.result, second[i].result)...)
 	}

@@ -31,15 +31,18 @@ const workers = 8
 // on their errors.
 func (f *fixture) each(work func(worker int) error) {
 	f.Helper()
+
 	errs := make([]error, workers)
 	begin := make(chan struct{})
 	var wg sync.WaitGroup
+
 	for i := range workers {
 		wg.Go(func() {
 			<-begin
 			errs[i] = work(i)
 		})
 	}
+
 	close(begin)
 	wg.Wait()
 	f.ok("one of several at once", errors.Join(errs...))
@@ -57,6 +60,7 @@ func times() int {
 // admitted.
 func (f *fixture) admitted(charge func(worker int) limiter.Charge) int64 {
 	f.Helper()
+
 	var n atomic.Int64
 	f.each(func(worker int) error {
 		for range times() {
@@ -76,9 +80,12 @@ func (f *fixture) admitted(charge func(worker int) limiter.Charge) int64 {
 // exactlyWindow passes two boundaries of a quota that had debt for one of them.
 func exactlyWindow(f *fixture) {
 	room := int64(workers * times() / 4)
+
 	quota := limiter.Quota("tpd", room, limiter.EveryDay)
 	f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, quota, perMinute60)
+	// The first boundary pays this debt, and the second adds a window.
 	f.credit(0, f.take(0, ask("key-1", tpd(room))).Self.Account, tpd(-room))
+
 	var n atomic.Int64
 	f.each(func(int) error {
 		for range times() {
@@ -92,6 +99,7 @@ func exactlyWindow(f *fixture) {
 		}
 		return nil
 	})
+
 	f.equal("admitted", n.Load(), room)
 	f.holds(midnight+day, "key-1", 60_000, 0)
 }
@@ -99,6 +107,7 @@ func exactlyWindow(f *fixture) {
 func exactlyShadow(f *fixture) {
 	room := int64(workers * times() / 4)
 	f.setDefaults(limiter.PerDay("rpm", room).Shadow())
+
 	var paid atomic.Int64
 	f.each(func(int) error {
 		for range times() {
@@ -108,12 +117,15 @@ func exactlyShadow(f *fixture) {
 				return err
 			case !out.Admitted:
 				return errors.New("a shadow limit refuses")
+			// An outcome of rates alone has a Detail only if a limit was
+			// spared.
 			case out.Self.Detail == nil:
 				paid.Add(1)
 			}
 		}
 		return nil
 	})
+
 	f.equal("paid", paid.Load(), room)
 	all := int64(workers * times())
 	f.wouldRefuse("key-1", counters{"rpm": all}, counters{"rpm": all - room})
@@ -125,6 +137,7 @@ func exactlyShadow(f *fixture) {
 func exactlyCapacity(f *fixture) {
 	room := int64(workers * times() / 4)
 	f.setDefaults(limiter.PerMinute("rpm", room))
+
 	f.equal("admitted", f.admitted(func(int) limiter.Charge { return ask("key-1", rpm(1)) }), room)
 	f.holds(0, "key-1", 0)
 }
@@ -133,21 +146,28 @@ func exactlyParent(f *fixture) {
 	room := int64(workers * times() / 4)
 	f.setDefaults(limiter.PerMinute("rpm", room))
 	children := int64(0)
+
 	for i := range workers {
 		f.createCascading(fmt.Sprintf("key-%d", i), "project-1")
 	}
+
 	got := f.admitted(func(worker int) limiter.Charge { return ask(fmt.Sprintf("key-%d", worker), rpm(1)) })
 	f.equal("admitted", got, room)
 	f.holds(0, "project-1", 0)
+	// A refused charge costs its child nothing, so the children have paid what
+	// the parent has.
 	for i := range workers {
 		out := f.peek(0, ask(fmt.Sprintf("key-%d", i), limiter.Amounts{}))
 		children += room*1000 - first(f, "balance", out.Self.Tokens)
 	}
+
 	f.equal("paid by the children", children, room*1000)
 }
 
 func firstCharges(f *fixture) {
 	f.setDefaults(perMinute60)
+	// Only the first charges of a bucket race to create it, so each round has
+	// another one.
 	for i := range 20 {
 		id := fmt.Sprintf("key-%d", i)
 		f.each(func(int) error {
@@ -161,6 +181,7 @@ func firstCharges(f *fixture) {
 func giveAndTake(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.createCascading("key-1", "project-1")
+
 	f.each(func(int) error {
 		for range times() / 2 {
 			out, err := f.repo.Consume(f.ctx, epoch, ask("key-1", rpm(1)))
@@ -170,6 +191,7 @@ func giveAndTake(f *fixture) {
 			if !out.Admitted || out.Parent.Account == nil {
 				return fmt.Errorf("not admitted with its parent: %+v", out)
 			}
+
 			self, parent := limiter.Credit{Account: out.Self.Account, Amounts: rpm(1)}, limiter.Credit{
 				Account: out.Parent.Account, Amounts: rpm(1),
 			}
@@ -179,6 +201,7 @@ func giveAndTake(f *fixture) {
 		}
 		return nil
 	})
+
 	f.holds(0, "key-1", 60_000)
 	f.holds(0, "project-1", 60_000)
 }
@@ -187,6 +210,7 @@ func exactlyUsage(f *fixture) {
 	f.setDefaults(limiter.PerMinute("rpm", 1_000_000))
 	n := f.admitted(func(int) limiter.Charge { return ask("key-1", rpm(3)) })
 	f.equal("admitted", n, int64(workers*times()))
+
 	if f.countsUsage {
 		f.used("key-1", n, counters{"rpm": 3 * n})
 	}
@@ -198,6 +222,7 @@ func mutualParents(f *fixture) {
 	f.setDefaults(limiter.PerMinute("rpm", 1_000_000))
 	f.createCascading("a", "b")
 	f.createCascading("b", "a")
+
 	names := []string{"a", "b"}
 	n := f.admitted(func(worker int) limiter.Charge { return ask(names[worker%2], rpm(1)) })
 	f.equal("admitted", n, int64(workers*times()))
@@ -209,7 +234,9 @@ func mutualParents(f *fixture) {
 // lower capacity bounds the admissions after the first repair.
 func changesAtOnce(f *fixture) {
 	f.setDefaults(perMinute60)
+	// A bucket that is missing would start with 61 while the limit is raised.
 	f.take(0, ask("key-1", rpm(0)), 60_000)
+
 	var n atomic.Int64
 	f.each(func(worker int) error {
 		for i := range times() / 5 {
@@ -223,6 +250,7 @@ func changesAtOnce(f *fixture) {
 				}
 				continue
 			}
+
 			out, err := f.repo.Consume(f.ctx, epoch, ask("key-1", rpm(1)))
 			if err != nil {
 				return err
@@ -233,6 +261,7 @@ func changesAtOnce(f *fixture) {
 		}
 		return nil
 	})
+
 	f.equal("admitted", n.Load(), int64(60))
 }
 
@@ -240,6 +269,7 @@ func oneCreates(f *fixture) {
 	var created atomic.Int64
 	f.each(func(worker int) error {
 		e := limiter.Entity{ID: "key-1", Name: fmt.Sprint(worker), CreatedAt: epoch}
+
 		err := f.repo.CreateEntity(f.ctx, e, f.event("entity_created", "key-1"))
 		if err == nil {
 			created.Add(1)
@@ -249,6 +279,7 @@ func oneCreates(f *fixture) {
 		}
 		return err
 	})
+
 	f.equal("created", created.Load(), int64(1))
 	f.equal("events", len(f.audit("key-1", "")), 1)
 }
@@ -260,6 +291,7 @@ func oneRegisters(f *fixture) {
 		ids[worker] = ns.ID
 		return err
 	})
+
 	for _, id := range ids {
 		f.equal("ID", id, ids[0])
 	}

@@ -42,16 +42,20 @@ func (f *fixture) checkLimits(out limiter.Outcome, isDefault bool, limits ...lim
 
 func defaultsRule(f *fixture) {
 	f.checkLimits(f.take(0, defaultsCharge(rpm(10), perMinute60), 50_000), true, perMinute60)
+
 	out := f.take(time.Second, defaultsCharge(rpm(10), perMinute60), 41_000)
 	f.checkLimits(out, true, perMinute60)
+
 	f.checkLimits(f.refuse(time.Second, defaultsCharge(rpm(42), perMinute60), 41_000), true, perMinute60)
 	f.credit(time.Second, out.Self.Account, rpm(10))
 	f.listed(time.Second, "key-1", 51_000)
+
 	for _, s := range limiter.Precedence("key-1", model) {
 		cfg, err := f.repo.Config(f.ctx, s)
 		f.ok("Config", err)
 		f.equal("stored limits", cfg, limiter.Config{Scope: s})
 	}
+
 	_, err := f.repo.Consume(f.ctx, at(time.Second), defaultsCharge(tpm(1), perMinute60))
 	f.invalid("Consume of a limit that the defaults lack", err)
 }
@@ -70,6 +74,7 @@ func defaultsLast(f *fixture) {
 func defaultsOverridden(f *fixture) {
 	c := defaultsCharge(rpm(1), perMinute60)
 	c.Limits = []limiter.Limit{limiter.PerMinute("rpm", 5)}
+
 	f.checkLimits(f.take(0, c, 4_000), false, c.Limits...)
 	f.checkLimits(f.take(0, defaultsCharge(rpm(1), perMinute60), 3_000), true, perMinute60)
 }
@@ -80,39 +85,47 @@ func defaultsFollow(f *fixture) {
 	f.setLimits(limiter.Scope{}, stored...)
 	f.listed(0, "key-1", 30_000, 120_000)
 	f.checkLimits(f.take(0, defaultsCharge(rpm(1).And("tpm", 120), perMinute60), 29_000, 0), false, stored...)
+
 	f.deleteConfig(limiter.Scope{})
 	// A limit that only the stored limits had stays, and does not come back
 	// full.
 	out := f.take(time.Second, defaultsCharge(rpm(0), perMinute60), 29_500, 2_000)
 	f.checkLimits(out, true, perMinute60, stored[1])
 	f.take(2*time.Second, defaultsCharge(rpm(0), perMinute60), 30_500, 4_000)
+
 	f.setDefaults(stored...)
 	f.take(2*time.Second, defaultsCharge(rpm(0), perMinute60), 30_000, 4_000)
 }
 
 func defaultsParent(f *fixture) {
 	f.createCascading("key-1", "project-1")
+
 	f.setLimits(limiter.Scope{Entity: "key-1"}, limiter.PerMinute("rpm", 100))
 	out := f.take(0, defaultsCharge(rpm(50), perMinute60), 50_000)
 	f.checkLimits(out, false, limiter.PerMinute("rpm", 100))
 	f.paid(out, "project-1", 10_000)
 	f.equal("default of the parent", out.Parent.Account.Default, true)
+
 	out = f.refuse(0, defaultsCharge(rpm(11), perMinute60), 50_000)
 	f.paid(out, "project-1", 10_000)
 }
 
 func defaultsGone(f *fixture) {
 	f.take(0, defaultsCharge(rpm(10), perMinute60), 50_000)
+
 	_, err := f.repo.Consume(f.ctx, epoch, ask("key-1", rpm(1)))
 	f.fails("Consume without defaults", err, limiter.ErrNoLimits)
 	_, err = f.repo.Peek(f.ctx, epoch, ask("key-1", rpm(1)))
 	f.fails("Peek without defaults", err, limiter.ErrNoLimits)
+
 	f.take(0, defaultsCharge(rpm(0), perMinute60), 50_000)
 }
 
 func defaultsOfTwo(f *fixture) {
 	t120 := limiter.PerMinute("tpm", 120)
+
 	f.take(0, defaultsCharge(rpm(60).And("tpm", 120), perMinute60, t120), 0, 0)
+
 	for range 3 {
 		f.take(0, defaultsCharge(rpm(0), perMinute60), 0, 0)
 		f.refuse(0, defaultsCharge(tpm(1), t120), 0, 0)
@@ -123,6 +136,7 @@ func defaultsOfTwo(f *fixture) {
 
 func defaultsShared(f *fixture) {
 	fast := limiter.PerMinute("rpm", 600)
+
 	f.take(0, defaultsCharge(rpm(0), fast), 600_000)
 	f.take(0, defaultsCharge(rpm(10), perMinute60), 50_000)
 	f.checkLimits(f.take(0, defaultsCharge(rpm(0), fast), 50_000), true, fast)
@@ -145,21 +159,26 @@ func defaultsPeek(f *fixture) {
 	peek := func(d time.Duration, limits ...limiter.Limit) limiter.Outcome {
 		return f.peek(d, defaultsCharge(rpm(1), limits...))
 	}
+
 	f.checkLimits(peek(0, perMinute60), true, perMinute60)
 	f.unlisted(0, "key-1")
+
 	f.take(0, defaultsCharge(rpm(10), perMinute60), 50_000)
 	other := limiter.PerMinute("rpm", 20)
 	out := peek(0, other)
 	f.checkLimits(out, true, other)
 	f.equal("balance", out.Self.Tokens, []int64{19_000})
+
 	f.take(0, defaultsCharge(rpm(0), perMinute60), 50_000)
 }
 
 func defaultsNotKept(f *fixture) {
 	mine := []limiter.Limit{perMinute60, limiter.PerMinute("tpm", 100)}
 	before := slices.Clone(mine)
+
 	out := f.take(0, defaultsCharge(rpm(1), mine...), 59_000, 100_000)
 	f.equal("the caller's list", mine, before)
+
 	mine[0], mine[1] = limiter.PerMinute("x", 1), limiter.PerMinute("y", 2)
 	f.equal("limits of the account", out.Self.Account.Limits, before)
 	f.listed(0, "key-1", 59_000, 100_000)
@@ -185,18 +204,26 @@ func defaultsListed(f *fixture) {
 			}
 		}
 	}
+
 	f.take(0, defaultsCharge(rpm(1), perMinute60))
 	check(0, true)
+
 	f.setLimits(own, perMinute60)
 	check(0, false)
+
 	f.take(time.Second, ask("key-1", rpm(1)))
 	check(time.Second, false)
+
 	f.deleteConfig(own)
 	check(time.Second, true)
+
+	// An override looks up no level, so the listing cannot repeat what the last
+	// charge has found.
 	override := ask("key-1", rpm(1))
 	override.Limits = []limiter.Limit{perMinute60}
 	f.take(2*time.Second, override)
 	check(2*time.Second, true)
+
 	f.setLimits(own, perMinute60)
 	check(2*time.Second, false)
 }

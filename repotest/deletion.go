@@ -25,11 +25,13 @@ func deletionChecks() []check {
 func deleteWithoutDetails(f *fixture) {
 	f.setLimits(limiter.Scope{}, perMinute60)
 	f.create(limiter.Entity{ID: "key-1", Name: "key-1"})
+	// A store that adds its details to a nil map panics.
 	bare := func(action, entity string) limiter.AuditEvent {
 		ev := f.event(action, entity)
 		ev.Details = nil
 		return ev
 	}
+
 	f.ok("DeleteEntity", f.repo.DeleteEntity(f.ctx, "key-1", bare("entity_deleted", "key-1")))
 	f.ok("DeleteConfig", f.repo.DeleteConfig(f.ctx, limiter.Scope{}, bare("limits_deleted", "$SYSTEM")))
 	f.equal("details", f.audit("key-1", "")[0].Details["records_deleted"], int64(1))
@@ -41,20 +43,24 @@ func deleteTakesAll(f *fixture) {
 	f.create(limiter.Entity{ID: "key-1", Name: "key-1", Parent: "p"})
 	f.setLimits(limiter.Scope{Entity: "key-1"}, perMinute60)
 	f.setLimits(limiter.Scope{Entity: "key-1", Resource: "x"}, perMinute60)
+
 	for _, resource := range []string{"x", "y"} {
 		c := ask("key-1", rpm(1))
 		c.Resource = resource
 		f.take(0, c)
 	}
+
 	f.deleteEntity("key-1")
 	_, err := f.repo.Entity(f.ctx, "key-1")
 	f.fails("Entity", err, limiter.ErrNotFound)
+
 	f.equal("children of its parent", f.entityIDs("p"), []string(nil))
 	for _, s := range []limiter.Scope{{Entity: "key-1"}, {Entity: "key-1", Resource: "x"}} {
 		cfg, err := f.repo.Config(f.ctx, s)
 		f.ok("Config", err)
 		f.equal("config", cfg, limiter.Config{Scope: s})
 	}
+
 	f.unlisted(0, "key-1")
 	f.equal("usage", f.usage(limiter.UsageQuery{Entity: "key-1"}), []limiter.UsageSnapshot(nil))
 	f.equal("events", len(f.audit("key-1", "")), 4)
@@ -64,13 +70,18 @@ func deleteLeavesOthers(f *fixture) {
 	f.setLimits(limiter.Scope{}, perMinute60)
 	f.createCascading("key-1", "project-1")
 	f.create(limiter.Entity{ID: "child", Name: "child", Parent: "key-1"})
+	// A store that deletes by a prefix of keys, or ignores case, would delete
+	// these too.
 	others := []string{"key-10", "key-1:x", "Key-1", "project-1"}
+
 	for _, id := range others {
 		f.take(0, ask(id, rpm(10)), 50_000)
 		f.setLimits(limiter.Scope{Entity: id}, perMinute60)
 	}
+
 	f.paid(f.take(0, ask("key-1", rpm(1))), "project-1", 49_000)
 	f.deleteEntity("key-1")
+
 	f.holds(0, "project-1", 49_000)
 	f.equal("children", f.entityIDs("key-1"), []string{"child"})
 	for _, id := range others {
@@ -87,11 +98,13 @@ func deleteLeavesOthers(f *fixture) {
 // deleteComplete has more records than a store can delete in one request.
 func deleteComplete(f *fixture) {
 	f.setLimits(limiter.Scope{}, perMinute60)
+
 	for i := range 40 {
 		c := ask("key-1", rpm(1))
 		c.Resource = fmt.Sprintf("r%d", i)
 		f.take(0, c)
 	}
+
 	f.deleteEntity("key-1")
 	f.unlisted(0, "key-1")
 	f.equal("usage", f.usage(limiter.UsageQuery{Entity: "key-1"}), []limiter.UsageSnapshot(nil))
@@ -101,8 +114,11 @@ func deleteUncreated(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("charged", rpm(1)))
 	f.deleteEntity("charged")
+
 	f.setLimits(limiter.Scope{Entity: "limited"}, perMinute60)
 	f.deleteEntity("limited")
+
+	// The bucket has expired, but its row or its usage may be stored.
 	f.take(-time.Hour, ask("used-once", rpm(1)))
 	f.unlisted(0, "used-once")
 	f.deleteEntity("used-once")
@@ -111,6 +127,7 @@ func deleteUncreated(f *fixture) {
 
 func deleteTwice(f *fixture) {
 	f.create(limiter.Entity{ID: "key-1", Name: "key-1"})
+
 	f.deleteEntity("key-1")
 	f.fails("DeleteEntity", f.repo.DeleteEntity(f.ctx, "key-1", f.event("entity_deleted", "key-1")),
 		limiter.ErrNotFound)
@@ -121,11 +138,14 @@ func deleteBeginsAnew(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.create(limiter.Entity{ID: "key-1", Name: "old", Metadata: map[string]string{"a": "1"}})
 	f.take(0, ask("key-1", rpm(60)), 0)
+
 	f.deleteEntity("key-1")
+
 	f.create(limiter.Entity{ID: "key-1", Name: "new"})
 	got, err := f.repo.Entity(f.ctx, "key-1")
 	f.ok("Entity", err)
 	f.equal("entity", got, limiter.Entity{ID: "key-1", Name: "new", CreatedAt: epoch})
+
 	f.take(0, ask("key-1", rpm(60)), 0)
 }
 
@@ -159,6 +179,7 @@ func (f *fixture) drops(d time.Duration, account *limiter.Account) {
 	f.credit(d, account, rpm(5))
 	f.unlisted(d, "key-1")
 	f.equal("usage", f.usage(limiter.UsageQuery{Entity: "key-1"}), []limiter.UsageSnapshot(nil))
+
 	f.take(d, ask("key-1", rpm(30)), 30_000)
 	f.credit(d, account, rpm(-5))
 	f.holds(d, "key-1", 30_000)

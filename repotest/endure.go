@@ -27,9 +27,10 @@ import (
 // Endure does not check this if a client has a method Lossy that returns true:
 // its requests may be executed without an answer, and then charge twice.
 //
-// A client with a method Holds may hold tokens: a window does not count what was
-// given back up to the returned time before it, while the given limits are in
-// force, nor what a credit takes. The history is busy then: limits are large, most calls go to one bucket at
+// A client with a method Holds may hold tokens that were given back, and spend them
+// later. Holds returns for how long, while the given limits are in force. A window
+// then allows for what was given back up to that time before it, and for what a
+// credit takes. The history is busy: limits are large, most calls go to one bucket at
 // a time, and slow phases in which tokens are held alternate with bursts.
 //
 // If admin has a method Elapse, it is called with each step of the history's
@@ -43,8 +44,8 @@ import (
 //
 // The history adds, drops and changes limits, gives entities a parent, resets and
 // tops up buckets, and switches a level off and on. It makes these changes through
-// admin, which must not fail. Within a minute every client obeys a switch. A client with a
-// method Forget starts cold at times. A client may cache limits and parents
+// admin, which must not fail. Within a minute every client obeys a switch. A client
+// with a method Forget starts cold at times. A client may cache limits and parents
 // for a minute.
 //
 // A client with a method Interleave(func()) gets a function that makes one
@@ -65,30 +66,40 @@ func Endure(
 		books: map[accountLimit]*book{}, after: map[string]int64{}, drops: map[string]int{}, oracle: newOracle(),
 		history: map[string][]validity{},
 	}
+
+	// A client's call releases the lock, so that interleave can make a step
+	// meanwhile.
 	e.mu.Lock()
 	defer e.mu.Unlock()
+
 	for _, c := range clients {
 		if c, ok := c.(interface{ Interleave(step func()) }); ok {
 			c.Interleave(e.interleave)
 		}
+
 		if c, ok := c.(interface{ Lossy() bool }); ok && c.Lossy() {
 			e.lossy = true
 		}
+
 		if c, ok := c.(interface {
 			Holds(limits []limiter.Limit) time.Duration
 		}); ok {
 			e.busy = &busyHistory{endurance: e, holds: c.Holds}
 		}
 	}
+
 	e.prepare()
 	for range ops {
 		e.advance()
 		e.step()
+		// A call that overlapped the step may have come first, so some effects
+		// are booked last.
 		for _, book := range e.later {
 			book()
 		}
 		e.later = nil
 	}
+
 	return e.nets()
 }
 
@@ -103,31 +114,45 @@ type Net struct {
 // endurance is a running history.
 type endurance struct {
 	testing.TB
-	mu         sync.Mutex // released during a client's call
-	seed       uint64
-	rng        *rand.Rand
-	ctx        context.Context
-	slack      float64
-	admin      limiter.Repository
-	clients    []limiter.Repository
-	now        time.Time
-	events     int
-	limits     []limiter.Limit
-	after      map[string]int64 // by limit: clients may have cached its old value until then
-	drops      map[string]int   // by limit: how often it was dropped
-	late       []string         // entities that have no parent yet
-	books      map[accountLimit]*book
-	leases     []heldCharge
-	log        []string
-	lossy      bool
-	busy       *busyHistory // nil unless a client holds tokens
-	calling    bool         // a client's call is under way
-	later      []func()     // bookings after the step, whose call may have been admitted earlier
-	overlapped bool         // another call was made during the last one
-	level      levelOff
-	topUps     int
-	lastTopUp  limiter.Fill
-	topUpUntil time.Time // a repetition of the last top-up is one until then
+	mu      sync.Mutex // released during a client's call
+	seed    uint64
+	rng     *rand.Rand
+	ctx     context.Context
+	slack   float64
+	admin   limiter.Repository
+	clients []limiter.Repository
+	now     time.Time
+	events  int
+	limits  []limiter.Limit
+
+	// after is the time, by limit, until which clients may use its old value.
+	after map[string]int64
+
+	// drops is the number of times that each limit was dropped.
+	drops  map[string]int
+	late   []string // entities that have no parent yet
+	books  map[accountLimit]*book
+	leases []heldCharge
+	log    []string
+	lossy  bool
+	busy   *busyHistory // nil unless a client holds tokens
+
+	calling bool // a client's call is under way
+
+	// later holds bookings that follow the step, since another call may have
+	// been admitted before the call that they book.
+	later []func()
+
+	// overlapped reports whether another call was made during the last one.
+	overlapped bool
+
+	level     levelOff
+	topUps    int
+	lastTopUp limiter.Fill
+
+	// topUpUntil is the time until which the store surely remembers the ID of
+	// the last top-up.
+	topUpUntil time.Time
 	crowd      crowd
 	oracle     *oracle
 	history    map[string][]validity // by limit
@@ -152,7 +177,9 @@ func (e *endurance) prepare() {
 	for _, child := range []string{"key-1", "key-2", "key-3"} {
 		e.createChild(child)
 	}
+
 	e.late = []string{"bob", "carol"}
+
 	for _, name := range someLimits {
 		e.add(e.limit(name))
 	}
@@ -171,12 +198,15 @@ func (e *endurance) limit(name string) limiter.Limit {
 	if e.busy != nil {
 		return e.busy.limit(name)
 	}
+
 	period := pick(e.rng, []time.Duration{time.Second, 7 * time.Second, time.Minute, time.Hour})
 	l := limiter.Custom(name, 5+e.rng.Int64N(60), 1+e.rng.Int64N(60), period)
+
 	if e.chance(3) {
 		w := pick(e.rng, someWindows)
 		l = limiter.Quota(name, 20+e.rng.Int64N(200), w.every).In(w.zone)
 	}
+
 	l.IsShadow = e.chance(5)
 	return l
 }
@@ -186,18 +216,22 @@ func (e *endurance) limit(name string) limiter.Limit {
 // checked.
 func (e *endurance) configure() {
 	e.Helper()
+
 	name := pick(e.rng, someLimits)
 	i := slices.IndexFunc(e.limits, func(l limiter.Limit) bool { return l.Name == name })
 	leaves := i >= 0 && name != someLimits[0] && e.chance(2)
+
 	if i >= 0 {
 		e.end(name, leaves)
 		e.limits = slices.Delete(slices.Clone(e.limits), i, i+1)
 	}
+
 	if leaves {
 		e.drops[name]++
 	} else {
 		e.add(e.nextLimit(name))
 	}
+
 	e.store()
 }
 
@@ -208,6 +242,7 @@ func (e *endurance) nextLimit(name string) limiter.Limit {
 	if len(had) == 0 || e.chance(3) {
 		return e.limit(name)
 	}
+
 	l := pick(e.rng, had[max(0, len(had)-3):]).limit
 	if e.chance(2) {
 		l.Capacity = max(1, l.Capacity*pick(e.rng, []int64{2, 3, 6, 8})/4)
@@ -219,6 +254,7 @@ func (e *endurance) nextLimit(name string) limiter.Limit {
 func (e *endurance) add(l limiter.Limit) {
 	e.returns(l)
 	e.begin(l)
+
 	at, _ := slices.BinarySearchFunc(e.limits, l.Name, func(l limiter.Limit, name string) int {
 		return strings.Compare(l.Name, name)
 	})
@@ -254,7 +290,9 @@ func (e *endurance) advance() {
 	case n < 500:
 		by = time.Duration(e.rng.Int64N(int64(300 * time.Millisecond)))
 	}
+
 	e.now = e.now.Add(by)
+	// Timers of a store follow the clock of the history.
 	if admin, ok := e.admin.(interface{ Elapse(time.Duration) }); ok && by > 0 {
 		admin.Elapse(by)
 	}
@@ -287,13 +325,18 @@ func (e *endurance) step() {
 // interleave makes one step during a client's call. The clock stands still, so
 // the call may take effect before or after the step.
 func (e *endurance) interleave() {
+	// Outside of a client's call the history holds the lock, as does another
+	// step that is interleaved.
 	if !e.mu.TryLock() {
 		return
 	}
 	defer e.mu.Unlock()
+
+	// The history may have ended, which releases the lock too.
 	if !e.calling {
 		return
 	}
+
 	e.overlapped = true
 	e.note("meanwhile:")
 	e.step()
@@ -301,10 +344,12 @@ func (e *endurance) interleave() {
 
 // call makes a client's call, which other steps may interleave.
 func (e *endurance) call(do func()) {
-	if e.calling { // an interleaved step: one level is enough
+	// One level is enough: a step that is interleaved lets no other one in.
+	if e.calling {
 		do()
 		return
 	}
+
 	e.calling, e.overlapped = true, false
 	e.mu.Unlock()
 	do()

@@ -11,9 +11,11 @@ import (
 // fill resets a limit of a bucket or tops it up, and repeats a top-up at times.
 func (e *endurance) fill() {
 	e.Helper()
+
 	l := pick(e.rng, e.limits)
 	f := limiter.Fill{Entity: pick(e.rng, someEntities), Resource: pick(e.rng, someResources), Limits: []string{l.Name}}
 	again := false
+
 	switch {
 	case e.lastTopUp.ID != "" && e.chance(3) && e.now.Before(e.topUpUntil):
 		f, again = e.lastTopUp, true
@@ -23,15 +25,21 @@ func (e *endurance) fill() {
 		f.Amounts = limiter.Tokens(l.Name, 1+e.rng.Int64N(20))
 		e.lastTopUp, e.topUpUntil = f, e.now.Add(limiter.TopUpLife-skew)
 	}
+
+	// A top-up of a limit that was dropped would be invalid.
 	if again && indexOf(e.limits, nameOf(f)) < 0 {
-		return // the limit was dropped
+		return
 	}
+
+	// A repetition adds nothing.
 	if !again {
 		e.expectFill(f, l)
 	}
+
 	done, err := e.admin.Fill(e.ctx, e.now, f, e.event("bucket_reset"))
 	e.must(err)
 	e.note("%s Fill %s %s %v %s %q: %v", stamp(e.now), f.Entity, f.Resource, f.Limits, f.Amounts, f.ID, done)
+
 	if done == again {
 		e.fail("top-up %s is carried out: %v, but it was made before: %v", f.ID, done, again)
 	}
@@ -49,22 +57,30 @@ func (e *endurance) expectFill(f limiter.Fill, l limiter.Limit) {
 	if f.ID != "" {
 		n = f.Amounts.Get(l.Name)
 	}
+
 	b := e.book(e.now.UnixMilli(), &limiter.Account{Entity: f.Entity, Resource: f.Resource}, l.Name)
 	b.credited = max(b.credited, b.largest)
+	// A reset begins a window again that a clock ahead has begun, so it may
+	// give to the next window.
 	e.giveWindow(b, l.Name, e.now.UnixMilli(), func(l limiter.Limit) int64 {
 		if f.ID == "" {
 			return l.Capacity
 		}
 		return n
-	}, f.ID == "") // a reset begins a window again that a clock ahead has begun
+	}, f.ID == "")
+
 	switch {
+	// A reset leaves the bucket full. During another call, only the store knows
+	// which of the two came first.
 	case f.ID == "" || e.calling:
 		b.meter.known = false
 	case b.meter.known:
 		b.meter.advance(b.largest, e.ratesOf(b, l.Name))
 		b.meter.room += n * milli
 	}
-	if e.calling { // only the store knows the order
+
+	// The other call may come before the fill or after it.
+	if e.calling {
 		e.later = append(e.later, func() { b.meter.known, b.floorKnown = false, false })
 	}
 }
@@ -79,19 +95,28 @@ type levelOff struct {
 // toggle switches a level off, or on again.
 func (e *endurance) toggle() {
 	e.Helper()
+
 	if e.level.off {
 		e.must(e.admin.DeleteSwitch(e.ctx, e.level.scope, e.event("enabled")))
 		e.level.off, e.level.changed = false, e.now
 		e.note("%s DeleteSwitch %v", stamp(e.now), e.level.scope)
 		return
 	}
+
+	// Some clients may not know yet that the last level is on.
 	if e.now.Sub(e.level.changed) <= maxCacheAge {
-		return // clients may not know yet that the last one is on
+		return
 	}
+
 	e.level = levelOff{off: true, changed: e.now, scope: pick(e.rng, []limiter.Scope{
-		{Entity: "alice"}, {Entity: "key-1"}, {Entity: "team"}, {Entity: "key-2", Resource: model},
-		{Entity: "team", Resource: model}, {Resource: "claude"},
+		{Entity: "alice"},
+		{Entity: "key-1"},
+		{Entity: "team"},
+		{Entity: "key-2", Resource: model},
+		{Entity: "team", Resource: model},
+		{Resource: "claude"},
 	})}
+
 	e.must(e.admin.SetSwitch(e.ctx, limiter.Switch{Scope: e.level.scope, Reason: "a test", Since: e.now},
 		e.event("disabled")))
 	e.note("%s SetSwitch %v", stamp(e.now), e.level.scope)
@@ -101,10 +126,12 @@ func (e *endurance) toggle() {
 // learn of a change within a minute.
 func (e *endurance) checkSwitch(c limiter.Charge, err error) {
 	e.Helper()
+
 	_, disabled := errors.AsType[*limiter.DisabledError](err)
 	if disabled && !e.mayConcern(c) {
 		e.fail("%s and %s: %v, but the level that was off last is %v", c.Entity, c.Resource, err, e.level.scope)
 	}
+
 	settled := e.now.Sub(e.level.changed) > maxCacheAge
 	switch {
 	case disabled && !e.level.off && settled:
@@ -121,6 +148,9 @@ func (e *endurance) concerns(c limiter.Charge) bool {
 	if s.Resource != "" && s.Resource != c.Resource {
 		return false
 	}
+
+	// Entities that begin with key- cascade to the team from the start. Bob and
+	// carol may not cascade yet.
 	return s.Entity == "" || s.Entity == c.Entity || s.Entity == "team" && len(c.Entity) > 4 && c.Entity[:4] == "key-"
 }
 

@@ -13,9 +13,11 @@ type book struct {
 	meter   meter
 	least   int64 // lower bound of the net consumption, in whole tokens
 	largest int64 // the latest time passed to a call for it
-	settled int64 // at this time the bucket surely had the limit in force
+	// settled is a time at which the bucket surely had the limit in force.
+	settled int64
 
-	floor      tally // the use is at most that of the floor, if floorKnown
+	// If floorKnown is true, the use is at most that of floor.
+	floor      tally
 	floorKnown bool
 	credited   int64 // the latest time of a possible give-back
 	recent     []giveBack
@@ -30,10 +32,12 @@ type giveBack struct{ at, tokens int64 }
 func (b *book) give(n, hold int64, rates []limiter.Limit) {
 	b.credited = max(b.credited, b.largest)
 	b.least -= n
+
 	if hold > 0 {
 		b.recent = append(b.recent, giveBack{b.largest, n})
 	}
-	if b.meter.known { // a new one begins full anyway
+	// Otherwise the next window begins full anyway.
+	if b.meter.known {
 		b.open(hold, rates)
 		b.meter.room += n * milli
 	}
@@ -44,10 +48,13 @@ func (b *book) give(n, hold int64, rates []limiter.Limit) {
 func (b *book) open(hold int64, rates []limiter.Limit) {
 	b.recent = slices.DeleteFunc(b.recent, func(g giveBack) bool { return g.at < b.largest-hold })
 	b.meter.advance(b.largest, rates)
+
 	b.meter.extra = 0
 	for _, g := range b.recent {
 		b.meter.extra += g.tokens * milli
 	}
+	// The refill up to here was bounded by what could be held before. From here
+	// on, the present bound applies.
 	b.meter.advance(b.largest, rates)
 }
 
@@ -67,6 +74,7 @@ func (e *endurance) book(now int64, account *limiter.Account, limit string) *boo
 	if e.books[k] == nil {
 		e.books[k] = &book{}
 	}
+
 	e.books[k].largest = max(e.books[k].largest, now)
 	return e.books[k]
 }
@@ -83,23 +91,30 @@ func (e *endurance) find(name string) (limiter.Limit, bool) {
 // checkAdmission checks that a charge fits the limits, also while they change.
 func (e *endurance) checkAdmission(now int64, b limiter.Bucket, amounts limiter.Amounts) {
 	e.Helper()
+
 	for limit, n := range amounts.All() {
 		bk, i := e.book(now, b.Account, limit), indexOf(b.Account.Limits, limit)
 		bk.least += n
+
 		if i < 0 || e.spares(b, i, n) {
 			continue
 		}
+
 		l := b.Account.Limits[i]
+		// Until clients have forgotten an older limit, they may still use that.
 		current, inForce := e.find(limit)
 		settled := inForce && current == l && bk.largest >= e.after[limit]
+
 		if settled {
 			e.checkShadow(b, i)
 		}
+
 		if l.IsQuota() {
 			e.checkWindow(bk, l, b, i, n)
 		} else {
 			e.checkRate(bk, l, b, n, settled)
 		}
+
 		if settled {
 			bk.settled = bk.largest
 		}
@@ -110,17 +125,24 @@ func (e *endurance) checkAdmission(now int64, b limiter.Bucket, amounts limiter.
 // capacity and the refill, by the limits that may have been in force.
 func (e *endurance) checkRate(bk *book, l limiter.Limit, b limiter.Bucket, n int64, settled bool) {
 	e.Helper()
+
 	rates := e.rates(bk, l)
 	bk.open(e.holds(), rates)
 	m := &bk.meter
+	// A bucket about which nothing is known may be full.
 	if !m.known {
 		m.room, m.at, m.known = most(rates, capacityOf)+m.extra, bk.largest, true
 	}
-	if settled { // the bucket has this limit now
+	// The bucket surely has this limit, so it holds no more than that.
+	if settled {
 		m.room = min(m.room, capacityOf(l)+m.extra)
 	}
+
+	// The clocks of clients differ by skew, and a difference of rounded refills
+	// may be one thousandth off.
 	slack := int64(e.slack * float64(most(rates, capacityOf)))
 	slack += most(rates, func(l limiter.Limit) int64 { return earned(l, skew.Milliseconds()) }) + 1
+
 	if m.room -= n * milli; -m.room > slack {
 		e.fail("%s of %s and %s: a window that ends here admits %d thousandths more than the limits allow", l,
 			b.Account.Entity, b.Account.Resource, -m.room)
@@ -131,37 +153,51 @@ func (e *endurance) checkRate(bk *book, l limiter.Limit, b limiter.Bucket, n int
 // the bucket. It takes new lower bounds from an admission.
 func (e *endurance) checkBalances(now int64, b limiter.Bucket, amounts limiter.Amounts, admitted bool) {
 	e.Helper()
+
 	for i, l := range b.Account.Limits {
 		bk := e.book(now, b.Account, l.Name)
+		// The client may not know the limit in force yet, so its balance bounds
+		// nothing.
 		if inForce, ok := e.find(l.Name); !ok || inForce != l || bk.largest < e.after[l.Name] {
 			bk.floorKnown = false
 			continue
 		}
+
 		if admitted {
 			floor := tally{
 				limit: l, most: max(0, capacityOf(l)-b.Tokens[i]), at: now, peakLeast: capacityOf(l),
 				peakMost: capacityOf(l),
 			}
+
 			if l.IsQuota() && b.Detail != nil {
 				floor.start = b.Detail.Starts[i]
 			}
 			bk.setFloor(floor, e.overlapped)
 			continue
 		}
+
 		n, named := amounts.Lookup(l.Name)
+		// Another limit may have refused the charge.
 		if !named || b.Tokens[i] >= n*milli {
-			continue // another limit refused
+			continue
 		}
+
+		// Tokens may have been taken since the floor was known, or a cached
+		// refusal may apply.
 		if e.lossy || e.calling || !bk.floorKnown || now < bk.credited+maxRefusalAge {
-			continue // tokens may have been taken since, or a cached refusal may apply
+			continue
 		}
+		// At a boundary a cached refusal may apply, as after tokens that were
+		// given back.
 		if l.IsQuota() && now < bk.floor.start+maxRefusalAge {
-			continue // as after tokens that were given back
+			continue
 		}
+
 		floor, _ := e.oracle.later(bk.floor, now).room()
 		if !l.IsQuota() {
 			floor -= earned(l, skew.Milliseconds()) + 1
 		}
+
 		if b.Tokens[i] < floor {
 			e.fail("%s of %s and %s: a refusal shows %d thousandths, but the bucket holds at least %d", l,
 				b.Account.Entity, b.Account.Resource, b.Tokens[i], floor)
@@ -177,14 +213,18 @@ const maxRefusalAge = 1000 + 2*int64(skew/1e6)
 // overlapped another, the smaller balance is safe.
 func (b *book) setFloor(floor tally, overlapped bool) {
 	if overlapped && !b.floorKnown {
-		return // the other call may have made it unknown
+		// The other call may have made the floor unknown.
+		return
 	}
+
 	if b.floorKnown && b.floor.limit == floor.limit {
+		// Of two calls at one time, either may have been the last.
 		if overlapped {
 			floor.most = max(floor.most, b.floor.most)
 		}
 		floor.at, floor.start = max(floor.at, b.floor.at), max(floor.start, b.floor.start)
 	}
+
 	b.floor, b.floorKnown = floor, true
 }
 

@@ -14,24 +14,29 @@ type validity struct {
 	from, until int64
 }
 
-// begin records that a limit is in force from now on.
+// begin records that a limit comes into force.
 func (e *endurance) begin(l limiter.Limit) {
 	e.history[l.Name] = append(e.history[l.Name], validity{limit: l, from: e.now.UnixMilli(), until: math.MaxInt64})
 }
 
-// end records that the limit of a name is no longer in force. What is left of a bucket
-// that had it stays, so that it is full no sooner than before. A limit that leaves is full
-// sooner if tokens are given back.
+// end records that the limit of a name ceases to be in force. A limit that replaces it
+// keeps what is left, so the bucket does not expire before the old limit would have
+// been full. A limit that leaves is full sooner if tokens are given back.
 func (e *endurance) end(name string, leaves bool) {
 	e.after[name] = e.now.Add(maxCacheAge).UnixMilli()
+
 	all := e.history[name]
 	last := &all[len(all)-1]
 	last.until = e.after[name]
+
 	for k, b := range e.books {
 		if k.limit != name {
 			continue
 		}
+
 		b.floorKnown = false
+		// With several rates, the time at which the limit would have been full
+		// is not known.
 		if rates := e.rates(b, last.limit); b.meter.known && len(rates) == 1 && !leaves {
 			b.meter.keep = max(b.meter.keep, b.meter.at+refillTime(last.limit, capacityOf(last.limit)-b.meter.room))
 		}
@@ -39,14 +44,16 @@ func (e *endurance) end(name string, leaves bool) {
 }
 
 // rates returns the rates by which a bucket may have been refilled since its limit was
-// last known, and the rate of a charge. The meter begins again where a quota was among
-// them.
+// last known, and l if it is a rate. If the limit may have been a quota in between, the
+// meter begins again.
 func (e *endurance) rates(b *book, l limiter.Limit) (rates []limiter.Limit) {
 	if !l.IsQuota() {
 		rates = append(rates, l)
 	}
+
 	for _, v := range e.history[l.Name] {
 		switch {
+		// After that time the bucket surely had a later limit.
 		case v.until < b.settled:
 		case v.limit.IsQuota():
 			b.meter.known = false
@@ -68,8 +75,10 @@ func (e *endurance) ratesOf(b *book, name string) []limiter.Limit {
 type meter struct {
 	room, at int64 // thousandths at a time
 	extra    int64 // what a store may hold above the capacity
-	keep     int64 // the bucket does not start again before: limits that it had were not full
-	known    bool  // otherwise it may be full
+	// keep is the time before which the bucket does not start again, since limits
+	// that it had were not full.
+	keep  int64
+	known bool // otherwise it may be full
 }
 
 // advance refills up to a time, by the fastest of some rates and up to the largest
@@ -78,15 +87,19 @@ func (m *meter) advance(to int64, rates []limiter.Limit) {
 	if !m.known || len(rates) == 0 {
 		return
 	}
+
 	largest := most(rates, capacityOf)
+
 	if to > m.at {
 		m.room += most(rates, func(l limiter.Limit) int64 { return earned(l, to) - earned(l, m.at) })
 		m.at = to
 	}
+
 	smallest := -most(rates, func(l limiter.Limit) int64 { return -capacityOf(l) })
 	if m.room >= smallest && m.at >= m.keep {
 		m.room = max(m.room, largest)
 	}
+
 	m.room = min(m.room, largest+m.extra)
 }
 

@@ -16,17 +16,21 @@ type windowStart struct {
 // windowSum adds up what a quota admitted in a window, in whole tokens. It needs no
 // order of events: what may be given back is known before the call that gives it back.
 type windowSum struct {
-	used  int64
-	given int64 // at most, by credits, fills and other windows that the limit had in between
+	used int64
+	// given is the most that may have come back, by credits, fills and other
+	// windows that the limit had in between.
+	given int64
 }
 
 func (b *book) sum(w windowStart) *windowSum {
 	if b.windows == nil {
 		b.windows = map[windowStart]*windowSum{}
 	}
+
 	if b.windows[w] == nil {
 		b.windows[w] = &windowSum{}
 	}
+
 	return b.windows[w]
 }
 
@@ -36,11 +40,15 @@ func (b *book) sum(w windowStart) *windowSum {
 func (e *endurance) giveWindow(b *book, name string, now int64, tokens func(limiter.Limit) int64, next bool) {
 	all := e.history[name]
 	for i, v := range all {
+		// The last limit stays in force, and an earlier one until clients have
+		// forgotten it.
 		if !v.limit.IsQuota() || v.until < now && i < len(all)-1 {
 			continue
 		}
+
 		at := e.oracle.spanAt(windowOf(v.limit), now)
 		b.sum(windowStart{windowOf(v.limit), at.start}).given += tokens(v.limit)
+		// A client whose clock is ahead may be in the next window.
 		if next || at.end <= now+skew.Milliseconds() {
 			b.sum(windowStart{windowOf(v.limit), at.end}).given += tokens(v.limit)
 		}
@@ -50,23 +58,28 @@ func (e *endurance) giveWindow(b *book, name string, now int64, tokens func(limi
 // returns books what a limit may bring along when it comes back to windows that it had
 // before: at most what it held in between.
 func (e *endurance) returns(l limiter.Limit) {
-	between := int64(0) // the largest capacity since then
+	// The limit may have held the largest capacity that it had in between.
+	between := int64(0)
 	for _, v := range slices.Backward(e.history[l.Name]) {
 		if windowOf(v.limit) == windowOf(l) {
 			break
 		}
 		between = max(between, v.limit.Capacity)
 	}
+
 	if between == 0 || !l.IsQuota() {
 		return
 	}
+
 	brought := min(l.Capacity, between)
 	for k, b := range e.books {
 		if k.limit != l.Name {
 			continue
 		}
+
 		now := e.now.UnixMilli()
 		at := e.oracle.spanAt(windowOf(l), now)
+		// Of two clients at a boundary, one may be in the next window.
 		for _, start := range []int64{at.start, at.end} {
 			if sum := b.windows[windowStart{windowOf(l), start}]; sum != nil {
 				sum.given += brought
@@ -90,15 +103,19 @@ func (e *endurance) peak(name string, w windowStart) (capacity int64) {
 // largest capacity in it and what was given back.
 func (e *endurance) checkWindow(bk *book, l limiter.Limit, b limiter.Bucket, i int, n int64) {
 	e.Helper()
+
 	if b.Detail == nil || b.Detail.Starts == nil {
 		e.fail("%s of %s and %s: the outcome names no window", l, b.Account.Entity, b.Account.Resource)
 	}
+
 	w := windowStart{windowOf(l), b.Detail.Starts[i]}
 	if w.start != e.oracle.start(w.window, w.start) {
 		e.fail("%s of %s and %s: %d is not the start of a window", l, b.Account.Entity, b.Account.Resource, w.start)
 	}
+
 	sum := bk.sum(w)
 	sum.used += n
+
 	if over := sum.used - e.peak(l.Name, w) - sum.given; over > 0 {
 		e.fail("%s of %s and %s: the window of %d admits %d tokens more than the limits allow", l, b.Account.Entity,
 			b.Account.Resource, w.start, over)
@@ -112,6 +129,7 @@ func (e *endurance) spares(b limiter.Bucket, i int, n int64) bool {
 	if i < 0 || b.Detail == nil || b.Detail.Spared == nil || !b.Detail.Spared[i] {
 		return false
 	}
+
 	if l := b.Account.Limits[i]; !l.IsShadow || b.Tokens[i] >= n*milli {
 		e.fail("%s of %s and %s: a charge of %d is spared, but the bucket holds %d thousandths", l,
 			b.Account.Entity, b.Account.Resource, n, b.Tokens[i])
@@ -155,11 +173,13 @@ func (e *endurance) rush() time.Duration {
 		if l.IsQuota() && (e.crowd.steps == 0 || e.chance(2)) {
 			w = windowOf(l)
 			e.crowd = crowd{
-				limiter.Scope{Entity: pick(e.rng, someEntities), Resource: pick(e.rng, someResources)}, l,
+				limiter.Scope{Entity: pick(e.rng, someEntities), Resource: pick(e.rng, someResources)},
+				l,
 				10 + e.rng.IntN(20),
 			}
 		}
 	}
+
 	near := time.Duration(e.rng.Int64N(int64(4*skew))) - 3*skew
 	return e.oracle.nearBoundary(w, e.now, near).Sub(e.now)
 }
@@ -169,9 +189,11 @@ func (e *endurance) aim(c *limiter.Charge) {
 	if e.crowd.steps == 0 {
 		return
 	}
+
 	if e.crowd.steps--; e.chance(4) {
 		return
 	}
+
 	c.Entity, c.Resource = e.crowd.at.Entity, e.crowd.at.Resource
 	c.Amounts = limiter.Tokens(e.crowd.quota.Name, e.rng.Int64N(e.crowd.quota.Capacity/4+2))
 }

@@ -30,6 +30,7 @@ func entityStored(f *fixture) {
 	} {
 		f.create(e)
 		e.CreatedAt = epoch
+
 		got, err := f.repo.Entity(f.ctx, e.ID)
 		f.ok("Entity", err)
 		f.equal("entity", got, e)
@@ -39,12 +40,16 @@ func entityStored(f *fixture) {
 func entityExists(f *fixture) {
 	first := limiter.Entity{ID: "key-1", Name: "first", CreatedAt: epoch}
 	f.create(first)
+
 	second := limiter.Entity{ID: "key-1", Name: "second", Parent: "project-1", CreatedAt: epoch}
 	f.fails("CreateEntity", f.repo.CreateEntity(f.ctx, second, f.event("entity_created", "key-1")), limiter.ErrExists)
+
 	got, err := f.repo.Entity(f.ctx, "key-1")
 	f.ok("Entity", err)
 	f.equal("entity", got, first)
+	// The entity that was refused is no child of the other parent either.
 	f.equal("children", len(collect(f, "Entities", f.repo.Entities(f.ctx, "project-1"))), 0)
+
 	f.equal("events", len(f.audit("key-1", "")), 1)
 }
 
@@ -59,8 +64,10 @@ func entityNotFound(f *fixture) {
 
 func entityNotMade(f *fixture) {
 	f.setDefaults(perMinute60)
+
 	f.take(0, ask("key-1", rpm(1)))
 	_, err := f.repo.Entity(f.ctx, "key-1")
+
 	f.fails("Entity", err, limiter.ErrNotFound)
 	f.equal("entities", f.entityIDs(""), []string(nil))
 }
@@ -86,6 +93,7 @@ func entityChildren(f *fixture) {
 	f.create(limiter.Entity{ID: "b", Name: "b", Parent: "p2"})
 	f.equal("children", f.entityIDs("p"), []string{"a", "c"})
 	f.equal("children of a leaf", f.entityIDs("a"), []string(nil))
+
 	f.create(limiter.Entity{ID: "p", Name: "p"})
 	f.deleteEntity("c")
 	f.equal("children", f.entityIDs("p"), []string{"a"})
@@ -98,6 +106,7 @@ func entityManyListed(f *fixture) {
 		want = append(want, id)
 		f.create(limiter.Entity{ID: id, Name: id, Parent: "p"})
 	}
+
 	f.equal("entities", f.entityIDs(""), want)
 	f.equal("children", f.entityIDs("p"), want)
 }
@@ -105,12 +114,15 @@ func entityManyListed(f *fixture) {
 func entityNotShared(f *fixture) {
 	mine := map[string]string{"a": "1"}
 	f.create(limiter.Entity{ID: "key-1", Name: "key-1", Metadata: mine})
+
 	mine["a"] = "2"
 	got, err := f.repo.Entity(f.ctx, "key-1")
 	f.ok("Entity", err)
 	f.equal("metadata", got.Metadata, map[string]string{"a": "1"})
+
 	clear(got.Metadata)
 	clear(first(f, "Entities", collect(f, "Entities", f.repo.Entities(f.ctx, ""))).Metadata)
+
 	got, err = f.repo.Entity(f.ctx, "key-1")
 	f.ok("Entity", err)
 	f.equal("metadata", got.Metadata, map[string]string{"a": "1"})

@@ -41,6 +41,7 @@ func expiresIdle(f *fixture) {
 
 func expiresBySlowest(f *fixture) {
 	f.setDefaults(limiter.PerSecond("rps", 10), perMinute60)
+
 	f.take(0, ask("key-1", rpm(1)))
 	f.listed(lifetime-ms(1), "key-1", 60_000, 10_000)
 	f.unlisted(lifetime, "key-1")
@@ -49,9 +50,11 @@ func expiresBySlowest(f *fixture) {
 func expiryRenewed(f *fixture) {
 	f.setDefaults(perMinute60)
 	account := f.take(0, ask("key-1", rpm(60))).Self.Account
+
 	f.take(6*time.Minute, ask("key-1", rpm(0)))
 	f.listed(6*time.Minute+lifetime-ms(1), "key-1", 60_000)
 	f.unlisted(6*time.Minute+lifetime, "key-1")
+
 	f.credit(12*time.Minute, account, rpm(-1))
 	f.listed(12*time.Minute+lifetime-ms(1), "key-1", 60_000)
 	f.unlisted(12*time.Minute+lifetime, "key-1")
@@ -60,8 +63,10 @@ func expiryRenewed(f *fixture) {
 func expiryNotRenewed(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)))
+
 	f.refuse(6*time.Minute, ask("key-1", rpm(61)))
 	f.peek(6*time.Minute, ask("key-1", rpm(1)))
+
 	f.listed(6*time.Minute, "key-1", 60_000)
 	f.unlisted(lifetime, "key-1")
 }
@@ -71,8 +76,10 @@ func expiryKeepsDebt(f *fixture) {
 	f.setDefaults(perMinute60)
 	account := f.take(0, ask("key-1", rpm(60))).Self.Account
 	f.credit(0, account, rpm(-540))
+
 	f.listed(lifetime+time.Minute, "key-1", -60_000)
 	f.refuse(lifetime+time.Minute, ask("key-1", rpm(0)), -60_000)
+
 	f.listed(10*time.Minute-ms(1), "key-1", 59_999)
 	f.unlisted(10*time.Minute, "key-1")
 	// A credit still reaches the bucket, and a charge does not find it full.
@@ -83,8 +90,10 @@ func expiryKeepsDebt(f *fixture) {
 // expiryOfDebtIsWhole owes as much, from the middle of a second.
 func expiryOfDebtIsWhole(f *fixture) {
 	f.setDefaults(perMinute60)
+
 	account := f.take(ms(500), ask("key-1", rpm(60))).Self.Account
 	f.credit(ms(500), account, rpm(-540))
+	// The bucket is full at 600.5 s, which is rounded up to a whole second.
 	f.listed(10*time.Minute+ms(499), "key-1", 59_999)
 	f.listed(10*time.Minute+ms(999), "key-1", 60_000)
 	f.unlisted(10*time.Minute+time.Second, "key-1")
@@ -94,8 +103,10 @@ func expiryOfDebtIsWhole(f *fixture) {
 // with a lifetime of seven.
 func expiryOfOverrideIsWhole(f *fixture) {
 	f.setDefaults(perMinute60)
+
 	f.take(0, ask("key-1", rpm(1)))
 	f.take(ms(500), overrideCharge("key-1", tpm(8), limiter.Custom("tpm", 8, 1, time.Minute)))
+	// The limit is full at 480.5 s, which is rounded up to a whole second.
 	f.listed(8*time.Minute+ms(999), "key-1", 60_000)
 	f.unlisted(8*time.Minute+time.Second, "key-1")
 }
@@ -103,8 +114,11 @@ func expiryOfOverrideIsWhole(f *fixture) {
 func expiryOfOverrideGivenBack(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(1)))
+
 	account := f.take(0, overrideCharge("key-1", tpm(8), limiter.Custom("tpm", 8, 1, time.Minute))).Self.Account
 	f.credit(time.Second, account, tpm(8))
+	// The limit is full again, so it does not make the bucket stay for longer
+	// than seven minutes.
 	f.listed(lifetime+ms(999), "key-1", 60_000)
 	f.unlisted(lifetime+time.Second, "key-1")
 }
@@ -112,9 +126,12 @@ func expiryOfOverrideGivenBack(f *fixture) {
 func expiryNever(f *fixture) {
 	f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, perMinute60)
 	account := f.take(0, ask("key-1", rpm(60))).Self.Account
+
 	f.listed(year, "key-1", 60_000)
+
 	f.credit(year, account, rpm(-20))
 	f.credit(year, account, rpm(5))
+
 	f.holds(year, "key-1", 45_000)
 }
 
@@ -128,9 +145,11 @@ func expiryFollowsSource(f *fixture) {
 	own := limiter.Scope{Entity: "key-1", Resource: model}
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)), 0)
+
 	f.setLimits(own, perMinute60)
 	f.take(time.Second, ask("key-1", rpm(0)), 1_000)
 	f.listed(year, "key-1", 60_000)
+
 	f.deleteConfig(own)
 	f.take(2*time.Second, ask("key-1", rpm(0)), 2_000)
 	f.unlisted(2*time.Second+lifetime, "key-1")
@@ -141,6 +160,7 @@ func expiredStartsFull(f *fixture) {
 	f.take(0, ask("key-1", rpm(60)), 0)
 	// The old bucket could not have filled beyond 60 at once.
 	f.setDefaults(limiter.PerMinute("rpm", 600))
+
 	f.take(year, ask("key-1", rpm(600)), 0)
 	f.refuse(year, ask("key-1", rpm(1)), 0)
 	f.listed(year, "key-1", 0)
@@ -149,8 +169,10 @@ func expiredStartsFull(f *fixture) {
 func expiredGiveBack(f *fixture) {
 	f.setDefaults(perMinute60)
 	account := f.take(0, ask("key-1", rpm(60)), 0).Self.Account
+
 	f.credit(8*time.Minute, account, rpm(60))
 	f.unlisted(8*time.Minute, "key-1")
+
 	f.take(8*time.Minute, ask("key-1", rpm(60)), 0)
 	f.credit(8*time.Minute, account, rpm(60))
 	f.holds(8*time.Minute, "key-1", 0)
@@ -159,8 +181,10 @@ func expiredGiveBack(f *fixture) {
 func expiredTake(f *fixture) {
 	f.setDefaults(perMinute60)
 	account := f.take(0, ask("key-1", rpm(60)), 0).Self.Account
+
 	f.credit(8*time.Minute, account, rpm(-10))
 	f.listed(8*time.Minute, "key-1", 50_000)
+
 	f.take(8*time.Minute, ask("key-1", rpm(50)), 0)
 	f.unlisted(8*time.Minute+lifetime, "key-1")
 }
@@ -169,6 +193,7 @@ func expiredTakeFromNext(f *fixture) {
 	f.setDefaults(perMinute60)
 	account := f.take(0, ask("key-1", rpm(60)), 0).Self.Account
 	f.take(8*time.Minute, ask("key-1", rpm(20)), 40_000)
+
 	f.credit(8*time.Minute, account, rpm(-50))
 	f.holds(8*time.Minute, "key-1", -10_000)
 }
@@ -177,6 +202,7 @@ func expiredBothSigns(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
 	account := f.take(0, ask("key-1", rpm(60).And("tpm", 6000)), 0, 0).Self.Account
 	f.take(8*time.Minute, ask("key-1", rpm(60).And("tpm", 1000)), 0, 5_000_000)
+
 	f.credit(8*time.Minute, account, rpm(30).And("tpm", -2000))
 	f.holds(8*time.Minute, "key-1", 0, 3_000_000)
 }

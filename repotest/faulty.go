@@ -73,14 +73,16 @@ func rangeWithFault[T any](f *Faulty, method string, seq iter.Seq2[T, error]) it
 		fault := f.plan(method)
 		if fault != Before {
 			for v, err := range seq {
+				// The injected error replaces that of the sequence.
 				if err != nil && fault == After {
-					break // the injected error replaces it
+					break
 				}
 				if !yield(v, err) {
 					return
 				}
 			}
 		}
+
 		if fault != None {
 			var none T
 			yield(none, injected(method))
@@ -213,6 +215,7 @@ func (f *Faulty) Managed(ctx context.Context) (scopes []limiter.Scope, hash, own
 	if !ok {
 		return nil, "", "", errors.ErrUnsupported
 	}
+
 	err = f.do("Managed", func() (err error) { scopes, hash, owner, err = store.Managed(ctx); return err })
 	return scopes, hash, owner, err
 }
@@ -226,6 +229,7 @@ func (f *Faulty) SetManaged(
 	if !ok {
 		return errors.ErrUnsupported
 	}
+
 	return f.do("SetManaged", func() error { return store.SetManaged(ctx, now, previous, hash, owner, scopes) })
 }
 
@@ -236,6 +240,7 @@ func (f *Faulty) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limit
 	if !ok {
 		return errors.ErrUnsupported
 	}
+
 	return f.do("ReplaceConfig", func() error { return store.ReplaceConfig(ctx, cfg, ev) })
 }
 
@@ -246,6 +251,7 @@ func (f *Faulty) BucketPage(ctx context.Context, now time.Time, q limiter.Bucket
 	if !ok {
 		return limiter.BucketPage{}, errors.ErrUnsupported
 	}
+
 	return callWithFault(f, "BucketPage", func() (limiter.BucketPage, error) { return store.BucketPage(ctx, now, q) })
 }
 
@@ -256,6 +262,7 @@ func (f *Faulty) BucketsAt(ctx context.Context, now time.Time, keys []limiter.Sc
 	if !ok {
 		return nil, errors.ErrUnsupported
 	}
+
 	return callWithFault(f, "BucketsAt", func() ([]limiter.Bucket, error) { return store.BucketsAt(ctx, now, keys) })
 }
 

@@ -46,8 +46,10 @@ func fillChecks() []check {
 // reset resets limits of an entity for the default resource.
 func (f *fixture) reset(d time.Duration, entity string, limits ...string) {
 	f.Helper()
+
 	done, err := f.repo.Fill(f.ctx, at(d), limiter.Fill{Entity: entity, Resource: model, Limits: limits},
 		f.event("bucket_reset", entity))
+
 	f.ok("Fill", err)
 	f.equal("a reset is carried out", done, true)
 }
@@ -55,17 +57,22 @@ func (f *fixture) reset(d time.Duration, entity string, limits ...string) {
 // topUp adds amounts to the bucket of key-1, and checks whether that was carried out.
 func (f *fixture) topUp(d time.Duration, amounts limiter.Amounts, id string, want bool) {
 	f.Helper()
+
 	done, err := f.repo.Fill(f.ctx, at(d), limiter.Fill{Entity: "key-1", Resource: model, Amounts: amounts, ID: id},
 		f.event("bucket_topped_up", "key-1"))
+
 	f.ok("Fill", err)
 	f.equal("top-up "+id+" is carried out", done, want)
 }
 
 func resetAll(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
+
 	f.take(0, ask("key-1", rpm(60).And("tpm", 100)), 0, 5_900_000)
 	f.take(0, ask("key-2", rpm(60)), 0, 6_000_000)
+
 	f.reset(0, "key-1")
+
 	f.take(0, ask("key-1", rpm(1)), 59_000, 6_000_000)
 	f.holds(0, "key-2", 0, 6_000_000)
 }
@@ -73,8 +80,10 @@ func resetAll(f *fixture) {
 func resetSome(f *fixture) {
 	f.setDefaults(limiter.PerMinute("a", 10), perMinute60, limiter.PerMinute("tpm", 6000))
 	f.take(0, ask("key-1", limiter.Tokens("a", 10).And("rpm", 60).And("tpm", 6000)), 0, 0, 0)
+
 	f.reset(0, "key-1", "tpm", "a")
 	f.holds(0, "key-1", 10_000, 0, 6_000_000)
+
 	f.reset(0, "key-1", "rpm")
 	f.holds(0, "key-1", 10_000, 60_000, 6_000_000)
 }
@@ -82,6 +91,7 @@ func resetSome(f *fixture) {
 func resetDebt(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.credit(0, f.take(0, ask("key-1", rpm(60))).Self.Account, rpm(-1000))
+
 	f.reset(time.Second, "key-1")
 	f.holds(time.Second, "key-1", 60_000)
 	f.take(time.Second, ask("key-1", rpm(60)), 0)
@@ -91,10 +101,14 @@ func resetDebt(f *fixture) {
 func resetQuota(f *fixture) {
 	f.setDefaults(daily(100), slow)
 	f.credit(0, f.take(0, ask("key-1", tpd(100))).Self.Account, tpd(-500))
+
 	f.reset(midnight, "key-1", "tpd")
 	f.take(midnight, ask("key-1", tpd(100)), 0, 10_000)
 	f.refuse(midnight+day-ms(1), ask("key-1", tpd(1)), 0, 10_000)
+	// A clock that is behind sees the window of the reset, and the boundary
+	// adds nothing to it.
 	f.holds(midnight-ms(1), "key-1", 0, 10_000)
+
 	f.holds(midnight+day, "key-1", 100_000, 10_000)
 }
 
@@ -102,43 +116,56 @@ func resetQuota(f *fixture) {
 // have passed. What the reset gives must not be given again at the boundary.
 func resetLittleBehind(f *fixture) {
 	f.setDefaults(daily(100), slow)
+
 	f.take(0, ask("key-1", tpd(100)), 0, 10_000)
 	f.take(midnight, ask("key-1", tpd(100)), 0, 10_000)
+
 	f.reset(midnight-ms(1), "key-1")
 	out := f.take(midnight-ms(1), ask("key-1", tpd(100)), 0, 10_000)
 	f.equal("window", out.Self.Detail.Starts, []int64{start(midnight), 0})
+
 	f.refuse(midnight, ask("key-1", tpd(1)), 0, 10_000)
+
+	// Clocks of one deployment may differ by two minutes.
 	f.reset(midnight-2*time.Minute, "key-1")
 	f.take(midnight, ask("key-1", tpd(100)), 0, 10_000)
+
 	f.holds(midnight+day, "key-1", 100_000, 10_000)
 }
 
-// resetAhead resets a quota that a clock a month ahead has put into a window in
+// resetAhead resets a quota that a clock three days ahead has put into a window in
 // which it would stay empty for long.
 func resetAhead(f *fixture) {
 	f.setDefaults(daily(100), slow)
+
 	f.take(midnight+3*day, ask("key-1", tpd(100)), 0, 10_000)
 	f.refuse(midnight, ask("key-1", tpd(1)), 0, 10_000)
+
 	f.reset(time.Hour, "key-1")
 	out := f.take(time.Hour, ask("key-1", tpd(100)), 0, 10_000)
 	f.equal("window", out.Self.Detail.Starts, []int64{start(midnight - day), 0})
+
 	f.take(midnight, ask("key-1", tpd(100)), 0, 10_000)
 }
 
 func resetOthers(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000), daily(100))
 	f.take(0, ask("key-1", rpm(60).And("tpm", 6000).And("tpd", 90)), 0, 10_000, 0)
+
 	f.reset(time.Second, "key-1", "tpm")
 	f.holds(time.Second, "key-1", 1_000, 10_000, 6_000_000)
 	f.holds(2*time.Second, "key-1", 2_000, 10_000, 6_000_000)
+
 	f.take(time.Second, ask("key-1", tpm(6000)), 1_000, 10_000, 0)
 	f.holds(2*time.Second, "key-1", 2_000, 10_000, 100_000)
 }
 
 func resetBehind(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
+
 	f.take(time.Minute, ask("key-1", rpm(60).And("tpm", 6000)), 0, 0)
 	f.reset(0, "key-1", "rpm")
+
 	f.holds(time.Minute, "key-1", 60_000, 0)
 	f.take(time.Minute, ask("key-1", rpm(60)), 0, 0)
 	f.holds(61*time.Second, "key-1", 1_000, 100_000)
@@ -147,10 +174,13 @@ func resetBehind(f *fixture) {
 func topUpAdds(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
 	f.take(0, ask("key-1", rpm(60).And("tpm", 6000)), 0, 0)
+
 	f.topUp(0, rpm(10), "a", true)
 	f.holds(0, "key-1", 10_000, 0)
+
 	f.topUp(time.Second, tpm(1000).And("rpm", 1), "b", true)
 	f.holds(time.Second, "key-1", 12_000, 1_100_000)
+
 	f.topUp(time.Second, rpm(1000), "c", true)
 	f.holds(time.Second, "key-1", 60_000, 1_100_000)
 	f.refuse(time.Second, ask("key-1", rpm(61)), 60_000, 1_100_000)
@@ -159,8 +189,10 @@ func topUpAdds(f *fixture) {
 func topUpDebt(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.credit(0, f.take(0, ask("key-1", rpm(60))).Self.Account, rpm(-100))
+
 	f.topUp(0, rpm(70), "a", true)
 	f.refuse(0, ask("key-1", rpm(0)), -30_000)
+
 	f.topUp(0, rpm(70), "b", true)
 	f.take(0, ask("key-1", rpm(40)), 0)
 }
@@ -168,10 +200,13 @@ func topUpDebt(f *fixture) {
 func topUpQuota(f *fixture) {
 	f.setDefaults(daily(100), slow)
 	f.take(0, ask("key-1", tpd(100)), 0, 10_000)
+
 	f.topUp(time.Hour, tpd(30), "a", true)
 	f.take(time.Hour, ask("key-1", tpd(30)), 0, 10_000)
+
 	f.holds(midnight-ms(1), "key-1", 0, 10_000)
 	f.holds(midnight, "key-1", 100_000, 10_000)
+
 	// A clock that is behind does not take the quota back to its window.
 	f.take(midnight, ask("key-1", tpd(80)), 20_000, 10_000)
 	f.topUp(0, tpd(30), "b", true)
@@ -181,8 +216,11 @@ func topUpQuota(f *fixture) {
 
 func topUpSteps(f *fixture) {
 	f.setDefaults(daily(100), slow)
+
 	f.credit(0, f.take(0, ask("key-1", tpd(100))).Self.Account, tpd(-120))
-	f.topUp(midnight, tpd(30), "a", true) // -120, then 100, then 30
+	// The boundary adds 100 to -120, and the top-up 30.
+	f.topUp(midnight, tpd(30), "a", true)
+
 	f.holds(midnight, "key-1", 10_000, 10_000)
 	f.holds(midnight-ms(1), "key-1", 10_000, 10_000)
 }
@@ -190,15 +228,22 @@ func topUpSteps(f *fixture) {
 func topUpRepeated(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)), 0)
+
 	f.topUp(0, rpm(10), "invoice-1", true)
 	f.topUp(0, rpm(10), "invoice-1", false)
+	// An ID repeats a top-up whatever its amounts.
 	f.topUp(0, rpm(20), "invoice-1", false)
 	f.topUp(time.Second, rpm(10), "invoice-1", false)
 	f.holds(time.Second, "key-1", 11_000)
+
 	f.topUp(time.Second, rpm(10), "invoice-2", true)
+	// IDs differ by case.
 	f.topUp(time.Second, rpm(10), "Invoice-1", true)
 	f.holds(time.Second, "key-1", 31_000)
+
 	f.take(time.Second, ask("key-1", rpm(31)), 0)
+
+	// A reset forgets no ID.
 	f.reset(time.Second, "key-1")
 	f.take(time.Second, ask("key-1", rpm(60)), 0)
 	f.topUp(2*time.Second, rpm(10), "invoice-1", false)
@@ -208,6 +253,7 @@ func topUpRepeated(f *fixture) {
 func topUpForgotten(f *fixture) {
 	f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, limiter.PerDay("rpm", 1000))
 	f.take(0, ask("key-1", rpm(1000)), 0)
+
 	f.topUp(0, rpm(1), "a", true)
 	f.topUp(limiter.TopUpLife-time.Second, rpm(1), "a", false)
 	f.topUp(limiter.TopUpLife+time.Second, rpm(1), "a", true)
@@ -217,10 +263,12 @@ func topUpForgotten(f *fixture) {
 func topUpPerBucket(f *fixture) {
 	f.setLimits(limiter.Scope{}, perMinute60)
 	for _, c := range []limiter.Scope{
-		{Entity: "key-1", Resource: model}, {Entity: "key-2", Resource: model},
+		{Entity: "key-1", Resource: model},
+		{Entity: "key-2", Resource: model},
 		{Entity: "key-1", Resource: "claude"},
 	} {
 		charge := limiter.Charge{Entity: c.Entity, Resource: c.Resource, Amounts: rpm(60)}
+
 		f.take(0, charge, 0)
 		for _, want := range []bool{true, false} {
 			fill := limiter.Fill{Entity: c.Entity, Resource: c.Resource, Amounts: rpm(10), ID: "a"}
@@ -228,6 +276,7 @@ func topUpPerBucket(f *fixture) {
 			f.ok("Fill", err)
 			f.equal("carried out", done, want)
 		}
+
 		charge.Amounts = rpm(0)
 		f.take(0, charge, 10_000)
 	}
@@ -235,16 +284,20 @@ func topUpPerBucket(f *fixture) {
 
 func topUpMissingRepeated(f *fixture) {
 	f.setDefaults(perMinute60)
+
 	f.topUp(0, rpm(10), "a", true)
 	f.take(0, ask("key-1", rpm(60)), 0)
+
 	f.topUp(0, rpm(10), "a", false)
 	f.holds(0, "key-1", 0)
 }
 
 func fillMissing(f *fixture) {
 	f.setDefaults(perMinute60)
+
 	f.reset(0, "key-1")
 	f.topUp(0, rpm(10), "a", true)
+
 	f.unlisted(0, "key-1")
 	f.take(0, ask("key-1", rpm(1)), 59_000)
 }
@@ -252,14 +305,17 @@ func fillMissing(f *fixture) {
 func fillExpired(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)))
+
 	f.reset(lifetime, "key-1")
 	f.topUp(lifetime, rpm(10), "a", true)
+
 	f.unlisted(lifetime, "key-1")
 }
 
 func fillUnknown(f *fixture) {
 	f.setDefaults(perMinute60)
-	for range 2 { // without a bucket, and with one
+	// The first round has no bucket, and the second has one.
+	for range 2 {
 		for _, fill := range []limiter.Fill{
 			{Limits: []string{"tpm"}},
 			{Limits: []string{"rpm", "tpm"}},
@@ -271,10 +327,13 @@ func fillUnknown(f *fixture) {
 			f.invalid("Fill of a limit that does not exist", err)
 			f.equal("carried out", done, false)
 		}
+
 		f.take(0, ask("key-1", rpm(30)))
 	}
+
 	f.holds(0, "key-1", 0)
-	f.topUp(0, rpm(1), "a", true) // the ID was not used
+	// A fill that is invalid does not use its ID.
+	f.topUp(0, rpm(1), "a", true)
 	f.equal("actions", actions(f.audit("key-1", "")), []string{"bucket_topped_up"})
 }
 
@@ -282,10 +341,14 @@ func fillNoLimits(f *fixture) {
 	fill := limiter.Fill{Entity: "key-1", Resource: model}
 	_, err := f.repo.Fill(f.ctx, epoch, fill, f.event("bucket_reset", "key-1"))
 	f.fails("Fill without limits", err, limiter.ErrNoLimits)
+
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)), 0)
 	f.deleteConfig(limiter.Scope{Resource: model})
-	f.reset(0, "key-1") // by the limits that the bucket has
+
+	// The bucket has limits, although no level holds any.
+	f.reset(0, "key-1")
+
 	f.listed(0, "key-1", 60_000)
 }
 
@@ -293,14 +356,17 @@ func fillDefaults(f *fixture) {
 	charge := ask("key-1", rpm(60))
 	charge.Defaults = []limiter.Limit{perMinute60}
 	f.take(0, charge, 0)
+
 	fill := limiter.Fill{
 		Entity: "key-1", Resource: model, Limits: []string{"tpm"},
 		Defaults: []limiter.Limit{perMinute60, limiter.PerMinute("tpm", 100)},
 	}
+
 	done, err := f.repo.Fill(f.ctx, epoch, fill, f.event("bucket_reset", "key-1"))
 	f.ok("Fill", err)
 	f.equal("carried out", done, true)
 	f.listed(0, "key-1", 0, 100_000)
+
 	fill.Entity = "key-2"
 	_, err = f.repo.Fill(f.ctx, epoch, fill, f.event("bucket_reset", "key-2"))
 	f.ok("Fill without a bucket", err)

@@ -195,8 +195,11 @@ func first[T any](f *fixture, what string, all []T) T {
 // sequence ends with its error.
 func gather[T any](f *fixture, what string, seq iter.Seq2[T, error]) (all []T, err error) {
 	f.Helper()
+
 	for v, failure := range seq {
 		switch {
+		// The error ends a sequence, so that a caller may stop there and miss
+		// nothing.
 		case err != nil:
 			f.Errorf("%s: goes on after the error %v", what, err)
 		case failure != nil:

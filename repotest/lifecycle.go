@@ -28,14 +28,18 @@ func openAnswers(f *fixture) {
 func closedAnswersNone(f *fixture) {
 	calls := f.calls(f.populate())
 	f.ok("Close", f.repo.Close())
+
 	for _, c := range calls {
 		f.fails(c.name+" after Close", c.do(f.ctx), limiter.ErrClosed)
 	}
-	_ = f.repo.OnUnavailable() // called while the store fails: it must not panic
+
+	// The limiter calls it while the store fails, so it must not panic.
+	_ = f.repo.OnUnavailable()
 }
 
 func closedViewAnswersNone(f *fixture) {
 	_, view := f.namespace("other")
+
 	calls := view.calls(view.populate())
 	f.ok("Close", f.repo.Close())
 	for _, c := range calls {
@@ -51,6 +55,7 @@ func closedTwice(f *fixture) {
 
 func closedView(f *fixture) {
 	_, view := f.namespace("other")
+
 	f.ok("Close of a view", view.repo.Close())
 	for _, c := range view.calls(view.populate()) {
 		view.ok(c.name+" of a view after its Close", c.do(f.ctx))
@@ -74,8 +79,10 @@ func expiredWritesNothing(f *fixture) {
 // and changes nothing. The last two calls would delete what the state shows.
 func (f *fixture) writesNothing(ctx context.Context) {
 	f.Helper()
+
 	calls := f.calls(f.populate())
 	before := f.state(0)
+
 	for _, c := range calls {
 		f.fails(c.name, c.do(ctx), ctx.Err())
 	}

@@ -21,6 +21,7 @@ func managedChecks() []check {
 		{"a level is replaced as a whole", managedReplaced},
 		{"a replaced level applies to live buckets", managedReplacedLive},
 	}
+
 	for i, c := range checks {
 		checks[i].run = func(f *fixture) {
 			if _, ok := limiter.Optional[limiter.ManagedStore](f.repo); !ok {
@@ -55,6 +56,7 @@ func (f *fixture) managedCalls() []call {
 func (f *fixture) managedStore() limiter.ManagedStore {
 	f.Helper()
 	store, ok := limiter.Optional[limiter.ManagedStore](f.repo)
+
 	if !ok {
 		f.Fatalf("%T has no Managed and SetManaged", f.repo)
 	}
@@ -63,6 +65,7 @@ func (f *fixture) managedStore() limiter.ManagedStore {
 
 func (f *fixture) managed() ([]limiter.Scope, string) {
 	f.Helper()
+
 	scopes, hash, _, err := f.managedStore().Managed(f.ctx)
 	f.ok("Managed", err)
 	return scopes, hash
@@ -71,6 +74,7 @@ func (f *fixture) managed() ([]limiter.Scope, string) {
 // checkManaged compares the stored values.
 func (f *fixture) checkManaged(hash string, scopes ...limiter.Scope) {
 	f.Helper()
+
 	gotScopes, gotHash := f.managed()
 	f.equal("hash", gotHash, hash)
 	f.equal("managed scopes", gotScopes, scopes)
@@ -84,6 +88,7 @@ func (f *fixture) setManaged(previous, hash string, scopes ...limiter.Scope) err
 func managedNothing(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.checkManaged("")
+
 	_, other := f.namespace("other")
 	f.ok("SetManaged", other.setManaged("", "first", limiter.Scope{}))
 	f.checkManaged("")
@@ -92,32 +97,46 @@ func managedNothing(f *fixture) {
 
 func managedStored(f *fixture) {
 	all := []limiter.Scope{
-		{Entity: "k", Resource: "b"}, {Resource: "openai/gpt-4"}, {}, {Entity: "k"}, {Resource: "B"},
-		{Entity: "k", Resource: "B"}, {Entity: "12", Resource: "b"},
+		{Entity: "k", Resource: "b"},
+		{Resource: "openai/gpt-4"},
+		{},
+		{Entity: "k"},
+		{Resource: "B"},
+		{Entity: "k", Resource: "B"},
+		{Entity: "12", Resource: "b"},
 	}
+
 	f.ok("SetManaged", f.setManaged("", "first", all...))
 	f.checkManaged("first", all[2], all[4], all[1], all[6], all[3], all[5], all[0])
+
 	f.ok("SetManaged", f.setManaged("first", "second", all[1]))
 	f.checkManaged("second", all[1])
+
 	f.ok("SetManaged", f.setManaged("second", "second", all[3]))
 	f.checkManaged("second", all[3])
 	f.ok("SetManaged", f.setManaged("second", "third"))
 	f.checkManaged("third")
+
+	// A list of managed levels stores no limits.
 	f.defaults()
 }
 
 func managedRefused(f *fixture) {
 	f.fails("SetManaged after what never was", f.setManaged("first", "second", limiter.Scope{}), limiter.ErrConflict)
 	f.checkManaged("")
+
 	f.ok("SetManaged", f.setManaged("", "first", limiter.Scope{Resource: model}))
+	// A hash that is only similar is another one.
 	for _, previous := range []string{"", "second", "firs", "first "} {
 		f.fails("SetManaged after "+previous, f.setManaged(previous, "third", limiter.Scope{}), limiter.ErrConflict)
 	}
+
 	f.checkManaged("first", limiter.Scope{Resource: model})
 }
 
 func managedOnce(f *fixture) {
 	const rivals, rounds = 8, 5
+
 	previous := ""
 	for round := range rounds {
 		var won atomic.Int64
@@ -134,10 +153,14 @@ func managedOnce(f *fixture) {
 				}
 			})
 		}
+
 		group.Wait()
 		f.equal("how many succeeded", won.Load(), int64(1))
 		scopes, hash := f.managed()
+		// Each hash begins with the number of its writer, whose list it must
+		// come with.
 		f.equal("whose list it is", first(f, "managed scopes", scopes).Entity, hash[:1])
+
 		previous = hash
 	}
 }
@@ -147,6 +170,7 @@ func managedMany(f *fixture) {
 	for i := range 1000 {
 		all = append(all, limiter.Scope{Entity: fmt.Sprintf("key-%04d", i), Resource: model})
 	}
+
 	f.ok("SetManaged", f.setManaged("", "first", all...))
 	f.checkManaged("first", all...)
 }

@@ -30,11 +30,17 @@ func keyOf(in *pair, a *limiter.Account) accountKey { return accountKey{in, a.En
 
 // record is what the oracle knows about a bucket.
 type record struct {
-	at     int64              // the time of the last write
-	limits map[string][]tally // for each name, all that may be; none if a call has hidden it
-	keep   int64              // the bucket does not expire before, since limits that it had would not have been full
-	idle   int64              // it stays for this time without a write, whatever limits an override adds
-	expiry int                // how often it may have expired
+	at int64 // the time of the last write
+	// limits holds for each name all possibilities, and none if a call has hidden
+	// what the limit has.
+	limits map[string][]tally
+	// keep is the time before which the bucket does not expire, since limits
+	// that it had would not have been full.
+	keep int64
+	// idle is how long it stays without a write, whatever limits an override
+	// adds.
+	idle   int64
+	expiry int // how often it may have expired
 }
 
 func newOracle() *oracle { return &oracle{almanac: newAlmanac(), records: map[accountKey]*record{}} }
@@ -58,12 +64,16 @@ func (o *oracle) outcome(h *history, now time.Time, charge limiter.Charge, got a
 	if err != nil {
 		return
 	}
+
 	short := got.Admitted
 	for _, b := range []balance{got.Self, got.Parent} {
 		if b.Entity != "" {
 			short = o.enter(h, now.UnixMilli(), charge, b, got.Admitted) || short
 		}
 	}
+
+	// A refusal needs a limit that falls short. Otherwise the bucket has lost
+	// tokens.
 	if !short {
 		h.fail("a charge of %s is refused, but the bucket holds at least as much: %v", charge.Amounts, got)
 	}
@@ -73,6 +83,7 @@ func (o *oracle) outcome(h *history, now time.Time, charge limiter.Charge, got a
 // does not cover its amount.
 func taken(h *history, charge limiter.Charge, b balance, admitted bool) (paid []int64, short bool) {
 	h.Helper()
+
 	paid = make([]int64, len(b.Limits))
 	for i, l := range b.Limits {
 		n, named := charge.Amounts.Lookup(l.Name)
@@ -81,7 +92,10 @@ func taken(h *history, charge limiter.Charge, b balance, admitted bool) (paid []
 			h.fail("%s of %s and %s: a charge of %d is spared, but the bucket holds %d thousandths", l, b.Entity,
 				b.Resource, n, before)
 		case admitted && named && !b.spares(i):
+			// The outcome shows what is left after the payment, so an amount
+			// that the limit did not cover leaves debt.
 			paid[i] = n * milli
+
 			if before < 0 {
 				h.fail("%s of %s and %s: a charge of %d leaves %d thousandths, so it is more than the limits allow",
 					l, b.Entity, b.Resource, n, before)
@@ -98,10 +112,15 @@ func taken(h *history, charge limiter.Charge, b balance, admitted bool) (paid []
 func (o *oracle) enter(h *history, now int64, charge limiter.Charge, b balance, admitted bool) (short bool) {
 	h.Helper()
 	paid, short := taken(h, charge, b, admitted)
+
 	key := accountKey{h.where, b.Entity, b.Resource}
 	r, expired := o.records[key], false
 	made := r == nil
+
+	// A payer that has none of the named limits is not written, except by an
+	// override, whose limits join the bucket.
 	writes := admitted && (charge.Limits != nil || pays(b.Limits, charge.Amounts))
+
 	if made {
 		r = &record{at: now, limits: map[string][]tally{}, keep: math.MinInt64, idle: idleTime(b.Limits)}
 		if admitted {
@@ -110,25 +129,34 @@ func (o *oracle) enter(h *history, now int64, charge limiter.Charge, b balance, 
 	} else {
 		expired = o.mayExpire(r, now)
 	}
+
 	if charge.Limits != nil {
+		// An expired bucket starts again with the limits of the override.
 		if expired {
 			r.idle = min(r.idle, idleTime(charge.Limits))
 		}
+
 		o.override(h, r, now, charge, b, paid, writes)
 		return short
 	}
-	if expired && !writes { // a clock that is behind may still find the bucket as it was
+
+	// Nothing is written, so a clock that is behind may still find the bucket
+	// as it was.
+	if expired && !writes {
 		before := r.clone()
 		defer func() { r.mayBe(before) }()
 	}
+
 	repaired, unsure := o.follow(r, now, b.Limits, expired && !writes)
 	for i, l := range b.Limits {
 		o.observe(h, r, now, b, i, b.Tokens[i]+paid[i], writes || repaired)
 		r.each(l.Name, func(t tally) []tally { return []tally{t.take(paid[i])} })
 	}
+
 	switch {
 	case admitted && !writes && made:
-		o.mayMiss(r, now) // a store may make a bucket that pays nothing or not
+		// A store may make a bucket that pays nothing or not.
+		o.mayMiss(r, now)
 	case writes || repaired:
 		o.touch(r, now)
 	case unsure:
@@ -138,23 +166,31 @@ func (o *oracle) enter(h *history, now int64, charge limiter.Charge, b balance, 
 }
 
 // observe checks the balance of limit i before a charge, and drops the possibilities
-// that do not agree with it. The store has written it, or only shown it.
+// that do not agree with it. written reports whether the store has written the balance
+// or has only shown it.
 func (o *oracle) observe(h *history, r *record, now int64, b balance, i int, tokens int64, written bool) {
 	h.Helper()
+
 	l, start := b.Limits[i], int64(0)
 	if b.Detail != nil && b.Detail.Starts != nil {
 		start = b.Detail.Starts[i]
 	}
+
 	if l.IsQuota() && start != o.start(windowOf(l), start) {
 		h.fail("%s of %s and %s: %d is not the start of a window", l, b.Entity, b.Resource, start)
 	}
+
 	if len(r.limits[l.Name]) == 0 {
+		// A balance that is only shown is not stored. The next call may see
+		// another one.
 		if !written {
 			return
 		}
+
 		r.limits[l.Name] = []tally{seen(l, capacityOf(l)-tokens, now+b.Ahead.Milliseconds(), start)}
 		return
 	}
+
 	var agree []tally
 	least, most := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, t := range r.limits[l.Name] {
@@ -162,17 +198,24 @@ func (o *oracle) observe(h *history, r *record, now int64, b balance, i int, tok
 		if view.start != start {
 			continue
 		}
+
 		from, to := view.room()
 		least, most = min(least, from), max(most, to)
+
 		if tokens < from || tokens > to {
 			continue
 		}
+		// A balance that is only shown leaves the bucket's own time where it
+		// was.
 		if written {
 			t = view
 			t.least, t.most = capacityOf(l)-tokens, capacityOf(l)-tokens
 		}
+
 		agree = append(agree, t)
 	}
+
+	// If no possibility has this window, least is still above most.
 	switch {
 	case agree != nil:
 		r.set(l.Name, agree)
@@ -188,47 +231,64 @@ func (o *oracle) observe(h *history, r *record, now int64, b balance, i int, tok
 	}
 }
 
-// follow gives a bucket the limits in force, and reports whether that surely changes
-// it, or may. A new limit starts full. One that leaves stays until it is full, and so
-// would be those that it replaced, and joins again with what it has. If the bucket may be missing, a store has nothing to
-// repair.
+// follow gives a bucket the limits in force. It reports whether that surely changes
+// the bucket, or may change it. A new limit starts full. A limit that leaves stays
+// until it and those that it replaced would be full. Until then it joins again with
+// what it has. If the bucket may be missing, a store may have nothing to repair.
 func (o *oracle) follow(r *record, now int64, limits []limiter.Limit, missing bool) (repaired, unsure bool) {
 	before := *r
+
 	for _, l := range limits {
 		if _, known := r.limits[l.Name]; !known {
 			repaired = true
+			// A new limit fills from the bucket's own time. That may be later
+			// than the last known write, since some calls may have written.
 			r.set(l.Name, []tally{o.unused(l, max(now, r.at), now), o.unused(l, max(now, r.latest()), now)})
 			continue
 		}
+
 		old := r.limits[l.Name]
+		// The bucket is surely kept until the earliest time that is possible,
+		// and surely changes if every possibility does.
 		keep, all := int64(math.MaxInt64), len(old) > 0
-		unsure = unsure || !all // a call has hidden what it was
+		// A call has hidden what the limit was.
+		unsure = unsure || !all
+
 		r.each(l.Name, func(t tally) []tally {
 			if t.limit == l && !t.away {
 				keep, all = math.MinInt64, false
 				return []tally{t}
 			}
+
 			unsure = true
 			if until := o.keptUntil(t, l); until > max(now, before.latest()) {
 				keep = min(keep, until)
-			} else { // it is full by now
+			} else {
+				// The limit may be full already, and then keeps nothing.
 				keep = math.MinInt64
 			}
+
 			next := o.changed(t, l, before.keep, now)
+			// A limit that was forgotten comes back full.
 			if o.mayForget(t, before.keep, now) {
 				next = append(next, o.unused(l, max(now, r.at), now), o.unused(l, max(now, t.at), now))
 			}
+
 			return next
 		})
+
 		repaired = repaired || all
+
 		if len(old) > 0 {
 			r.keep = max(r.keep, keep)
 		}
 	}
+
 	for name := range r.limits {
 		if indexOf(limits, name) >= 0 {
 			continue
 		}
+
 		left := len(r.limits[name]) > 0
 		unsure = unsure || !left
 		r.each(name, func(t tally) []tally {
@@ -238,10 +298,13 @@ func (o *oracle) follow(r *record, now int64, limits []limiter.Limit, missing bo
 		})
 		repaired = repaired || left
 	}
+
+	// A store repairs a bucket that it finds, and this one may be gone.
 	if missing {
 		r.keep, r.idle = before.keep, min(r.idle, idleTime(limits))
 		return false, repaired || unsure
 	}
+
 	if r.idle = min(r.idle, idleTime(limits)); repaired {
 		r.idle = idleTime(limits)
 	}
@@ -299,10 +362,12 @@ func (o *oracle) mayExpire(r *record, now int64) bool {
 		return false
 	}
 	for _, tallies := range r.limits {
+		// A limit about which nothing is known may be full.
 		if len(tallies) > 0 && !slices.ContainsFunc(tallies, func(t tally) bool { return o.later(t, now).least == 0 }) {
 			return false
 		}
 	}
+
 	o.mayMiss(r, now)
 	return true
 }
@@ -312,7 +377,9 @@ func (o *oracle) mayMiss(r *record, now int64) {
 	r.expiry++
 	for name := range r.limits {
 		r.each(name, func(t tally) []tally {
+			// A new bucket would have every limit full.
 			gone := o.unused(t.limit, now, now)
+
 			gone.away, gone.gone = true, true
 			return []tally{t, gone}
 		})
@@ -328,6 +395,7 @@ func idleTime(limits []limiter.Limit) int64 {
 			longest = max(longest, refillTime(l, capacityOf(l)))
 		}
 	}
+
 	return max(1000, 7*longest)
 }
 

@@ -35,10 +35,13 @@ func newAlmanac() *almanac {
 
 // longest returns a time that is longer than any window.
 func (w window) longest() int64 {
+	// A zone may skip a day, and clocks change, so each time is longer than the
+	// calendar says.
 	days := map[limiter.Calendar]int64{
 		limiter.EveryHour: 1, limiter.EveryDay: 3, limiter.EveryWeek: 9, limiter.EveryMonth: 33,
 		limiter.EveryYear: 368,
 	}
+
 	return days[w.every] * day.Milliseconds()
 }
 
@@ -50,14 +53,17 @@ func (a *almanac) spanAt(w window, t int64) span {
 			return s
 		}
 	}
+
 	zone := a.zone(w.zone)
 	this, longest := period(w.every, zone, t), w.longest()
+	// Each end is at most the longest time away, so a search between finds it.
 	s := span{
 		start: t - longest + firstWhere(longest, func(ms int64) bool {
 			return period(w.every, zone, t-longest+ms) == this
 		}),
 		end: t + firstWhere(longest, func(ms int64) bool { return period(w.every, zone, t+ms) > this }),
 	}
+
 	a.found[w] = [2]span{s, last[0]}
 	return s
 }
@@ -72,6 +78,7 @@ func (a *almanac) zone(name string) *time.Location {
 		if err != nil {
 			found = time.UTC
 		}
+
 		a.zones[name] = found
 	}
 	return a.zones[name]
@@ -89,8 +96,10 @@ func period(every limiter.Calendar, zone *time.Location, t int64) int64 {
 	if every == limiter.EveryHour {
 		return t / time.Hour.Milliseconds()
 	}
+
 	local := time.UnixMilli(t).In(zone)
 	y, m, d := local.Date()
+
 	switch every {
 	case limiter.EveryWeek:
 		d -= (int(local.Weekday()) + 6) % 7 // back to Monday
@@ -99,13 +108,17 @@ func period(every limiter.Calendar, zone *time.Location, t int64) int64 {
 	case limiter.EveryYear:
 		m, d = time.January, 1
 	}
+
+	// The date counts and not the instant, so dates are numbered as if they
+	// were in UTC, where each has 24 hours.
 	return time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix()
 }
 
 // earned returns the thousandths that a rate refills from the beginning of 1970 up to
 // a time, rounded down. The refill between two times is a difference of these.
 func earned(l limiter.Limit, t int64) int64 {
-	hi, lo := bits.Mul64(uint64(t), uint64(l.Refill)) // thousandths and milliseconds cancel out
+	// Thousandths and milliseconds cancel out.
+	hi, lo := bits.Mul64(uint64(t), uint64(l.Refill))
 	q, _ := bits.Div64(hi, lo, uint64(l.Period/time.Second))
 	return int64(q)
 }
@@ -113,6 +126,8 @@ func earned(l limiter.Limit, t int64) int64 {
 // refillTime returns the milliseconds in which a rate surely does not refill more
 // than some thousandths.
 func refillTime(l limiter.Limit, thousandths int64) int64 {
+	// The refill between two times is rounded, and may be up to a thousandth
+	// more than what the time earns.
 	hi, lo := bits.Mul64(uint64(max(0, thousandths-1)), uint64(l.Period/time.Second))
 	q, _ := bits.Div64(hi, lo, uint64(l.Refill))
 	return int64(q)

@@ -28,8 +28,10 @@ type tally struct {
 	// hiddenLeast and hiddenMost bound what the real use of the window has more than the
 	// use that is counted.
 	hiddenLeast, hiddenMost int64
-	away                    bool // the limit has left its level, but the store keeps it
-	gone                    bool // the bucket is missing, or has forgotten the limit
+	// away reports that the limit has left its level, while the store keeps it.
+	away bool
+	// gone reports that the bucket is missing, or has forgotten the limit.
+	gone bool
 }
 
 func capacityOf(l limiter.Limit) int64 { return l.Capacity * milli }
@@ -89,6 +91,7 @@ func (t tally) refilled(by limiter.Limit, now int64) tally {
 	if now <= t.at {
 		return t
 	}
+
 	gain := earned(by, now) - earned(by, t.at)
 	t.at = now
 	return t.give(gain)
@@ -100,14 +103,19 @@ func (t tally) refilled(by limiter.Limit, now int64) tally {
 func (o *oracle) stepped(t tally, now int64) tally {
 	w := windowOf(t.limit)
 	current := o.start(w, now)
+
 	for t.start < current {
+		// Debt outlives the boundary. Use up to the peak ends with its window.
 		t.least, t.most = max(0, t.least-t.peakMost), max(0, t.most-t.peakLeast)
 		t.peakLeast, t.peakMost = capacityOf(t.limit), capacityOf(t.limit)
 		t.hiddenLeast, t.hiddenMost = 0, 0
+
+		// Without use, all windows until then are alike.
 		if t.most == 0 {
 			t.start = current
 			break
 		}
+
 		t.start = o.end(w, t.start)
 	}
 	return t
@@ -120,8 +128,11 @@ func (o *oracle) settled(t tally, now int64) tally {
 	if t.most > 0 || t.at > past {
 		return t
 	}
+
 	t = o.later(t, past)
-	t.at = past - past%day.Milliseconds() // any time does that is not later
+	// Nothing was used, so any earlier time means the same. A round one makes
+	// tallies equal that differ in it alone.
+	t.at = past - past%day.Milliseconds()
 	return t
 }
 
@@ -130,24 +141,34 @@ func (o *oracle) settled(t tally, now int64) tally {
 func (o *oracle) changed(t tally, to limiter.Limit, keep, now int64) []tally {
 	t.away, t.gone = false, false
 	from := t.limit
+	// A limit that becomes a shadow limit, or the reverse, keeps everything
+	// else.
 	if from.IsShadow = to.IsShadow; from == to {
 		t.limit = to
 		return []tally{t}
 	}
-	if !from.IsQuota() { // how much was used of them is not known
+
+	// What a rate lacks need not be use of this window, and the rate may have
+	// replaced a limit with more use.
+	if !from.IsQuota() {
 		if t.hiddenMost = unbounded; keep > now || o.later(t, now).least > 0 {
 			t.hiddenLeast = unbounded
 		}
 	}
+
 	due := o.later(t, now)
 	if from.IsQuota() && to.IsQuota() && windowOf(from) == windowOf(to) {
 		return []tally{resized(t, due, to)}
 	}
+
 	moved := []tally{o.moved(due, to, now)}
-	if from.IsQuota() && due.start != t.start { // whether it takes a step that is due is left open
+	// A step that is due may be taken or not. What is hidden of the window ends
+	// with it all the same.
+	if from.IsQuota() && due.start != t.start {
 		t.at, t.hiddenLeast, t.hiddenMost = due.at, 0, 0
 		moved = append(moved, o.moved(t, to, now))
 	}
+
 	return moved
 }
 
@@ -158,18 +179,25 @@ func resized(before, due tally, to limiter.Limit) tally {
 	if due.start != before.start {
 		due.peakLeast = 0
 	}
+
 	change := capacityOf(to) - capacityOf(due.limit)
 	shown := func(hidden int64) int64 {
 		switch {
+		// The use is not known, so the change moves no tokens.
 		case hidden > unbounded/2:
 			return change
+		// A lower capacity shows none of the hidden use. It only moves a use
+		// that is counted too high towards the real one.
 		case change < 0:
 			return max(change, min(hidden, 0))
 		}
 		return min(change, max(hidden, 0))
 	}
 	atLeast, atMost := shown(due.hiddenLeast), shown(due.hiddenMost)
+
 	least, most := min(atLeast, atMost), max(atLeast, atMost)
+	// If the upper bound is unknown, shown jumps there from the value for known
+	// uses to the whole change. So the smallest known use counts as well.
 	if known := max(0, due.hiddenLeast); known < due.hiddenMost && known <= unbounded/2 {
 		least, most = min(least, shown(known)), max(most, shown(known))
 	}
@@ -187,9 +215,11 @@ func resized(before, due tally, to limiter.Limit) tally {
 // at the next boundary.
 func (o *oracle) moved(t tally, to limiter.Limit, now int64) tally {
 	begin := now
-	if t.limit.IsQuota() { // a window that a clock ahead has begun
+	// A clock that is ahead may have begun the window that the limit had.
+	if t.limit.IsQuota() {
 		begin = max(now, t.start)
 	}
+
 	n := o.unused(to, t.at, begin)
 	n.least, n.most = math.MaxInt64, math.MinInt64
 	n.hiddenLeast, n.hiddenMost = math.MaxInt64, math.MinInt64
@@ -200,25 +230,30 @@ func (o *oracle) moved(t tally, to limiter.Limit, now int64) tally {
 			used := end[0]
 			left, whole := capacityOf(t.limit)-used, max(0, used+end[1])
 			excess := int64(0)
+			// A boundary would end this part of the use, and so does a higher
+			// capacity.
 			if t.limit.IsQuota() && left < 0 {
 				excess = max(0, min(-left, peak-capacityOf(t.limit)))
 				ended := max(0, min(excess, capacityOf(to)-whole-left))
 				left, excess = left+ended, excess-ended
 			}
+
 			n.peakLeast, n.peakMost = min(n.peakLeast, capacityOf(to)+excess), max(n.peakMost, capacityOf(to)+excess)
 			counted := capacityOf(to) - min(left, capacityOf(to))
 			n.least, n.most = min(n.least, counted), max(n.most, counted)
 			n.hiddenLeast, n.hiddenMost = min(n.hiddenLeast, whole-counted), max(n.hiddenMost, whole-counted)
 		}
 	}
+
 	if !to.IsQuota() {
 		n.hiddenLeast, n.hiddenMost, n.peakLeast, n.peakMost = 0, 0, 0, 0
 	}
 	return n
 }
 
-// keptUntil returns a time before which a bucket does not expire that has replaced a
-// limit by another. A quota of the same windows loses nothing, nor does the same limit.
+// keptUntil returns the time before which a bucket does not expire, because it has
+// replaced a limit by another. A quota of the same windows loses nothing, nor does the
+// same limit.
 func (o *oracle) keptUntil(t tally, to limiter.Limit) int64 {
 	from := t.limit
 	from.IsShadow = to.IsShadow
@@ -236,6 +271,8 @@ func (o *oracle) fullAt(t tally) int64 {
 	if !t.limit.IsQuota() {
 		return t.at + refillTime(t.limit, t.least)
 	}
+
+	// A boundary ends the use up to the peak alone, so debt may need several.
 	for {
 		end := o.end(windowOf(t.limit), t.start)
 		if t = o.stepped(t, end); t.least == 0 {

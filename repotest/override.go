@@ -30,8 +30,10 @@ func overrideChecks() []check {
 func overrideLower(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(10)), 50_000)
+
 	f.refuse(0, overrideCharge("key-1", rpm(6), limiter.PerMinute("rpm", 5)), 5_000)
 	f.take(0, overrideCharge("key-1", rpm(5), limiter.PerMinute("rpm", 5)), 0)
+
 	out := f.take(0, ask("key-1", rpm(0)), 45_000)
 	f.equal("limits", out.Self.Account.Limits, []limiter.Limit{perMinute60})
 }
@@ -39,6 +41,7 @@ func overrideLower(f *fixture) {
 func overrideHigher(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(10)), 50_000)
+
 	f.refuse(0, overrideCharge("key-1", rpm(51), limiter.PerMinute("rpm", 600)), 50_000)
 	f.take(0, overrideCharge("key-1", rpm(50), limiter.PerMinute("rpm", 600)), 0)
 	f.holds(0, "key-1", 0)
@@ -47,7 +50,9 @@ func overrideHigher(f *fixture) {
 func overrideRefills(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)), 0)
+	// Three seconds at the override's 10 a second refill 30.
 	f.take(3*time.Second, overrideCharge("key-1", rpm(10), limiter.PerMinute("rpm", 600)), 20_000)
+
 	f.holds(3*time.Second, "key-1", 20_000)
 	f.holds(4*time.Second, "key-1", 21_000)
 }
@@ -55,8 +60,12 @@ func overrideRefills(f *fixture) {
 func overrideRefillsLess(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)), 0)
+
 	f.refuse(10*time.Second, overrideCharge("key-1", rpm(2), limiter.PerMinute("rpm", 6)), 1_000)
 	f.take(10*time.Second, overrideCharge("key-1", rpm(1), limiter.PerMinute("rpm", 6)), 0)
+
+	// The charge has moved the bucket's time to 10 s, so its own rate refills
+	// one second.
 	f.holds(11*time.Second, "key-1", 1_000)
 }
 
@@ -70,6 +79,7 @@ func overrideStopsAtOwn(f *fixture) {
 func overrideByName(f *fixture) {
 	f.setDefaults(perMinute60)
 	a, b := limiter.PerMinute("a", 5), limiter.PerMinute("rpm", 50)
+
 	out := f.take(0, overrideCharge("key-1", rpm(1).And("a", 1), b, a), 4_000, 49_000)
 	f.equal("limits", out.Self.Account.Limits, []limiter.Limit{a, b})
 }
@@ -78,23 +88,31 @@ func overrideJoins(f *fixture) {
 	f.setDefaults(perMinute60)
 	extra := limiter.PerMinute("tpm", 6000)
 	f.take(0, ask("key-1", rpm(1)), 59_000)
+
 	f.take(0, overrideCharge("key-1", tpm(1000), extra), 5_000_000)
 	f.refuse(0, overrideCharge("key-1", tpm(5001), extra), 5_000_000)
 	f.take(time.Second, overrideCharge("key-1", tpm(5100), extra), 0)
+
 	// The stored limits repair the bucket: the limit leaves, and has what it had
 	// when it returns, refilled.
 	f.take(time.Second, ask("key-1", rpm(1)), 59_000)
+
 	f.refuse(2*time.Second, overrideCharge("key-1", tpm(101), extra), 100_000)
 	f.take(2*time.Second, overrideCharge("key-1", tpm(100), extra), 0)
+
 	f.take(2*time.Second, ask("key-1", rpm(1)), 59_000)
+	// After a minute the limit was full and forgotten, so it joins as a new
+	// one.
 	f.take(62*time.Second, overrideCharge("key-1", tpm(5000), limiter.PerMinute("tpm", 9000)), 4_000_000)
 }
 
 func overrideLacks(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
 	f.take(0, ask("key-1", rpm(60).And("tpm", 6000)), 0, 0)
+
 	f.take(time.Second, overrideCharge("key-1", rpm(1), perMinute60), 0)
 	f.holds(time.Second, "key-1", 0, 100_000)
+
 	_, err := f.repo.Consume(f.ctx, at(time.Minute), overrideCharge("key-1", tpm(1), perMinute60))
 	f.invalid("Consume of a limit that the override lacks", err)
 	f.holds(time.Second, "key-1", 0, 100_000)
@@ -103,13 +121,16 @@ func overrideLacks(f *fixture) {
 func overrideShapes(f *fixture) {
 	small := limiter.PerMinute("rpm", 12)
 	f.take(0, overrideCharge("key-1", rpm(4), small), 8_000)
+
 	b := first(f, "Buckets", f.buckets(time.Second, limiter.Scope{Entity: "key-1"}))
 	f.equal("limits", b.Account.Limits, []limiter.Limit{small})
 	f.equal("balance", b.Tokens, []int64{8_200})
+
 	f.setDefaults(perMinute60)
 	out := f.take(time.Second, ask("key-1", rpm(0)), 8_200)
 	f.equal("limits", out.Self.Account.Limits, []limiter.Limit{perMinute60})
 	f.equal("source", out.Self.Account.Source, limiter.Scope{Resource: model})
+
 	f.holds(2*time.Second, "key-1", 9_200)
 }
 
@@ -117,18 +138,22 @@ func overrideClamped(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, overrideCharge("key-1", rpm(1), limiter.PerMinute("rpm", 600)), 599_000)
 	f.listed(0, "key-1", 60_000)
+
 	f.take(0, ask("key-1", rpm(1)), 59_000)
 }
 
 func overrideStoresNone(f *fixture) {
 	f.take(0, overrideCharge("key-1", rpm(1), perMinute60), 59_000)
+
 	_, err := f.repo.Consume(f.ctx, epoch, ask("key-1", rpm(1)))
 	f.fails("Consume without stored limits", err, limiter.ErrNoLimits)
+
 	for _, s := range limiter.Precedence("key-1", model) {
 		cfg, err := f.repo.Config(f.ctx, s)
 		f.ok("Config", err)
 		f.equal("stored limits", cfg, limiter.Config{Scope: s})
 	}
+
 	f.take(0, overrideCharge("key-1", rpm(1), perMinute60), 58_000)
 }
 
@@ -137,6 +162,7 @@ func overrideParent(f *fixture) {
 	f.createCascading("key-1", "project-1")
 	f.take(0, ask("project-1", rpm(10)), 50_000)
 	out := f.take(0, overrideCharge("key-1", rpm(4), limiter.PerMinute("rpm", 5)), 1_000)
+
 	f.paid(out, "project-1", 1_000)
 	f.holds(0, "project-1", 46_000)
 }
@@ -144,10 +170,15 @@ func overrideParent(f *fixture) {
 func overrideRefused(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)), 0)
+
 	f.refuse(3*time.Second,
 		overrideCharge("key-1", rpm(31), limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm", 10)), 30_000,
 		10_000)
+
+	// A refusal stores neither the refill by the override nor the limit that
+	// would join.
 	f.holds(time.Second, "key-1", 1_000)
+
 	f.refuse(0, overrideCharge("key-2", rpm(601), limiter.PerMinute("rpm", 600)), 600_000)
 	f.unlisted(0, "key-2")
 }
@@ -156,8 +187,12 @@ func overrideCredit(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(10)), 50_000)
 	out := f.take(0, overrideCharge("key-1", rpm(4), limiter.PerMinute("rpm", 5)), 1_000)
+
 	f.credit(0, out.Self.Account, rpm(3))
 	f.holds(0, "key-1", 49_000)
+
+	// The capacity of the bucket bounds the give-back, and not that of the
+	// override.
 	f.credit(0, out.Self.Account, rpm(30))
 	f.holds(0, "key-1", 60_000)
 }
@@ -165,9 +200,12 @@ func overrideCredit(f *fixture) {
 func overrideNotKept(f *fixture) {
 	mine := []limiter.Limit{limiter.PerMinute("tpm", 100), limiter.PerMinute("rpm", 50)}
 	before := slices.Clone(mine)
+
 	out := f.take(0, overrideCharge("key-1", rpm(1), mine...), 49_000, 100_000)
 	f.equal("the caller's list", mine, before)
+
 	mine[0], mine[1] = limiter.PerMinute("x", 1), limiter.PerMinute("y", 2)
+
 	f.equal("limits of the account", out.Self.Account.Limits, []limiter.Limit{before[1], before[0]})
 	f.listed(0, "key-1", 49_000, 100_000)
 }

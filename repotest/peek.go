@@ -42,6 +42,7 @@ func peekChecks() []check {
 			f.take(0, ask("key-1", rpm(60)))
 		}, overrideCharge("key-1", rpm(5).And("tpm", 5), second, limiter.PerMinute("rpm", 600))},
 	}
+
 	checks := []check{{"amounts may be empty", peekOfNothing}}
 	for _, s := range scenes {
 		checks = append(checks, check{s.name + " is the consume that follows", func(f *fixture) {
@@ -56,23 +57,31 @@ func peekChecks() []check {
 // checkPeek checks that Peek predicts Consume and writes nothing.
 func (f *fixture) checkPeek(d time.Duration, c limiter.Charge) {
 	f.Helper()
+
 	before := f.state(d)
 	first, second := f.peek(d, c), f.peek(d, c)
+
 	// Peek at a later time first: a write there would change the present.
 	f.peek(d+time.Minute, c)
 	f.equal("state after Peek", f.state(d), before)
 	f.equal("second Peek", second, first)
+
 	out, err := f.repo.Consume(f.ctx, at(d), c)
 	f.ok("Consume", err)
+
 	if !out.Admitted && out.Parent.Account == nil {
-		first.Parent = limiter.Bucket{} // a store may refuse before it reads the parent; Peek may not
+		// A store may refuse before it reads the parent, but Peek reads it in
+		// any case.
+		first.Parent = limiter.Bucket{}
 	}
+
 	f.equal("Peek, and the Consume that follows", first, out)
 }
 
 func peekOfNothing(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.createCascading("key-1", "project-1")
+
 	out := f.peek(0, ask("key-1", limiter.Amounts{}))
 	f.equal("admitted", out.Admitted, true)
 	f.equal("balance", out.Self.Tokens, []int64{60_000})

@@ -86,6 +86,7 @@ func quotaInside(f *fixture) {
 	f.setDefaults(daily(100))
 	f.take(0, ask("key-1", tpd(40)), 60_000)
 	f.refuse(time.Hour, ask("key-1", tpd(61)), 60_000)
+
 	f.take(2*time.Hour, ask("key-1", tpd(60)), 0)
 	f.refuse(midnight-ms(1), ask("key-1", tpd(1)), 0)
 	f.take(midnight-ms(1), ask("key-1", tpd(0)), 0)
@@ -102,10 +103,14 @@ func quotaBoundaries(f *fixture) {
 		"month": {limiter.EveryMonth, utc(2026, time.April, 1, 0, 0)},
 		"year":  {limiter.EveryYear, utc(2027, time.January, 1, 0, 0)},
 	} {
+		// Limits of an entity and resource keep the bucket until the boundary,
+		// which may be months away.
 		f.setLimits(limiter.Scope{Entity: name, Resource: model}, limiter.Quota("tpd", 100, c.every))
 		f.take(0, ask(name, tpd(100)), 0)
+
 		f.holds(c.at-ms(1), name, 0)
 		f.holds(c.at, name, 100_000)
+
 		f.take(c.at, ask(name, tpd(70)), 30_000)
 		f.refuse(c.at, ask(name, tpd(31)), 30_000)
 	}
@@ -114,8 +119,11 @@ func quotaBoundaries(f *fixture) {
 func quotaNoSavings(f *fixture) {
 	f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, daily(100))
 	f.take(0, ask("key-1", tpd(10)), 90_000)
+
+	// Six boundaries have passed, and each one would add 100.
 	f.refuse(midnight+5*day, ask("key-1", tpd(101)), 100_000)
 	f.take(midnight+5*day, ask("key-1", tpd(100)), 0)
+
 	f.refuse(midnight+6*day-ms(1), ask("key-1", tpd(1)), 0)
 	f.take(midnight+6*day, ask("key-1", tpd(1)), 99_000)
 }
@@ -124,10 +132,13 @@ func quotaDebt(f *fixture) {
 	f.setDefaults(daily(100))
 	account := f.take(0, ask("key-1", tpd(100)), 0).Self.Account
 	f.credit(0, account, tpd(-250))
+
 	f.refuse(0, ask("key-1", tpd(0)), -250_000)
 	f.refuse(midnight, ask("key-1", tpd(0)), -150_000)
-	f.credit(midnight, account, tpd(-10)) // stores the step
+	// This stores the step.
+	f.credit(midnight, account, tpd(-10))
 	f.refuse(midnight+day, ask("key-1", tpd(0)), -60_000)
+
 	f.take(midnight+2*day, ask("key-1", tpd(40)), 0)
 	f.take(midnight+3*day, ask("key-1", tpd(100)), 0)
 }
@@ -135,6 +146,8 @@ func quotaDebt(f *fixture) {
 func quotaSeveralAtOnce(f *fixture) {
 	f.setDefaults(daily(100))
 	f.credit(0, f.take(0, ask("key-1", tpd(100)), 0).Self.Account, tpd(-450))
+
+	// Four boundaries have passed, and add 400 to -450.
 	f.holds(midnight+3*day, "key-1", -50_000)
 	f.take(midnight+4*day, ask("key-1", tpd(20)), 30_000)
 	f.take(midnight+5*day, ask("key-1", tpd(0)), 100_000)
@@ -143,11 +156,15 @@ func quotaSeveralAtOnce(f *fixture) {
 func quotaZone(f *fixture) {
 	f.setLimits(limiter.Scope{Entity: "key-1"}, daily(100).In("Europe/Berlin"))
 	f.setLimits(limiter.Scope{Entity: "key-2"}, limiter.Quota("tpd", 100, limiter.EveryMonth).In("Asia/Kolkata"))
+
 	f.take(0, ask("key-1", tpd(100)), 0)
+	// Midnight in Berlin is at 23:00 UTC.
 	f.holds(utc(2026, time.March, 14, 23, 0)-ms(1), "key-1", 0)
 	f.take(utc(2026, time.March, 14, 23, 0), ask("key-1", tpd(100)), 0)
 	f.holds(midnight+time.Hour, "key-1", 0)
+
 	f.take(0, ask("key-2", tpd(100)), 0)
+	// Midnight in Kolkata is at 18:30 UTC.
 	f.holds(utc(2026, time.March, 31, 18, 30)-ms(1), "key-2", 0)
 	f.holds(utc(2026, time.March, 31, 18, 30), "key-2", 100_000)
 }
@@ -163,8 +180,10 @@ func quotaClockChange(f *fixture) {
 		f.take(c.begin, ask("key-1", tpd(100)), 0)
 		for d := c.begin; d < c.end; d += time.Hour {
 			f.refuse(d, ask("key-1", tpd(1)), 0)
+			// A charge of zero is stored, so a wrong step would stay.
 			f.take(d, ask("key-1", tpd(0)), 0)
 		}
+
 		f.refuse(c.end-ms(1), ask("key-1", tpd(1)), 0)
 		f.take(c.end, ask("key-1", tpd(1)), 99_000)
 	}
@@ -180,11 +199,16 @@ func quotaOddDays(f *fixture) {
 		"no 30 December": {"Pacific/Apia", utc(2011, time.December, 30, 10, 0), utc(2011, time.December, 31, 10, 0)},
 	} {
 		entity := c.zone[len(c.zone)-4:]
+
 		f.setLimits(limiter.Scope{Entity: entity, Resource: model}, daily(100).In(c.zone))
 		account := f.take(c.begin-ms(1), ask(entity, tpd(100)), 0).Self.Account
-		f.credit(c.begin-ms(1), account, tpd(-50)) // two boundaries would leave more
+
+		// Two boundaries would leave more than 50.
+		f.credit(c.begin-ms(1), account, tpd(-50))
+
 		out := f.take(c.begin, ask(entity, tpd(10)), 40_000)
 		f.equal(name, out.Self.Detail.Starts, []int64{start(c.begin)})
+
 		f.take(c.end-ms(1), ask(entity, tpd(40)), 0)
 		f.credit(c.end-ms(1), account, tpd(-50))
 		f.take(c.end, ask(entity, tpd(10)), 40_000)
@@ -194,6 +218,7 @@ func quotaOddDays(f *fixture) {
 func quotaMonthEnds(f *fixture) {
 	own := limiter.Scope{Entity: "key-1", Resource: model}
 	f.setLimits(own, limiter.Quota("tpd", 100, limiter.EveryMonth), limiter.Quota("tpy", 1000, limiter.EveryYear))
+
 	charge := ask("key-1", tpd(100).And("tpy", 10))
 	for _, c := range []struct{ end, left int64 }{
 		{start(utc(2027, time.February, 1, 0, 0)), 990_000},
@@ -212,6 +237,7 @@ func quotaMonthEnds(f *fixture) {
 func quotaWeeks(f *fixture) {
 	own := limiter.Scope{Entity: "key-1", Resource: model}
 	f.setLimits(own, limiter.Quota("tpd", 100, limiter.EveryWeek))
+
 	f.take(utc(2026, time.December, 28, 0, 0), ask("key-1", tpd(100)), 0)
 	f.refuse(utc(2027, time.January, 3, 23, 59), ask("key-1", tpd(1)), 0)
 	f.take(utc(2027, time.January, 4, 0, 0), ask("key-1", tpd(1)), 99_000)
@@ -219,12 +245,15 @@ func quotaWeeks(f *fixture) {
 
 func quotaClockBehind(f *fixture) {
 	f.setDefaults(daily(100))
+
 	f.take(0, ask("key-1", tpd(80)), 20_000)
 	f.take(midnight, ask("key-1", tpd(30)), 70_000)
+
 	out := f.take(midnight-time.Hour, ask("key-1", tpd(20)), 50_000)
 	f.equal("window", out.Self.Detail, &limiter.Detail{
 		At: start(midnight - time.Hour), Starts: []int64{start(midnight)},
 	})
+
 	f.refuse(0, ask("key-1", tpd(51)), 50_000)
 	f.holds(midnight+day-ms(1), "key-1", 50_000)
 	f.holds(midnight+day, "key-1", 100_000)
@@ -232,11 +261,14 @@ func quotaClockBehind(f *fixture) {
 
 func quotaClockAhead(f *fixture) {
 	f.setDefaults(daily(100))
+
 	f.take(0, ask("key-1", tpd(100)), 0)
-	f.take(midnight+2*time.Hour, ask("key-1", tpd(100)), 0) // two hours ahead
+	// This clock is ahead of the others.
+	f.take(midnight+2*time.Hour, ask("key-1", tpd(100)), 0)
 	for _, d := range []time.Duration{midnight - time.Hour, midnight, midnight + time.Hour, midnight + day - ms(1)} {
 		f.refuse(d, ask("key-1", tpd(1)), 0)
 	}
+
 	f.take(midnight+day, ask("key-1", tpd(1)), 99_000)
 }
 
@@ -244,22 +276,31 @@ func quotaClockAhead(f *fixture) {
 // boundary. The quota steps at the caller's time.
 func quotaOwnTime(f *fixture) {
 	f.setDefaults(perMinute60, daily(100))
+
 	f.take(0, ask("key-1", rpm(0).And("tpd", 100)), 60_000, 0)
 	f.take(midnight-ms(1), ask("key-1", rpm(60)), 0, 0)
+
 	f.refuse(time.Hour, ask("key-1", tpd(1)), 0, 0)
+
 	f.take(midnight, ask("key-1", tpd(1)), 1, 99_000)
 	f.take(midnight+10*time.Hour, ask("key-1", rpm(1)), 59_000, 99_000)
 	f.take(midnight+time.Hour, ask("key-1", tpd(99)), 59_000, 0)
+
 	f.holds(midnight+day, "key-1", 60_000, 100_000)
 }
 
 func quotaUnwritten(f *fixture) {
 	f.setDefaults(daily(100))
+
 	f.take(0, ask("key-1", tpd(60)), 40_000)
 	f.refuse(midnight, ask("key-1", tpd(101)), 100_000)
 	f.equal("balance of a peek", f.peek(midnight, ask("key-1", tpd(1))).Self.Tokens, []int64{99_000})
+
+	// A clock that is behind finds the old window, since neither call has
+	// stored the new one.
 	f.listed(midnight-ms(1), "key-1", 40_000)
 	f.refuse(midnight-ms(1), ask("key-1", tpd(41)), 40_000)
+
 	f.take(midnight-ms(1), ask("key-1", tpd(40)), 0)
 	f.take(midnight, ask("key-1", tpd(100)), 0)
 }
@@ -270,51 +311,72 @@ func quotaEveryWrite(f *fixture) {
 	f.setDefaults(perMinute60, daily(100))
 	account := f.take(0, ask("key-1", rpm(1).And("tpd", 100)), 59_000, 0).Self.Account
 	f.take(midnight, ask("key-1", rpm(1)), 59_000, 100_000)
+
 	f.take(midnight-ms(1), ask("key-1", tpd(100)), 59_000, 0)
+
+	// A credit steps the quota too.
 	f.credit(midnight+day, account, rpm(-1))
 	f.take(midnight, ask("key-1", tpd(30)), 59_000, 70_000)
+
 	f.holds(midnight+2*day-ms(1), "key-1", 60_000, 70_000)
 }
 
 func quotaMixed(f *fixture) {
 	f.setDefaults(perMinute60, daily(100))
 	both := func(r, d int64) limiter.Charge { return ask("key-1", rpm(r).And("tpd", d)) }
+
 	f.take(0, both(60, 90), 0, 10_000)
 	f.refuse(0, both(1, 10), 0, 10_000)
 	f.refuse(20*time.Second, both(10, 11), 20_000, 10_000)
 	f.take(20*time.Second, both(20, 10), 0, 0)
+
 	f.refuse(midnight-ms(1), both(1, 1), 60_000, 0)
 	f.take(midnight, both(60, 100), 0, 0)
+
 	f.holds(midnight+time.Second, "key-1", 1_000, 0)
 }
 
 func quotaGiveBack(f *fixture) {
 	f.setDefaults(daily(100), slow)
 	account := f.take(0, ask("key-1", tpd(50)), 50_000, 10_000).Self.Account
+
 	f.credit(0, account, tpd(20))
 	f.holds(0, "key-1", 70_000, 10_000)
-	f.credit(midnight, account, tpd(30)) // the new window is full
+
+	// The new window is full, so this adds nothing.
+	f.credit(midnight, account, tpd(30))
 	f.holds(midnight, "key-1", 100_000, 10_000)
+
 	f.take(midnight, ask("key-1", tpd(40)), 60_000, 10_000)
-	f.credit(0, account, tpd(30)) // a clock that is behind
+	// This clock is behind, but the quota stays in its window.
+	f.credit(0, account, tpd(30))
 	f.holds(midnight, "key-1", 90_000, 10_000)
+
 	f.credit(midnight, account, tpd(-290))
-	f.credit(midnight+day, account, tpd(30)) // -100 and one window
+	// The quota owes 200, and the boundary adds 100.
+	f.credit(midnight+day, account, tpd(30))
 	f.holds(midnight+day, "key-1", -70_000, 10_000)
 }
 
 func quotaBound(f *fixture) {
 	f.setDefaults(daily(100), slow)
 	out := f.take(0, ask("key-1", tpd(90)), 10_000, 10_000)
+
 	bound := limiter.Credit{Account: out.Self.Account, Amounts: tpd(20), Starts: out.Self.Detail.Starts}
 	f.ok("Credit", f.repo.Credit(f.ctx, at(midnight-ms(1)), bound))
 	f.holds(0, "key-1", 30_000, 10_000)
+
 	f.take(midnight, ask("key-1", tpd(50)), 50_000, 10_000)
-	for _, d := range []time.Duration{midnight, midnight - ms(1)} { // whatever the clock of the caller
+
+	// The window of the tokens decides, and not the time of the caller.
+	for _, d := range []time.Duration{midnight, midnight - ms(1)} {
 		f.ok("Credit", f.repo.Credit(f.ctx, at(d), bound))
 	}
+
 	f.holds(midnight, "key-1", 50_000, 10_000)
-	bound.Amounts = tpd(-20) // a take has no window
+
+	// A take is charged to any window.
+	bound.Amounts = tpd(-20)
 	f.ok("Credit", f.repo.Credit(f.ctx, at(midnight), bound))
 	f.holds(midnight, "key-1", 30_000, 10_000)
 }
@@ -322,9 +384,11 @@ func quotaBound(f *fixture) {
 func quotaTakeLate(f *fixture) {
 	f.setDefaults(daily(100), slow)
 	account := f.take(0, ask("key-1", tpd(90)), 10_000, 10_000).Self.Account
+
 	f.credit(midnight, account, tpd(-30))
 	f.holds(midnight, "key-1", 70_000, 10_000)
 	f.holds(midnight-ms(1), "key-1", 70_000, 10_000)
+
 	f.credit(0, account, tpd(-80))
 	f.holds(midnight, "key-1", -10_000, 10_000)
 }
@@ -332,10 +396,12 @@ func quotaTakeLate(f *fixture) {
 func quotaDetail(f *fixture) {
 	f.setDefaults(limiter.Quota("a", 10, limiter.EveryMonth), perMinute60, daily(100).In("Europe/Berlin"))
 	berlin := start(utc(2026, time.March, 13, 23, 0))
+
 	want := &limiter.Detail{At: start(ms(7)), Starts: []int64{start(utc(2026, time.March, 1, 0, 0)), 0, berlin}}
 	f.equal("a peek", f.peek(ms(7), ask("key-1", rpm(1))).Self.Detail, want)
 	f.equal("a charge", f.take(ms(7), ask("key-1", rpm(1))).Self.Detail, want)
 	f.equal("a refusal", f.refuse(ms(7), ask("key-1", tpd(101))).Self.Detail, want)
+
 	f.setLimits(limiter.Scope{Entity: "plain"}, perMinute60)
 	f.equal("a bucket without quotas", f.take(0, ask("plain", rpm(1))).Self.Detail, (*limiter.Detail)(nil))
 }
@@ -343,12 +409,16 @@ func quotaDetail(f *fixture) {
 func quotaListed(f *fixture) {
 	f.setDefaults(daily(100))
 	f.credit(0, f.take(0, ask("key-1", tpd(100))).Self.Account, tpd(-130))
+
 	b := first(f, "Buckets", f.buckets(midnight+ms(5), limiter.Scope{Entity: "key-1"}))
 	f.equal("balance", b.Tokens, []int64{-30_000})
 	f.equal("window", b.Detail, &limiter.Detail{At: start(midnight + ms(5)), Starts: []int64{start(midnight)}})
 	f.equal("limits", b.Account.Limits, []limiter.Limit{daily(100)})
+
 	f.setDefaults(daily(150))
+	// The boundary adds 100 to -130 by the old capacity, and the raise adds 50.
 	f.listed(midnight, "key-1", 20_000)
+
 	if pager, ok := limiter.Optional[limiter.BucketPager](f.repo); ok {
 		page, err := pager.BucketsAt(f.ctx, at(midnight), []limiter.Scope{{Entity: "key-1", Resource: model}})
 		f.ok("BucketsAt", err)
@@ -361,9 +431,11 @@ func quotaListed(f *fixture) {
 func quotaDefaults(f *fixture) {
 	c := ask("key-1", tpd(100))
 	c.Defaults = []limiter.Limit{daily(100)}
+
 	f.take(0, c, 0)
 	f.refuse(midnight-ms(1), c, 0)
 	f.take(midnight, c, 0)
+
 	c.Defaults = []limiter.Limit{daily(120)}
 	f.refuse(midnight, c, 20_000)
 	c.Amounts = tpd(20)
@@ -374,12 +446,16 @@ func quotaCascade(f *fixture) {
 	f.setLimits(limiter.Scope{Entity: "key-1"}, daily(100))
 	f.setLimits(limiter.Scope{Entity: "project-1"}, limiter.Quota("tpd", 250, limiter.EveryMonth))
 	f.createCascading("key-1", "project-1")
+
 	f.paid(f.take(0, ask("key-1", tpd(100)), 0), "project-1", 150_000)
 	f.paid(f.refuse(0, ask("key-1", tpd(1)), 0), "project-1", 150_000)
+
 	f.paid(f.take(midnight, ask("key-1", tpd(100)), 0), "project-1", 50_000)
+
 	out := f.refuse(midnight+day, ask("key-1", tpd(51)), 100_000)
 	f.paid(out, "project-1", 50_000)
 	f.equal("window of the parent", out.Parent.Detail.Starts, []int64{start(utc(2026, time.March, 1, 0, 0))})
+
 	april := utc(2026, time.April, 1, 0, 0)
 	f.paid(f.take(april, ask("key-1", tpd(51)), 49_000), "project-1", 199_000)
 }

@@ -48,17 +48,21 @@ func (f *fixture) becomes(d time.Duration, l limiter.Limit, want int64) {
 
 func quotaCarriedRaise(f *fixture) {
 	f.setOwn(0, "key-1", monthly(100))
+
 	f.take(0, ask("key-1", tpd(100)), 0)
 	f.becomes(0, daily(10), 0)
 	f.becomes(0, daily(60), 0)
 	f.becomes(0, daily(100), 0)
+
 	f.becomes(0, monthly(100), 0)
 	f.becomes(0, daily(10), 0)
 	f.becomes(0, yearly(10), 0)
-	f.becomes(0, yearly(150), 50_000) // 50 more than ever before
+	// The largest capacity before was 100, so 50 are new.
+	f.becomes(0, yearly(150), 50_000)
 	f.becomes(0, monthly(150), 50_000)
 	f.becomes(0, yearly(70), 50_000)
 	f.becomes(0, yearly(150), 50_000)
+
 	f.take(0, ask("key-1", tpd(50)), 0)
 	f.holds(nextMonth, "key-1", 0)
 }
@@ -67,15 +71,21 @@ func quotaCarriedRaise(f *fixture) {
 func quotaCarriedRoom(f *fixture) {
 	f.setOwn(0, "key-1", monthly(100))
 	f.take(0, ask("key-1", tpd(50)), 50_000)
+
 	f.becomes(0, daily(10), 10_000)
 	f.take(0, ask("key-1", tpd(4)), 6_000)
+
 	f.becomes(0, yearly(10), 6_000)
 	f.becomes(0, daily(10), 6_000)
+	// Of the 100, 54 are used.
 	f.becomes(0, daily(100), 46_000)
+
 	f.becomes(0, daily(120), 66_000)
 	f.becomes(0, daily(100), 46_000)
 	f.becomes(0, monthly(100), 46_000)
+
 	f.reset(0, "key-1")
+
 	f.becomes(0, daily(10), 10_000)
 	f.take(0, ask("key-1", tpd(4)), 6_000)
 	f.becomes(0, daily(100), 96_000)
@@ -83,17 +93,24 @@ func quotaCarriedRoom(f *fixture) {
 
 func quotaCarriedTypo(f *fixture) {
 	f.setOwn(0, "key-1", monthly(100))
+
 	f.take(0, ask("key-1", tpd(100)), 0)
+
 	f.becomes(0, daily(1000), 0)
+	// With nothing left, 1,000 a day show a use of 1,000. The 900 that nothing
+	// has used must not become debt.
 	f.becomes(0, daily(100), 0)
 	f.becomes(0, monthly(100), 0)
+
 	f.becomes(0, monthly(130), 30_000)
 	f.becomes(0, monthly(100), 0)
+
 	f.holds(nextMonth, "key-1", 100_000)
 }
 
 func quotaCarriedLowered(f *fixture) {
 	f.setOwn(0, "key-1", monthly(100))
+
 	f.take(0, ask("key-1", tpd(100)), 0)
 	for range 3 {
 		f.becomes(0, monthly(10), -90_000)
@@ -103,15 +120,18 @@ func quotaCarriedLowered(f *fixture) {
 		f.becomes(0, daily(5), -5_000)
 		f.becomes(0, monthly(100), 0)
 	}
+
 	f.holds(nextMonth, "key-1", 100_000)
 }
 
 func quotaCarriedDebt(f *fixture) {
 	f.setOwn(0, "key-1", monthly(100))
+
 	f.credit(0, f.take(0, ask("key-1", tpd(100)), 0).Self.Account, tpd(-50))
 	for _, l := range []limiter.Limit{daily(200), daily(100), yearly(100), yearly(300).In("Asia/Tokyo"), daily(50)} {
 		f.becomes(0, l, -50_000)
 	}
+
 	f.becomes(0, monthly(100), -50_000)
 	f.holds(nextMonth, "key-1", 50_000)
 }
@@ -120,12 +140,15 @@ func quotaCarriedDebt(f *fixture) {
 func quotaCarriedRate(f *fixture) {
 	f.setOwn(0, "key-1", daily(100))
 	f.take(0, ask("key-1", tpd(100)), 0)
+
 	f.becomes(0, limiter.Custom("tpd", 1, 1, time.Second), 0)
 	f.becomes(time.Minute, daily(1), 1_000)
 	f.becomes(time.Minute, daily(100), 1_000)
+
 	f.becomes(time.Minute, limiter.Custom("tpd", 70, 1, 365*day), 1_000)
 	f.becomes(time.Minute, daily(70), 1_000)
 	f.becomes(time.Minute, daily(100), 1_000)
+
 	f.holds(midnight, "key-1", 100_000)
 }
 
@@ -133,14 +156,17 @@ func quotaCarriedRate(f *fixture) {
 func quotaCarriedUnknown(f *fixture) {
 	f.setOwn(0, "key-1", yearly(50))
 	f.take(0, ask("key-1", tpd(1)), 49_000)
+
 	f.becomes(0, limiter.Custom("tpd", 50, 1, time.Second), 49_000)
 	for range 3 {
 		f.becomes(time.Minute, monthly(50), 50_000)
 		f.becomes(time.Minute, monthly(150), 50_000)
 	}
+
 	f.take(time.Minute, ask("key-1", tpd(20)), 30_000)
 	f.becomes(time.Minute, monthly(10), 10_000)
 	f.becomes(time.Minute, monthly(50), 10_000)
+
 	f.holds(nextMonth, "key-1", 50_000)
 
 	f.reset(nextMonth, "key-1")
@@ -154,10 +180,13 @@ func quotaCarriedUnknown(f *fixture) {
 func quotaCarriedGiven(f *fixture) {
 	f.setOwn(0, "key-1", monthly(100))
 	account := f.take(0, ask("key-1", tpd(90)), 10_000).Self.Account
+
 	f.becomes(0, daily(10), 10_000)
 	f.credit(0, account, tpd(50))
+	// Of the 90, 40 are still used.
 	f.becomes(0, daily(100), 60_000)
 	f.becomes(0, daily(10), -30_000)
+
 	f.credit(0, account, tpd(40))
 	f.becomes(0, daily(10), 10_000)
 	f.becomes(0, daily(100), 100_000)
@@ -170,8 +199,10 @@ func quotaCarriedGiven(f *fixture) {
 
 func quotaCarriedBoundary(f *fixture) {
 	f.setOwn(0, "key-1", monthly(100))
+
 	f.take(0, ask("key-1", tpd(100)), 0)
 	f.becomes(0, daily(10), 0)
+
 	f.take(midnight, ask("key-1", tpd(4)), 6_000)
 	f.becomes(midnight, daily(100), 96_000)
 	f.becomes(midnight, daily(10), 6_000)
@@ -179,25 +210,33 @@ func quotaCarriedBoundary(f *fixture) {
 
 func quotaCarriedReset(f *fixture) {
 	f.setOwn(0, "key-1", monthly(100))
+
 	f.take(0, ask("key-1", tpd(100)), 0)
 	f.becomes(0, daily(10), 0)
 	f.reset(0, "key-1", "tpd")
+
 	f.take(0, ask("key-1", tpd(4)), 6_000)
 	f.becomes(0, daily(100), 96_000)
 }
 
 func quotaCarriedLeft(f *fixture) {
 	f.setOwn(0, "key-1", monthly(100), slow)
+
 	f.take(0, ask("key-1", tpd(100)), 0, 10_000)
 	f.setOwn(0, "key-1", daily(10), slow)
 	f.refuse(0, ask("key-1", tpd(1)), 0, 10_000)
+
 	f.setOwn(0, "key-1", slow)
 	f.take(0, ask("key-1", limiter.Tokens(slow.Name, 1)), 9_000)
+
 	f.setOwn(0, "key-1", daily(100), slow)
 	f.refuse(0, ask("key-1", tpd(1)), 0, 9_000)
+
 	f.setOwn(0, "key-1", slow)
 	f.take(0, ask("key-1", limiter.Tokens(slow.Name, 1)), 8_000)
+
 	f.setOwn(0, "key-1", daily(110), slow)
+	// The limit has 10 more than what is used.
 	f.refuse(0, ask("key-1", tpd(11)), 10_000, 8_000)
 }
 
@@ -214,6 +253,7 @@ func quotaCarriedAny(f *fixture) {
 		var used, largest int64
 		for range 24 {
 			l := windows[rng.IntN(len(windows))](1 + rng.Int64N(100))
+
 			largest = max(largest, l.Capacity)
 			f.setOwn(0, key, l)
 
@@ -228,6 +268,7 @@ func quotaCarriedAny(f *fixture) {
 				f.credit(0, self.Account, tpd(n))
 				used -= n
 			}
+
 			if used > largest {
 				f.Fatalf("seed %d: %d admitted where at most %d a window were in force, the last %s", seed, used,
 					largest, l)

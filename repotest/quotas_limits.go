@@ -37,11 +37,15 @@ func quotaChangeChecks() []check {
 func quotaRaised(f *fixture) {
 	f.setDefaults(daily(50))
 	f.take(0, ask("key-1", tpd(30)), 20_000)
+
 	f.credit(0, f.take(0, ask("key-2", tpd(50)), 0).Self.Account, tpd(-70))
+
 	f.setDefaults(daily(100))
 	f.listed(0, "key-1", 70_000)
 	f.take(0, ask("key-1", tpd(70)), 0)
+	// The raise pays 50 of the debt of 70.
 	f.refuse(0, ask("key-2", tpd(0)), -20_000)
+
 	f.holds(midnight, "key-1", 100_000)
 	f.holds(midnight, "key-2", 80_000)
 }
@@ -51,11 +55,15 @@ func quotaLowered(f *fixture) {
 	f.take(0, ask("key-1", tpd(10)), 90_000)
 	f.take(0, ask("key-2", tpd(80)), 20_000)
 	f.credit(0, f.take(0, ask("key-3", tpd(100)), 0).Self.Account, tpd(-7))
+
 	f.setDefaults(daily(40))
+	// Every balance falls by 60, so the use stays the same.
 	f.take(0, ask("key-1", tpd(0)), 30_000)
 	f.refuse(0, ask("key-2", tpd(0)), -40_000)
 	f.refuse(0, ask("key-3", tpd(0)), -67_000)
+
 	f.listed(0, "key-2", -40_000)
+
 	f.setDefaults(daily(100))
 	f.take(0, ask("key-1", tpd(0)), 90_000)
 	f.take(0, ask("key-2", tpd(0)), 20_000)
@@ -67,6 +75,7 @@ func quotaLowered(f *fixture) {
 func quotaFlips(f *fixture) {
 	f.setDefaults(daily(100))
 	f.take(0, ask("key-1", tpd(90)), 10_000)
+
 	for range 3 {
 		f.setDefaults(daily(50))
 		f.refuse(0, ask("key-1", tpd(0)), -40_000)
@@ -75,8 +84,10 @@ func quotaFlips(f *fixture) {
 		f.setDefaults(daily(100))
 		f.take(0, ask("key-1", tpd(0)), 10_000)
 	}
+
 	f.setDefaults(daily(50))
 	f.refuse(0, ask("key-1", tpd(0)), -40_000)
+
 	f.take(midnight, ask("key-1", tpd(50)), 0)
 	f.setDefaults(daily(100))
 	f.take(midnight, ask("key-1", tpd(50)), 0)
@@ -86,10 +97,13 @@ func quotaFlips(f *fixture) {
 func quotaFlipsReset(f *fixture) {
 	f.setDefaults(daily(100))
 	f.take(0, ask("key-1", tpd(90)), 10_000)
+
 	f.setDefaults(daily(50))
 	f.refuse(0, ask("key-1", tpd(0)), -40_000)
+
 	f.reset(0, "key-1")
 	f.take(0, ask("key-1", tpd(50)), 0)
+
 	f.setDefaults(daily(100))
 	f.take(0, ask("key-1", tpd(50)), 0)
 }
@@ -97,21 +111,31 @@ func quotaFlipsReset(f *fixture) {
 // quotaFlipsGivenBack settles leases that are open while the capacity is lowered.
 func quotaFlipsGivenBack(f *fixture) {
 	f.setDefaults(daily(100))
+
 	some := f.take(0, ask("key-1", tpd(100)), 0).Self.Account
 	most := f.take(0, ask("key-2", tpd(100)), 0).Self.Account
 	debt := f.take(0, ask("key-3", tpd(100)), 0).Self.Account
 	f.credit(0, debt, tpd(-5))
+
 	f.setDefaults(daily(50))
+
 	for _, key := range []string{"key-1", "key-2"} {
 		f.refuse(0, ask(key, tpd(1)), -50_000)
 	}
+
 	f.refuse(0, ask("key-3", tpd(1)), -55_000)
+
 	f.credit(0, some, tpd(40))
-	f.refuse(0, ask("key-1", tpd(1)), -10_000) // 60 of 50 are used
+	// Of 50, 60 are used.
+	f.refuse(0, ask("key-1", tpd(1)), -10_000)
+
 	f.credit(0, most, tpd(60))
-	f.refuse(0, ask("key-2", tpd(11)), 10_000) // 40 of 50
+	// Of 50, 40 are used.
+	f.refuse(0, ask("key-2", tpd(11)), 10_000)
+
 	f.credit(0, debt, tpd(10))
 	f.refuse(0, ask("key-3", tpd(0)), -45_000)
+
 	f.setDefaults(daily(100))
 	f.take(0, ask("key-1", tpd(0)), 40_000)
 	f.take(0, ask("key-2", tpd(0)), 60_000)
@@ -121,13 +145,17 @@ func quotaFlipsGivenBack(f *fixture) {
 func quotaFlipsRolledBack(f *fixture) {
 	f.setDefaults(daily(100))
 	f.take(0, ask("key-1", tpd(100)), 0)
+
 	f.setDefaults(daily(50))
 	f.refuse(0, ask("key-1", tpd(1)), -50_000)
+
 	f.topUp(0, tpd(70), "gift", true)
 	account := f.take(0, ask("key-1", tpd(20)), 0).Self.Account
+
 	f.credit(0, account, tpd(20))
 	f.take(0, ask("key-1", tpd(20)), 0)
-	f.credit(0, account, tpd(90)) // no more than was used
+	// A give-back adds no more than was used.
+	f.credit(0, account, tpd(90))
 	f.take(0, ask("key-1", tpd(0)), 50_000)
 }
 
@@ -136,6 +164,7 @@ func quotaFlipsWindows(f *fixture) {
 	f.setDefaults(daily(100))
 	f.take(0, ask("key-1", tpd(80)), 20_000)
 	f.take(0, ask("key-2", tpd(20)), 80_000)
+
 	for range 3 {
 		f.setDefaults(monthly(50))
 		f.take(0, ask("key-1", tpd(0)), 20_000)
@@ -144,9 +173,11 @@ func quotaFlipsWindows(f *fixture) {
 		f.take(0, ask("key-1", tpd(0)), 20_000)
 		f.take(0, ask("key-2", tpd(0)), 50_000)
 	}
+
 	f.credit(0, f.take(0, ask("key-1", tpd(0)), 20_000).Self.Account, tpd(-50))
 	f.setDefaults(monthly(200))
 	f.refuse(0, ask("key-1", tpd(0)), -30_000)
+
 	f.holds(nextMonth, "key-1", 170_000)
 }
 
@@ -154,9 +185,11 @@ func quotaFlipsWindows(f *fixture) {
 func quotaFlipsIdle(f *fixture) {
 	f.setDefaults(monthly(100))
 	f.take(0, ask("key-1", tpd(60)), 40_000)
+
 	f.setDefaults(monthly(30))
 	f.refuse(0, ask("key-1", tpd(1)), -30_000)
 	f.refuse(10*day, ask("key-1", tpd(0)), -30_000)
+
 	f.setDefaults(monthly(100))
 	f.take(10*day, ask("key-1", tpd(40)), 0)
 }
@@ -167,17 +200,26 @@ func quotaPeak(f *fixture) {
 	for _, key := range []string{"key-1", "key-2"} {
 		f.credit(0, f.take(0, ask(key, tpd(100))).Self.Account, tpd(-30))
 	}
+
 	f.take(0, ask("key-3", tpd(100)))
+
 	f.setDefaults(daily(40), slow)
 	f.refuse(0, ask("key-1", tpd(0)), -90_000, 10_000)
 	f.refuse(0, ask("key-3", tpd(0)), -60_000, 10_000)
+
 	f.setDefaults(daily(60), slow)
 	f.refuse(0, ask("key-2", tpd(0)), -70_000, 10_000)
+
+	// The boundary adds the peak of 100, so only the debt of 30 is carried
+	// over.
 	f.take(midnight, ask("key-1", tpd(0)), 30_000, 10_000)
 	f.take(midnight, ask("key-2", tpd(0)), 30_000, 10_000)
+
 	f.take(midnight, ask("key-3", tpd(60)), 0, 10_000)
-	f.credit(midnight, f.take(midnight, ask("key-3", tpd(0))).Self.Account, tpd(-50)) // the peak ended with its window
+	// The peak has ended with its window, so this boundary adds 60.
+	f.credit(midnight, f.take(midnight, ask("key-3", tpd(0))).Self.Account, tpd(-50))
 	f.holds(midnight+day, "key-3", 10_000, 10_000)
+
 	f.refuse(0, ask("key-1", tpd(31)), 30_000, 10_000)
 }
 
@@ -185,14 +227,19 @@ func quotaPeak(f *fixture) {
 func quotaPeakWait(f *fixture) {
 	f.setDefaults(daily(100))
 	f.take(0, ask("key-1", tpd(100)), 0)
+
 	f.setDefaults(daily(20))
+	// The boundary adds the peak of 100. With its capacity of 20 it would not
+	// cover the call.
 	d := f.refusal(0, request(tpd(20)))
 	f.equal("RetryAfter", d.RetryAfter(), midnight)
 	f.equal("FullAfter", d.Primary().FullAfter, midnight)
+
 	b := first(f, "Buckets", f.buckets(0, limiter.Scope{Entity: "key-1"}))
 	f.equal("detail", b.Detail, &limiter.Detail{
 		At: start(0), Starts: []int64{start(midnight - day)}, Peaks: []int64{100_000},
 	})
+
 	f.take(midnight, ask("key-1", tpd(20)), 0)
 	f.equal("detail", f.refuse(midnight, ask("key-1", tpd(1)), 0).Self.Detail, &limiter.Detail{
 		At: start(midnight), Starts: []int64{start(midnight)},
@@ -204,9 +251,11 @@ func quotaPeakWait(f *fixture) {
 func (f *fixture) lowered() (*limiter.RateLimiter, *limiter.Lease) {
 	f.Helper()
 	f.setDefaults(perMinute60, daily(100))
+
 	lim := f.limiter(0)
 	lease, err := lim.Acquire(f.ctx, request(rpm(1).And("tpd", 100)))
 	f.ok("Acquire", err)
+
 	f.setDefaults(perMinute60, daily(50))
 	return lim, lease
 }
@@ -214,51 +263,67 @@ func (f *fixture) lowered() (*limiter.RateLimiter, *limiter.Lease) {
 // quotaLoweredLease charges a lease in between, which shows it the lower quota.
 func quotaLoweredLease(f *fixture) {
 	_, lease := f.lowered()
+
 	f.ok("Consume", lease.Consume(f.ctx, rpm(1)))
 	f.ok("Used", lease.Used("tpd", 60))
 	f.ok("Commit", lease.Commit(f.ctx))
-	f.holds(0, "key-1", 58_000, -10_000) // 60 of 50
+	// Of 50, 60 are used.
+	f.holds(0, "key-1", 58_000, -10_000)
 	f.refuse(0, ask("key-1", tpd(1)), 58_000, -10_000)
+
 	f.setDefaults(perMinute60, daily(100))
 	f.take(0, ask("key-1", tpd(40)), 58_000, 0)
 }
 
 func quotaLoweredRollback(f *fixture) {
 	_, lease := f.lowered()
+
 	f.ok("Consume", lease.Consume(f.ctx, rpm(1)))
 	f.ok("Rollback", lease.Rollback(f.ctx))
 	f.holds(0, "key-1", 60_000, 50_000)
+
 	f.setDefaults(perMinute60, daily(100))
 	f.take(0, ask("key-1", tpd(100)), 60_000, 0)
 }
 
 func quotaLoweredAdjust(f *fixture) {
 	lim, _ := f.lowered()
+
 	_, err := lim.Adjust(f.ctx, request(tpd(-40)))
 	f.ok("Adjust", err)
 	f.refuse(0, ask("key-1", tpd(1)), 59_000, -10_000)
+
 	f.setDefaults(perMinute60, daily(100))
 	f.take(0, ask("key-1", tpd(40)), 59_000, 0)
 }
 
 func quotaResizedLater(f *fixture) {
 	f.setDefaults(daily(50))
+
 	f.credit(0, f.take(0, ask("key-1", tpd(50)), 0).Self.Account, tpd(-70))
 	f.take(0, ask("key-2", tpd(30)), 20_000)
+
 	f.setDefaults(daily(80))
-	f.refuse(midnight, ask("key-1", tpd(11)), 10_000) // -70, then 50, then the 30 more
+	// The boundary adds the old capacity of 50 to -70, and then the raise adds
+	// 30.
+	f.refuse(midnight, ask("key-1", tpd(11)), 10_000)
 	f.take(midnight, ask("key-2", tpd(80)), 0)
+
 	f.holds(midnight+day, "key-1", 80_000)
 }
 
 func quotaResizedAtOnce(f *fixture) {
 	f.setOwn(0, "key-1", daily(50))
+
 	f.take(0, ask("key-1", tpd(50)), 0)
 	f.setOwn(midnight-ms(1), "key-1", daily(80))
 	f.refuse(midnight-ms(1), ask("key-1", tpd(31)), 30_000)
+
 	f.holds(midnight, "key-1", 80_000)
-	f.setOwn(midnight, "key-1", daily(60)) // 30 and 80 is 80, less 20
+	// The boundary fills the quota to 80 before the capacity falls by 20.
+	f.setOwn(midnight, "key-1", daily(60))
 	f.take(midnight, ask("key-1", tpd(0)), 60_000)
+
 	// The change has begun the window, also for a clock that is behind.
 	f.take(midnight-ms(1), ask("key-1", tpd(60)), 0)
 	f.holds(midnight+ms(1), "key-1", 0)
@@ -266,12 +331,16 @@ func quotaResizedAtOnce(f *fixture) {
 
 func quotaOtherWindow(f *fixture) {
 	f.setDefaults(daily(100), slow)
+
 	f.take(0, ask("key-1", tpd(70)), 30_000, 10_000)
 	f.setDefaults(limiter.Quota("tpd", 200, limiter.EveryMonth), slow)
-	out := f.refuse(midnight, ask("key-1", tpd(31)), 30_000, 10_000) // neither a step nor more tokens
+	// The other window takes no step, and gives no more tokens.
+	out := f.refuse(midnight, ask("key-1", tpd(31)), 30_000, 10_000)
 	f.equal("window", out.Self.Detail.Starts, []int64{start(utc(2026, time.March, 1, 0, 0)), 0})
+
 	f.holds(midnight+day, "key-1", 30_000, 10_000)
 	f.holds(utc(2026, time.April, 1, 0, 0), "key-1", 200_000, 10_000)
+
 	f.setDefaults(limiter.Quota("tpd", 20, limiter.EveryHour), slow)
 	f.take(midnight+ms(1), ask("key-1", tpd(15)), 5_000, 10_000)
 	f.holds(midnight+time.Hour-ms(1), "key-1", 5_000, 10_000)
@@ -283,8 +352,10 @@ func quotaOtherWindow(f *fixture) {
 func quotaOtherWindowBehind(f *fixture) {
 	f.setDefaults(limiter.Quota("tpd", 100, limiter.EveryHour), slow)
 	f.take(midnight, ask("key-1", tpd(100)), 0, 10_000)
+
 	f.setDefaults(daily(100), slow)
 	f.take(midnight-ms(1), ask("key-1", limiter.Tokens(slow.Name, 1)), 0, 9_000)
+
 	out := f.refuse(midnight, ask("key-1", tpd(1)), 0, 9_000)
 	f.equal("window", out.Self.Detail.Starts, []int64{start(midnight), 0})
 	f.holds(midnight+day, "key-1", 100_000, 10_000)
@@ -293,10 +364,12 @@ func quotaOtherWindowBehind(f *fixture) {
 func quotaOtherZone(f *fixture) {
 	f.setDefaults(daily(100), slow)
 	f.take(0, ask("key-1", tpd(70)), 30_000, 10_000)
+
 	f.setDefaults(daily(100).In("Europe/Berlin"), slow)
 	berlin := utc(2026, time.March, 14, 23, 0)
 	f.take(berlin-ms(1), ask("key-1", tpd(5)), 25_000, 10_000)
 	f.holds(berlin, "key-1", 100_000, 10_000)
+
 	// Seen for the first time after a boundary of the old zone and of the new one.
 	f.setDefaults(daily(100).In("Asia/Tokyo"), slow)
 	out := f.take(midnight+time.Hour, ask("key-1", tpd(5)), 20_000, 10_000)
@@ -307,21 +380,28 @@ func quotaOtherZone(f *fixture) {
 
 func quotaFromRate(f *fixture) {
 	f.setDefaults(limiter.Custom("tpd", 60, 60, time.Minute))
+
 	f.take(0, ask("key-1", tpd(60)), 0)
 	f.take(0, ask("key-2", tpd(10)), 50_000)
+
 	f.setDefaults(daily(40))
-	f.take(10*time.Second, ask("key-1", tpd(3)), 7_000) // ten seconds at the old rate
+	// Ten seconds at the old rate refill 10.
+	f.take(10*time.Second, ask("key-1", tpd(3)), 7_000)
 	f.take(10*time.Second, ask("key-2", tpd(0)), 40_000)
+
 	f.holds(midnight-ms(1), "key-1", 7_000)
 	f.holds(midnight, "key-1", 40_000)
 }
 
 func quotaToRate(f *fixture) {
 	f.setDefaults(daily(100), slow)
+
 	f.take(0, ask("key-1", tpd(95)), 5_000, 10_000)
 	f.setDefaults(limiter.Custom("tpd", 60, 60, time.Minute), slow)
-	out := f.take(midnight, ask("key-1", tpd(5)), 0, 10_000) // the step that was due is not taken
+	// The step that was due is not taken.
+	out := f.take(midnight, ask("key-1", tpd(5)), 0, 10_000)
 	f.equal("detail", out.Self.Detail, (*limiter.Detail)(nil))
+
 	f.holds(midnight+ms(1), "key-1", 1, 10_000)
 	f.holds(midnight+time.Minute, "key-1", 60_000, 10_000)
 }
@@ -329,9 +409,11 @@ func quotaToRate(f *fixture) {
 func quotaJoins(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)), 0)
+
 	f.setDefaults(perMinute60, daily(100))
 	out := f.take(midnight+time.Second, ask("key-1", rpm(60).And("tpd", 30)), 0, 70_000)
 	f.equal("window", out.Self.Detail.Starts, []int64{0, start(midnight)})
+
 	f.holds(midnight+day-ms(1), "key-1", 60_000, 70_000)
 	f.holds(midnight+day, "key-1", 60_000, 100_000)
 }
@@ -339,14 +421,19 @@ func quotaJoins(f *fixture) {
 func quotaReadded(f *fixture) {
 	f.setDefaults(perMinute60, daily(100))
 	f.credit(0, f.take(0, ask("key-1", tpd(100)), 60_000, 0).Self.Account, tpd(-50))
+
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(10)), 50_000)
+
 	f.setDefaults(perMinute60, daily(100))
 	f.refuse(0, ask("key-1", tpd(0)), 50_000, -50_000)
+
 	f.setDefaults(perMinute60)
 	f.take(midnight, ask("key-1", rpm(10)), 50_000)
+
 	f.setDefaults(perMinute60, daily(120))
-	f.take(midnight, ask("key-1", tpd(1)), 50_000, 69_000) // 50 of the new window, and 20 more
+	// The boundary has left 50, and the higher capacity adds 20.
+	f.take(midnight, ask("key-1", tpd(1)), 50_000, 69_000)
 }
 
 // quotaNeighbour changes a rate while the bucket's own time is behind a boundary
@@ -354,8 +441,10 @@ func quotaReadded(f *fixture) {
 func quotaNeighbour(f *fixture) {
 	f.setDefaults(perMinute60, daily(100))
 	f.take(0, ask("key-1", rpm(0).And("tpd", 90)), 60_000, 10_000)
+
 	f.setDefaults(limiter.PerMinute("rpm", 30), daily(100))
 	f.take(midnight, ask("key-1", tpd(20)), 30_000, 80_000)
+
 	f.setDefaults(limiter.PerMinute("rpm", 20), daily(100))
 	out := f.take(0, ask("key-1", tpd(20)), 20_000, 60_000)
 	f.equal("window", out.Self.Detail.Starts, []int64{0, start(midnight)})

@@ -55,7 +55,9 @@ func (f *fixture) limitedEntities(resource string, want ...string) {
 func registriesEmpty(f *fixture) {
 	f.setLimits(limiter.Scope{}, perMinute60)
 	f.setMode(limiter.Allow)
+
 	f.take(0, ask("key-1", rpm(1)))
+
 	f.defaults()
 	f.limited()
 	f.limitedEntities("")
@@ -66,8 +68,10 @@ func registryDefaults(f *fixture) {
 	for _, resource := range []string{"b", "a/1", "B", "a", "b"} {
 		f.setLimits(limiter.Scope{Resource: resource}, perMinute60)
 	}
+
 	f.defaults("B", "a", "a/1", "b")
 	f.limited()
+
 	f.deleteConfig(limiter.Scope{Resource: "b"})
 	f.defaults("B", "a", "a/1")
 }
@@ -77,28 +81,39 @@ func registryLimits(f *fixture) {
 		{Entity: "k", Resource: "b"}, {Entity: "j", Resource: "b"}, {Entity: "k", Resource: "a"}, {Entity: "k"},
 	} {
 		f.setLimits(s, perMinute60)
-		f.setLimits(s, perMinute60) // set twice, listed once
+		// A level that is set twice is listed once.
+		f.setLimits(s, perMinute60)
 	}
+
 	f.limited("", "a", "b")
 	f.defaults()
+
 	f.deleteConfig(limiter.Scope{Entity: "k", Resource: "b"})
+	// Another entity still has limits for this resource.
 	f.limited("", "a", "b")
+
 	f.deleteConfig(limiter.Scope{Entity: "j", Resource: "b"})
 	f.limited("", "a")
+
 	f.deleteConfig(limiter.Scope{Entity: "k"})
 	f.limited("a")
 }
 
 func registryEntities(f *fixture) {
 	for _, s := range []limiter.Scope{
-		{Entity: "k", Resource: "b"}, {Entity: "j", Resource: "b"}, {Entity: "K", Resource: "b"}, {Entity: "k"},
+		{Entity: "k", Resource: "b"},
+		{Entity: "j", Resource: "b"},
+		{Entity: "K", Resource: "b"},
+		{Entity: "k"},
 		{Resource: "b"},
 	} {
 		f.setLimits(s, perMinute60)
 	}
+
 	f.limitedEntities("b", "K", "j", "k")
 	f.limitedEntities("", "k")
 	f.limitedEntities("a")
+
 	f.deleteConfig(limiter.Scope{Entity: "j", Resource: "b"})
 	f.limitedEntities("b", "K", "k")
 }
@@ -107,6 +122,7 @@ func registryDeletedEntity(f *fixture) {
 	f.setLimits(limiter.Scope{Entity: "k", Resource: "b"}, perMinute60)
 	f.setLimits(limiter.Scope{Entity: "k"}, perMinute60)
 	f.setLimits(limiter.Scope{Entity: "j", Resource: "b"}, perMinute60)
+
 	f.deleteEntity("k")
 	f.limited("b")
 	f.limitedEntities("b", "j")
@@ -120,5 +136,6 @@ func registryMany(f *fixture) {
 		want = append(want, id)
 		f.setLimits(limiter.Scope{Entity: id, Resource: model}, perMinute60)
 	}
+
 	f.limitedEntities(model, want...)
 }

@@ -29,9 +29,11 @@ func repairChecks() []check {
 func repairRaised(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(20)), 40_000)
+
 	f.setDefaults(limiter.PerMinute("rpm", 600))
 	out := f.refuse(0, ask("key-1", rpm(41)), 40_000)
 	f.equal("limits", out.Self.Account.Limits, []limiter.Limit{limiter.PerMinute("rpm", 600)})
+
 	f.take(0, ask("key-1", rpm(0)), 40_000)
 	f.holds(time.Second, "key-1", 50_000)
 	f.holds(time.Minute, "key-1", 600_000)
@@ -41,9 +43,11 @@ func repairLowered(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(10)), 50_000)
 	f.take(0, ask("key-2", rpm(50)), 10_000)
+
 	f.setDefaults(limiter.PerMinute("rpm", 30))
 	f.refuse(0, ask("key-1", rpm(31)), 30_000)
 	f.take(0, ask("key-2", rpm(1)), 9_000)
+
 	// After raising it again, the clamped tokens stay away, although the
 	// charge was refused.
 	f.setDefaults(perMinute60)
@@ -62,21 +66,28 @@ func repairRemovedLimit(f *fixture) {
 	both := []limiter.Limit{perMinute60, limiter.PerMinute("tpm", 6000)}
 	f.setDefaults(both...)
 	f.take(0, ask("key-1", rpm(10).And("tpm", 6000)), 50_000, 0)
+
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(10)), 40_000)
+
 	_, err := f.repo.Consume(f.ctx, epoch, ask("key-1", tpm(1)))
 	f.invalid("Consume of a removed limit", err)
+
 	f.setDefaults(both...)
 	f.take(0, ask("key-1", rpm(0)), 40_000, 0)
 }
 
 func repairLoweredThenRemoved(f *fixture) {
 	f.setDefaults(perMinute60)
+
 	f.take(0, ask("key-1", rpm(50)), 10_000)
 	f.setDefaults(limiter.PerMinute("rpm", 10))
 	f.take(0, ask("key-1", rpm(0)), 10_000)
+
+	// The limit is full at its capacity of 10, but at 60 it would not be.
 	f.setDefaults(limiter.PerMinute("tpm", 6000))
 	f.take(0, ask("key-1", tpm(6000)), 0)
+
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(0)), 10_000)
 	f.holds(50*time.Second, "key-1", 60_000)
@@ -85,9 +96,11 @@ func repairLoweredThenRemoved(f *fixture) {
 func repairOldRate(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)), 0)
+
 	f.setDefaults(limiter.PerMinute("rpm", 600))
 	f.take(10*time.Second, ask("key-1", rpm(0)), 10_000)
 	f.holds(11*time.Second, "key-1", 20_000)
+
 	f.setDefaults(limiter.Custom("rpm", 600, 600, time.Hour))
 	f.take(11*time.Second, ask("key-1", rpm(0)), 20_000)
 	f.holds(17*time.Second, "key-1", 21_000)
@@ -95,6 +108,7 @@ func repairOldRate(f *fixture) {
 
 func repairStoredWhenRefused(f *fixture) {
 	f.setDefaults(perMinute60)
+
 	f.take(0, ask("key-1", rpm(60)), 0)
 	f.setDefaults(limiter.PerMinute("rpm", 600))
 	f.refuse(10*time.Second, ask("key-1", rpm(100)), 10_000)
@@ -104,8 +118,10 @@ func repairStoredWhenRefused(f *fixture) {
 func repairNotStoredByPeek(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)), 0)
+
 	f.setDefaults(limiter.PerMinute("rpm", 600))
 	f.holds(10*time.Second, "key-1", 10_000)
+	// A peek that stored the new rate would leave 20,000 here.
 	f.holds(11*time.Second, "key-1", 11_000)
 	f.listed(12*time.Second, "key-1", 12_000)
 	f.holds(13*time.Second, "key-1", 13_000)
@@ -115,6 +131,7 @@ func repairKeepsDebt(f *fixture) {
 	f.setDefaults(perMinute60)
 	account := f.take(0, ask("key-1", rpm(60)), 0).Self.Account
 	f.credit(0, account, rpm(-50))
+
 	for _, n := range []int64{600, 10, 60} {
 		f.setDefaults(limiter.PerMinute("rpm", n))
 		f.refuse(0, ask("key-1", rpm(0)), -50_000)
@@ -124,8 +141,10 @@ func repairKeepsDebt(f *fixture) {
 func repairClockBehind(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(time.Minute, ask("key-1", rpm(60)), 0)
+
 	f.setDefaults(limiter.PerMinute("rpm", 600))
 	f.refuse(0, ask("key-1", rpm(1)), 0)
+
 	f.holds(time.Minute, "key-1", 0)
 	f.holds(61*time.Second, "key-1", 10_000)
 }
@@ -133,11 +152,13 @@ func repairClockBehind(f *fixture) {
 func repairSource(f *fixture) {
 	f.setLimits(limiter.Scope{}, perMinute60)
 	f.take(0, ask("key-1", rpm(10)), 50_000)
+
 	for _, s := range []limiter.Scope{{Resource: model}, {Entity: "key-1"}, {Entity: "key-1", Resource: model}} {
 		f.setLimits(s, perMinute60)
 		out := f.take(0, ask("key-1", rpm(0)), 50_000)
 		f.equal("source", out.Self.Account.Source, s)
 	}
+
 	f.deleteConfig(limiter.Scope{Entity: "key-1", Resource: model})
 	out := f.take(0, ask("key-1", rpm(0)), 50_000)
 	f.equal("source", out.Self.Account.Source, limiter.Scope{Entity: "key-1"})
@@ -146,10 +167,13 @@ func repairSource(f *fixture) {
 func repairDeletedLimits(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)), 0)
+
 	f.deleteConfig(limiter.Scope{Resource: model})
+
 	_, err := f.repo.Consume(f.ctx, epoch, ask("key-1", rpm(0)))
 	f.fails("Consume without limits", err, limiter.ErrNoLimits)
 	f.listed(time.Second, "key-1", 1_000)
+
 	f.setDefaults(perMinute60)
 	f.take(2*time.Second, ask("key-1", rpm(0)), 2_000)
 }
@@ -157,6 +181,7 @@ func repairDeletedLimits(f *fixture) {
 func repairListed(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
 	f.take(0, ask("key-1", rpm(10)), 50_000, 6_000_000)
+
 	limits := []limiter.Limit{limiter.PerMinute("a", 7), limiter.PerMinute("rpm", 30)}
 	f.setLimits(limiter.Scope{Entity: "key-1"}, limits...)
 	f.equal("buckets", f.buckets(0, limiter.Scope{Resource: model}), []limiter.Bucket{{
@@ -166,6 +191,7 @@ func repairListed(f *fixture) {
 		Tokens:  []int64{7_000, 30_000},
 		Updated: epoch.UnixMilli(),
 	}})
+
 	// Peek repaired nothing: the old limits are back with their balances.
 	f.deleteConfig(limiter.Scope{Entity: "key-1"})
 	f.holds(0, "key-1", 50_000, 6_000_000)
@@ -175,8 +201,10 @@ func repairMovedLimit(f *fixture) {
 	a, b, c := limiter.PerMinute("a", 10), limiter.PerMinute("b", 20), limiter.PerMinute("c", 30)
 	f.setDefaults(a, b, c)
 	f.take(0, ask("key-1", limiter.Tokens("a", 1).And("b", 2).And("c", 3)), 9_000, 18_000, 27_000)
+
 	f.setDefaults(b, c)
 	f.take(0, ask("key-1", limiter.Tokens("c", 0)), 18_000, 27_000)
+
 	f.setDefaults(c, limiter.PerMinute("d", 40), a)
 	f.take(0, ask("key-1", limiter.Tokens("c", 0)), 9_000, 27_000, 40_000)
 }
@@ -188,13 +216,16 @@ func repairMillisecond(f *fixture) {
 	own := limiter.Scope{Entity: "key-1", Resource: model}
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)), 0)
+
 	set := f.event("limits_set", "key-1")
 	set.At = at(1_999 * time.Millisecond)
 	f.ok("SetConfig",
 		f.repo.SetConfig(f.ctx, limiter.Config{Scope: own, Limits: []limiter.Limit{limiter.PerMinute("rpm", 600)}},
 			set))
+
 	f.holds(1_999*time.Millisecond, "key-1", 1_999)
 	f.holds(2_999*time.Millisecond, "key-1", 11_999)
+
 	unset := f.event("limits_deleted", "key-1")
 	unset.At = at(2_999 * time.Millisecond)
 	f.ok("DeleteConfig", f.repo.DeleteConfig(f.ctx, own, unset))

@@ -42,10 +42,14 @@ var perDay1000 = limiter.PerDay("rpm", 1000)
 func replacedMonth(f *fixture) {
 	f.setDefaults(monthly(300))
 	f.take(0, ask("key-1", tpd(300)), 0)
+
 	f.setDefaults(daily(10))
 	f.refuse(time.Hour, ask("key-1", tpd(1)), 0)
 	f.take(midnight, ask("key-1", tpd(10)), 0)
-	f.listed(midnight+2*day, "key-1", 10_000) // without the month it would have expired
+
+	// Without the month the bucket would have expired.
+	f.listed(midnight+2*day, "key-1", 10_000)
+
 	f.setDefaults(monthly(300))
 	f.refuse(midnight+2*day, ask("key-1", tpd(1)), 0)
 	f.listed(nextMonth-ms(1), "key-1", 0)
@@ -54,13 +58,16 @@ func replacedMonth(f *fixture) {
 
 func replacedDay(f *fixture) {
 	f.setDefaults(perDay1000)
+
 	f.take(0, ask("key-1", rpm(1000)), 0)
 	f.setDefaults(limiter.PerMinute("rpm", 10))
 	f.refuse(0, ask("key-1", rpm(1)), 0)
 	f.take(time.Minute, ask("key-1", rpm(10)), 0)
+
 	f.setDefaults(perDay1000)
 	f.take(10*time.Minute, ask("key-1", rpm(10)), 0)
 	f.refuse(10*time.Minute, ask("key-1", rpm(1)), 0)
+
 	// The bucket stays as long as the first limit would have kept it.
 	f.setDefaults(limiter.PerMinute("rpm", 10))
 	f.take(time.Hour, ask("key-1", rpm(1)))
@@ -72,6 +79,7 @@ func replacedDay(f *fixture) {
 // bucket of the shorter limit expires.
 func replacedDefaults(f *fixture) {
 	var admitted int64
+
 	for now := time.Duration(0); now < 10*day; now += 30 * time.Hour {
 		for _, l := range []limiter.Limit{monthly(300), daily(10)} {
 			for range 2 {
@@ -85,6 +93,7 @@ func replacedDefaults(f *fixture) {
 			}
 		}
 	}
+
 	if admitted > 300+10*10 {
 		f.Errorf("%d admitted in ten days, want at most 300 in a month and 10 a day", admitted)
 	}
@@ -94,10 +103,12 @@ func replacedOwn(f *fixture) {
 	own := limiter.Scope{Entity: "key-1", Resource: model}
 	f.setLimits(own, perDay1000)
 	f.take(0, ask("key-1", rpm(1000)), 0)
+
 	f.setDefaults(limiter.PerMinute("rpm", 10))
 	f.deleteConfig(own)
 	f.take(6*time.Second, ask("key-1", rpm(1)))
 	f.listed(day-ms(1), "key-1", 10_000)
+
 	f.setLimits(own, perDay1000)
 	f.refuse(20*time.Minute, ask("key-1", rpm(30)))
 }
@@ -105,6 +116,7 @@ func replacedOwn(f *fixture) {
 func replacedFull(f *fixture) {
 	f.setDefaults(perDay1000, monthly(300))
 	f.take(0, ask("key-1", rpm(0).And("tpd", 0)), 1_000_000, 300_000)
+
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)), 0)
 	f.unlisted(lifetime, "key-1")
@@ -113,11 +125,14 @@ func replacedFull(f *fixture) {
 func replacedReset(f *fixture) {
 	f.setDefaults(perDay1000, monthly(300))
 	f.take(0, ask("key-1", rpm(1000).And("tpd", 300)), 0, 0)
+
 	f.setDefaults(perMinute60)
 	f.refuse(0, ask("key-1", rpm(1)), 0)
+
 	f.reset(0, "key-1")
 	f.take(0, ask("key-1", rpm(60)), 0)
 	f.unlisted(lifetime, "key-1")
+
 	f.setDefaults(perDay1000, monthly(300))
 	f.take(lifetime, ask("key-1", rpm(1000).And("tpd", 300)), 0, 0)
 }
@@ -125,8 +140,10 @@ func replacedReset(f *fixture) {
 func replacedResetOne(f *fixture) {
 	f.setDefaults(perDay1000, limiter.PerMinute("tpm", 6000))
 	f.take(0, ask("key-1", rpm(1000)), 0, 6_000_000)
+
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
 	f.refuse(0, ask("key-1", rpm(1)), 0, 6_000_000)
+
 	f.reset(0, "key-1", "tpm")
 	f.listed(day-ms(1), "key-1", 60_000, 6_000_000)
 	f.unlisted(day, "key-1")
@@ -136,9 +153,11 @@ func replacedDeleted(f *fixture) {
 	f.create(limiter.Entity{ID: "key-1", Name: "key-1"})
 	f.setDefaults(perDay1000, monthly(300))
 	f.take(0, ask("key-1", rpm(1000).And("tpd", 300)), 0, 0)
+
 	f.setDefaults(perMinute60)
 	f.refuse(0, ask("key-1", rpm(1)), 0)
 	f.deleteEntity("key-1")
+
 	f.setDefaults(perDay1000, monthly(300))
 	f.take(0, ask("key-1", rpm(1000).And("tpd", 300)), 0, 0)
 }
@@ -146,13 +165,19 @@ func replacedDeleted(f *fixture) {
 func leftQuota(f *fixture) {
 	f.setDefaults(perMinute60, daily(100))
 	f.credit(0, f.take(0, ask("key-1", tpd(100)), 60_000, 0).Self.Account, tpd(-20))
+
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(1)), 59_000)
+
 	f.listed(midnight+day-ms(1), "key-1", 60_000)
-	f.unlisted(midnight+day, "key-1") // full after the second boundary
+	// The second boundary fills the limit that has left.
+	f.unlisted(midnight+day, "key-1")
+
 	f.take(midnight, ask("key-1", rpm(1)), 59_000)
 	f.setDefaults(perMinute60, daily(100))
-	out := f.take(midnight-ms(1), ask("key-1", tpd(0)), 59_000, 80_000) // stepped by the write at midnight
+	// The write at midnight has stepped the limit.
+	out := f.take(midnight-ms(1), ask("key-1", tpd(0)), 59_000, 80_000)
+
 	f.equal("window", out.Self.Detail.Starts, []int64{0, start(midnight)})
 }
 
@@ -160,11 +185,13 @@ func leftRate(f *fixture) {
 	slower := limiter.PerHour("tpm", 3600)
 	f.setDefaults(perMinute60, slower)
 	f.take(0, ask("key-1", tpm(3600)), 60_000, 0)
+
 	f.setDefaults(perMinute60)
 	f.take(time.Second, ask("key-1", rpm(1)), 59_000)
 	f.take(time.Minute, ask("key-1", rpm(1)), 59_000)
 	f.listed(time.Hour-ms(1), "key-1", 60_000)
 	f.unlisted(time.Hour, "key-1")
+
 	f.setDefaults(perMinute60, slower)
 	f.take(10*time.Minute, ask("key-1", tpm(0)), 60_000, 600_000)
 }
@@ -173,15 +200,20 @@ func leftFull(f *fixture) {
 	both := []limiter.Limit{perMinute60, limiter.PerMinute("tpm", 100)}
 	f.setDefaults(both...)
 	f.take(0, ask("key-1", rpm(60).And("tpm", 100)), 0, 0)
+
 	f.setDefaults(both[0])
 	f.take(30*time.Second, ask("key-1", rpm(1)), 29_000)
-	f.take(time.Minute, ask("key-1", rpm(1)), 58_000) // tpm is full and goes
+	// The tpm limit is full, so the bucket forgets it.
+	f.take(time.Minute, ask("key-1", rpm(1)), 58_000)
+
 	f.setDefaults(both[0], limiter.PerMinute("tpm", 200))
 	f.take(time.Minute, ask("key-1", tpm(200)), 58_000, 0)
+
 	f.setDefaults(both[0])
 	f.take(time.Minute, ask("key-1", rpm(1)), 57_000)
 	f.setDefaults(both[0], limiter.PerMinute("tpm", 300))
-	f.take(150*time.Second, ask("key-1", tpm(300)), 60_000, 0) // full since it left, though nothing was written
+	// Nothing was written since, but the limit was full all the same.
+	f.take(150*time.Second, ask("key-1", tpm(300)), 60_000, 0)
 }
 
 // perSecond14 is full again within a second.
@@ -191,6 +223,7 @@ var perSecond14 = limiter.PerSecond("tpd", 28).WithBurst(14)
 func succeed(f *fixture, quota limiter.Limit) {
 	f.setDefaults(perMinute60, quota)
 	f.take(0, ask("key-1", tpd(quota.Capacity)), 60_000, 0)
+
 	f.setDefaults(perMinute60, perSecond14)
 	f.refuse(0, ask("key-1", tpd(1)), 60_000, 0)
 }
@@ -198,23 +231,31 @@ func succeed(f *fixture, quota limiter.Limit) {
 func leftSuccessor(f *fixture) {
 	succeed(f, monthly(179))
 	f.take(time.Minute, ask("key-1", tpd(0)), 60_000, 14_000)
+
 	f.setDefaults(perMinute60)
-	f.take(2*time.Minute, ask("key-1", rpm(1)), 59_000) // tpd is full, and stays
+	// The tpd limit is full, but the bucket remembers it with what it replaced.
+	f.take(2*time.Minute, ask("key-1", rpm(1)), 59_000)
 	f.take(3*time.Minute, ask("key-1", rpm(1)), 59_000)
+
 	f.setDefaults(perMinute60, monthly(179))
 	f.take(4*time.Minute, ask("key-1", tpd(14)), 60_000, 0)
 	f.refuse(4*time.Minute, ask("key-1", tpd(1)), 60_000, 0)
+
 	f.take(nextMonth, ask("key-1", tpd(179)), 60_000, 0)
 }
 
 func leftSuccessorRate(f *fixture) {
 	f.setDefaults(perDay1000, limiter.PerMinute("tpm", 60))
 	f.take(0, ask("key-1", rpm(1000)), 0, 60_000)
+
 	f.setDefaults(limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 60))
 	f.refuse(0, ask("key-1", rpm(1)), 0, 60_000)
 	f.take(10*time.Minute, ask("key-1", rpm(0)), 10_000, 60_000)
+
+	// The limit is full at 10, but at 1,000 a day it would not be.
 	f.setDefaults(limiter.PerMinute("tpm", 60))
 	f.take(10*time.Minute, ask("key-1", tpm(1)), 59_000)
+
 	f.setDefaults(perDay1000, limiter.PerMinute("tpm", 60))
 	f.take(10*time.Minute, ask("key-1", rpm(10)), 0, 59_000)
 	f.refuse(10*time.Minute, ask("key-1", rpm(1)), 0, 59_000)
@@ -224,8 +265,10 @@ func leftSuccessorRate(f *fixture) {
 // it returns.
 func leftSuccessorLater(f *fixture) {
 	succeed(f, monthly(179))
+
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(1)), 59_000)
+
 	f.setDefaults(perMinute60, monthly(179))
 	f.take(time.Hour, ask("key-1", tpd(14)), 60_000, 0)
 	f.refuse(time.Hour, ask("key-1", tpd(1)), 60_000, 0)
@@ -234,9 +277,11 @@ func leftSuccessorLater(f *fixture) {
 func leftSuccessorEnds(f *fixture) {
 	succeed(f, daily(100))
 	f.take(time.Minute, ask("key-1", tpd(0)), 60_000, 14_000)
+
 	f.setDefaults(perMinute60)
 	f.take(midnight-ms(1), ask("key-1", rpm(1)), 59_000)
 	f.take(midnight, ask("key-1", rpm(1)), 58_001)
+
 	f.setDefaults(perMinute60, daily(100))
 	f.take(midnight, ask("key-1", tpd(100)), 58_001, 0)
 }
@@ -244,9 +289,11 @@ func leftSuccessorEnds(f *fixture) {
 func leftSuccessorReset(f *fixture) {
 	succeed(f, monthly(179))
 	f.take(time.Minute, ask("key-1", tpd(0)), 60_000, 14_000)
+
 	f.setDefaults(perMinute60)
 	f.take(2*time.Minute, ask("key-1", rpm(1)), 59_000)
 	f.reset(2*time.Minute, "key-1")
+
 	f.setDefaults(perMinute60, monthly(179))
 	f.take(2*time.Minute, ask("key-1", tpd(179)), 60_000, 0)
 }
@@ -254,12 +301,16 @@ func leftSuccessorReset(f *fixture) {
 func leftKind(f *fixture) {
 	f.setDefaults(perMinute60, daily(100))
 	f.take(0, ask("key-1", tpd(70)), 60_000, 30_000)
+
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(1)), 59_000)
+
 	f.setDefaults(perMinute60, perHourTPD)
 	f.take(time.Minute, ask("key-1", tpd(0)), 60_000, 30_000)
+
 	f.setDefaults(perMinute60)
 	f.take(time.Minute, ask("key-1", rpm(1)), 59_000)
+
 	f.setDefaults(perMinute60, monthly(100))
 	f.take(2*time.Minute, ask("key-1", tpd(31)), 60_000, 0)
 	f.listed(nextMonth-ms(1), "key-1", 60_000, 0)
@@ -267,13 +318,17 @@ func leftKind(f *fixture) {
 
 func leftParent(f *fixture) {
 	f.createCascading("key-1", "project-1")
+
 	f.setLimits(limiter.Scope{Entity: "project-1"}, limiter.PerMinute("tpm", 6000))
 	own := limiter.Scope{Entity: "key-1"}
 	f.setLimits(own, perMinute60, limiter.PerDay("tpm", 1000))
+
 	f.paid(f.take(0, ask("key-1", rpm(1).And("tpm", 400)), 59_000, 600_000), "project-1", 5_600_000)
+
 	f.setLimits(own, perMinute60)
 	f.paid(f.take(0, ask("key-1", rpm(1).And("tpm", 400)), 58_000), "project-1", 5_200_000)
 	f.paid(f.take(0, ask("key-1", tpm(400)), 58_000), "project-1", 4_800_000)
+
 	f.setLimits(own, perMinute60, limiter.PerDay("tpm", 1000))
 	f.paid(f.take(0, ask("key-1", tpm(600)), 58_000, 0), "project-1", 4_200_000)
 }
@@ -283,10 +338,12 @@ func leftLease(f *fixture) {
 	lim := f.limiter(0)
 	lease, err := lim.Acquire(f.ctx, request(rpm(1).And("tpd", 90)))
 	f.ok("Acquire", err)
+
 	f.setDefaults(perMinute60)
 	f.ok("Consume", lease.Consume(f.ctx, rpm(1)))
 	f.ok("Used", lease.Used("tpd", 40))
 	f.ok("Commit", lease.Commit(f.ctx))
+
 	f.setDefaults(perMinute60, daily(100))
 	f.take(0, ask("key-1", tpd(60)), 58_000, 0)
 }
@@ -296,11 +353,14 @@ func leftLease(f *fixture) {
 func leftLeaseBack(f *fixture) {
 	f.setDefaults(daily(100))
 	account := f.take(0, ask("key-1", tpd(0)), 100_000).Self.Account
+
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(1)), 59_000)
+
 	f.setDefaults(daily(100))
 	f.credit(0, account, tpd(-80))
 	f.holds(0, "key-1", 20_000)
+
 	f.take(0, ask("key-1", tpd(20)), 0)
 	f.holds(midnight, "key-1", 100_000)
 }
@@ -309,13 +369,18 @@ func leftLeaseBack(f *fixture) {
 func leftLeaseForgotten(f *fixture) {
 	f.setDefaults(perMinute60, daily(100))
 	account := f.take(0, ask("key-1", rpm(1).And("tpd", 30)), 59_000, 70_000).Self.Account
+
 	f.setDefaults(perMinute60)
+	// At midnight the limit is full, and the next write forgets it.
 	f.take(midnight, ask("key-1", rpm(60)), 0)
 	f.take(midnight+time.Second, ask("key-1", rpm(1)), 0)
+
 	f.credit(midnight+time.Second, account, rpm(-2).And("tpd", -80))
 	f.refuse(midnight+time.Second, ask("key-1", rpm(0)), -2_000)
+
 	f.setDefaults(perMinute60, daily(100))
 	f.take(midnight+time.Minute, ask("key-1", tpd(20)), 57_000, 0)
+
 	f.holds(midnight+day, "key-1", 60_000, 100_000)
 }
 
@@ -323,12 +388,16 @@ func leftLeaseForgotten(f *fixture) {
 func leftLeaseReplaced(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
 	account := f.take(0, ask("key-1", rpm(1).And("tpm", 1000))).Self.Account
+
 	f.setDefaults(perMinute60)
 	late := 30 * day
 	f.unlisted(late, "key-1")
+
 	f.credit(late, account, tpm(-500))
+
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
 	f.take(late, ask("key-1", rpm(1)), 59_000, 5_500_000)
+
 	if f.countsUsage {
 		u := first(f, "Usage",
 			f.usage(limiter.UsageQuery{Entity: "key-1", Window: limiter.Daily, From: at(late - day)}))
@@ -339,9 +408,11 @@ func leftLeaseReplaced(f *fixture) {
 func leftTopUp(f *fixture) {
 	f.setDefaults(perMinute60, daily(100))
 	f.take(0, ask("key-1", rpm(60).And("tpd", 100)), 0, 0)
+
 	f.setDefaults(perMinute60)
 	f.topUp(0, rpm(10), "gift", true)
 	f.take(0, ask("key-1", rpm(10)), 0)
+
 	f.setDefaults(perMinute60, daily(100))
 	f.refuse(0, ask("key-1", tpd(1)), 0, 0)
 }
@@ -355,20 +426,27 @@ func leftMany(f *fixture) {
 		first = append(first, limiter.Quota(name(i), 100, limiter.EveryDay))
 		amounts = amounts.And(name(i), int64(50+i))
 	}
+
 	for i := range 10 {
 		others = append(others, limiter.Quota(fmt.Sprintf("other-%02d", i), 100, limiter.EveryDay))
 	}
+
 	f.setDefaults(first...)
 	f.take(0, ask("key-1", amounts))
+
 	f.setDefaults(others...)
 	f.take(0, ask("key-1", limiter.Tokens("other-00", 1)))
+
 	f.setDefaults(first...)
 	out := f.take(0, ask("key-1", limiter.Tokens(name(0), 0)))
+
 	for i, got := range out.Self.Tokens {
 		want := int64(50-i) * 1000
-		if i < 6 { // the fullest were forgotten
+		// The fullest were forgotten.
+		if i < 6 {
 			want = 100_000
 		}
+
 		if got != want {
 			f.Errorf("%s has %d thousandths, want %d", name(i), got, want)
 		}

@@ -39,10 +39,12 @@ import (
 // program counts it.
 func Run(t *testing.T, open func(t *testing.T) limiter.Repository, except ...string) {
 	t.Helper()
+
 	for _, n := range nouns() {
 		if slices.Contains(except, n.name) {
 			continue
 		}
+
 		t.Run(n.name, func(t *testing.T) {
 			t.Parallel()
 			for _, c := range n.checks {

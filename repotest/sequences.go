@@ -24,7 +24,9 @@ func (f *fixture) sequences() map[string]iter.Seq[error] {
 	f.setLimits(limiter.Scope{Entity: "project-1"}, perMinute60)
 	f.create(limiter.Entity{ID: "project-1", Name: "project-1"})
 	f.disable(limiter.Scope{Resource: "claude"}, reason)
+
 	r := f.repo
+
 	all := map[string]iter.Seq[error]{
 		"Buckets":            errorsOf(r.Buckets(f.ctx, epoch, limiter.Scope{Resource: model})),
 		"Entities":           errorsOf(r.Entities(f.ctx, "")),
@@ -34,9 +36,11 @@ func (f *fixture) sequences() map[string]iter.Seq[error] {
 		"AuditEvents":        errorsOf(r.AuditEvents(f.ctx, "$SYSTEM", "")),
 		"Usage":              errorsOf(r.Usage(f.ctx, limiter.UsageQuery{Resource: model})),
 	}
+	// Without counting, there may be no usage to iterate over.
 	if !f.countsUsage {
 		delete(all, "Usage")
 	}
+
 	return all
 }
 
@@ -53,14 +57,18 @@ func errorsOf[T any](seq iter.Seq2[T, error]) iter.Seq[error] {
 // loopsCallBack would hang if a store held a lock while a loop body runs.
 func loopsCallBack(f *fixture) {
 	rounds := 0
+
 	for name, seq := range f.sequences() {
 		elements := 0
 		for err := range seq {
 			f.ok(name, err)
 			elements++
+			// What the calls below create may join the sequence, so that
+			// calling back for each element might never end.
 			if elements > 1 {
 				continue
 			}
+
 			rounds++
 			id := fmt.Sprintf("new-%d", rounds)
 			f.create(limiter.Entity{ID: id, Name: id})
@@ -69,6 +77,7 @@ func loopsCallBack(f *fixture) {
 			f.namespace(id)
 			f.listed(0, id, 59_000)
 		}
+
 		if elements < 2 {
 			f.Errorf("%s: %d elements, want at least 2", name, elements)
 		}
@@ -81,12 +90,14 @@ func loopsStop(f *fixture) {
 			f.ok(name, err)
 			break
 		}
+		// A lock that the loop has left behind would block this call.
 		f.setLimits(limiter.Scope{}, perMinute60)
 	}
 }
 
 func loopsAfterClose(f *fixture) {
 	all := f.sequences()
+
 	f.ok("Close", f.repo.Close())
 	for name, seq := range all {
 		var last error

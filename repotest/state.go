@@ -24,9 +24,11 @@ type state struct {
 // state reads a snapshot at d.
 func (f *fixture) state(d time.Duration) (s state) {
 	f.Helper()
+
 	s.Entities = collect(f, "Entities", f.repo.Entities(f.ctx, ""))
 	s.Buckets = f.buckets(d, limiter.Scope{Resource: model})
 	s.Usage = f.usage(limiter.UsageQuery{Resource: model})
+
 	for _, scope := range []limiter.Scope{
 		{}, {Resource: model}, {Entity: "key-1"}, {Entity: "key-1", Resource: model},
 	} {
@@ -34,15 +36,19 @@ func (f *fixture) state(d time.Duration) (s state) {
 		f.ok("Config", err)
 		s.Configs = append(s.Configs, cfg)
 	}
+
 	for _, entity := range []string{"$SYSTEM", "$RESOURCE:" + model, "key-1", "key-2", "project-1"} {
 		s.Events = append(s.Events, f.audit(entity, "")...)
 	}
+
 	s.Switches = f.switches()
 	s.Namespaces = collect(f, "Namespaces", f.repo.Namespaces(f.ctx))
+
 	if _, ok := limiter.Optional[limiter.ManagedStore](f.repo); ok {
 		s.Managed, s.Hash = f.managed()
 	}
-	s.Mode = f.repo.OnUnavailable() // the mode last seen, when the config of the system was read
+	// Reading the config of the system above has set the mode.
+	s.Mode = f.repo.OnUnavailable()
 	return s
 }
 
@@ -55,6 +61,7 @@ func (f *fixture) audit(entity, after string) []limiter.AuditEvent {
 // leave out such a counter.
 func (f *fixture) usage(q limiter.UsageQuery) []limiter.UsageSnapshot {
 	f.Helper()
+
 	all := collect(f, "Usage", f.repo.Usage(f.ctx, q))
 	for _, s := range all {
 		for limit, n := range s.Counters {

@@ -36,8 +36,10 @@ func (f *file) create() error {
 	if _, err := os.Stat(f.path); !f.opts.mayCreate() || !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+
 	empty, err := os.CreateTemp(filepath.Dir(f.path), ".zae-limiter-*")
 	if err == nil {
+		// The umask may have removed permissions that the options ask for.
 		err = errors.Join(empty.Chmod(f.opts.Mode), empty.Close())
 	}
 	if err == nil {
@@ -46,12 +48,16 @@ func (f *file) create() error {
 	if empty != nil {
 		_ = os.Remove(empty.Name())
 	}
-	if err != nil && !errors.Is(err, fs.ErrExist) { // not every file system has links
+
+	// Not every file system has links.
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		if empty, err = os.OpenFile(f.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, f.opts.Mode); err == nil {
 			err = errors.Join(empty.Chmod(f.opts.Mode), empty.Close())
 		}
 	}
-	if err != nil && !errors.Is(err, fs.ErrExist) { // otherwise another process was faster, or it is a link
+
+	// Another process may have been faster, or the path is a link.
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("sqlite: cannot create file %s: %w", f.path, err)
 	}
 	return nil
@@ -66,6 +72,7 @@ func (f *file) deniedPath() string {
 			return path
 		}
 	}
+
 	if folder := filepath.Dir(log); !canCreateIn(folder) {
 		return "folder " + folder
 	}

@@ -32,6 +32,7 @@ func (r *Repository) bucketPage(
 	if err != nil {
 		return nil, nil, err
 	}
+
 	where, args := scopeCondition(r.key, of)
 	var records []*record
 	err = tx.query(func(scan func(...any) error) error {
@@ -44,9 +45,11 @@ func (r *Repository) bucketPage(
 	if err != nil {
 		return nil, nil, err
 	}
+
 	if page, err = r.currentViews(tx, now, records, generation); err != nil {
 		return nil, nil, err
 	}
+
 	if len(records) == pageSize {
 		last := records[len(records)-1].Account
 		next = &limiter.Scope{Entity: last.Entity, Resource: last.Resource}
@@ -64,6 +67,7 @@ func (r *Repository) currentViews(
 		if rec.Gone(local) {
 			continue
 		}
+
 		rec.PullBack(back)
 		b, err := r.currentView(tx, local, rec, generation)
 		if err != nil {
@@ -76,7 +80,11 @@ func (r *Repository) currentViews(
 
 // currentView returns the bucket as the next charge would find it.
 func (r *Repository) currentView(tx *tx, now int64, rec *record, generation int64) (limiter.Bucket, error) {
+	// A repair moves the bucket's time, so this comes first.
 	updated, held := rec.At, true
+
+	// The limits have changed since the last charge. The next one will repair
+	// the bucket like this.
 	if rec.generation != generation {
 		key := limiter.Scope{Entity: rec.Account.Entity, Resource: rec.Account.Resource}
 		limits, source, err := tx.resolve(r.key, key)
@@ -91,10 +99,15 @@ func (r *Repository) currentView(tx *tx, now int64, rec *record, generation int6
 			}
 		}
 	}
+
 	seen := rules.Begin(&rec.Bucket, now).View
+
+	// Without limits at any level, the bucket shows those it was last charged
+	// with.
 	if !held {
 		seen.Account = rules.WithoutLevel(seen.Account)
 	}
+
 	seen.Updated = updated
 	return seen, nil
 }

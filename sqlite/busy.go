@@ -15,6 +15,7 @@ func (f *file) retryBusy(ctx context.Context, began time.Time, try func() error)
 		if !isBusy(err) || time.Since(began) >= f.opts.BusyTimeout {
 			return err
 		}
+
 		select {
 		case <-time.After(p.next()):
 		case <-ctx.Done():
@@ -36,5 +37,8 @@ const (
 func (p *backoff) next() time.Duration {
 	at := max(*p, minBackoff)
 	*p = min(2*at, maxBackoff)
+
+	// Processes that wait for the same lock must not try again at the same
+	// moment.
 	return time.Duration(at/2 + rand.N(at))
 }

@@ -12,15 +12,19 @@ import (
 // Consume takes every amount of a charge, or none. It gives everything back if ctx
 // ends before the charge is stored.
 func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	// The work may outlive its caller, so it shares no memory with it.
 	charge.Limits, charge.Defaults = slices.Clone(charge.Limits), slices.Clone(charge.Defaults)
 	var out limiter.Outcome
+
 	q := newQueuedWrite(now.UnixMilli(), func(tx *tx) (err error) {
 		out, err = r.charge(tx, now.UnixMilli(), &charge, true)
 		return err
 	})
 	q.undo = func(tx *tx) error { return r.uncharge(tx, now.UnixMilli(), &charge.Amounts, &out) }
+
+	// After an error, the writer may still use the outcome.
 	if err := r.send(ctx, q); err != nil {
-		return limiter.Outcome{}, err // not out: the writer may still use it
+		return limiter.Outcome{}, err
 	}
 	return out, nil
 }
@@ -30,24 +34,32 @@ func (r *Repository) uncharge(tx *tx, now int64, amounts *limiter.Amounts, out *
 	if !out.Admitted {
 		return nil
 	}
+
 	for _, b := range []*limiter.Bucket{&out.Self, &out.Parent} {
 		if b.Account == nil {
 			continue
 		}
 		back := limiter.Credit{Account: b.Account, Undo: true}
+		// A quota gets its tokens back only in the window that paid.
 		if b.Detail != nil {
 			back.Starts = b.Detail.Starts
 		}
-		for i, l := range b.Account.Limits { // the bucket may have other limits by now, which paid nothing
+
+		// The bucket may have other limits by the time of the undo. They paid
+		// nothing.
+		for i, l := range b.Account.Limits {
 			n, named := amounts.Lookup(l.Name)
 			if !named {
 				continue
 			}
 			back.Amounts = back.Amounts.And(l.Name, n)
+			// A charge that was spared took nothing, so that only its usage is
+			// reverted.
 			if b.Detail != nil && b.Detail.Spared != nil && b.Detail.Spared[i] {
 				back.Spared = append(back.Spared, l.Name)
 			}
 		}
+
 		if err := r.credit(tx, now, back); err != nil {
 			return err
 		}
@@ -75,31 +87,38 @@ type payer struct {
 	resolved bool          // limits and parent were looked up
 	repaired bool          // limits or parent had changed, or the bucket was too far ahead
 	now      int64         // the time of the call on the bucket's clock
-	before   *rules.Bucket // before it followed an override; nil if it did not
+	before   *rules.Bucket // the bucket before it followed an override; nil if it did not
 }
 
 // charge handles Consume, and Peek if write is not set.
 func (r *Repository) charge(tx *tx, now int64, charge *limiter.Charge, write bool) (limiter.Outcome, error) {
+	// A repair is booked only after the charge was judged, since an error must
+	// leave nothing written.
 	var repairs bookings
 	payers, err := r.payers(tx, now, charge, repairs.add)
 	admitted := false
 	if err == nil {
 		admitted, err = rules.Judge(charge, views(payers)...)
 	}
-	if err != nil { // invalid input writes nothing
+
+	// Work that returns an error must have written nothing: see write.
+	if err != nil {
 		return limiter.Outcome{}, err
 	}
+
 	book := tx.book(r.key)
 	if !admitted {
 		for _, s := range payers {
 			s.refuse(charge, &repairs)
 		}
 	}
+
 	if write {
 		if err := repairs.flush(book); err != nil {
 			return limiter.Outcome{}, err
 		}
 	}
+
 	for _, s := range payers {
 		if admitted {
 			s.turn.Pay(&charge.Amounts)
@@ -110,6 +129,7 @@ func (r *Repository) charge(tx *tx, now int64, charge *limiter.Charge, write boo
 			}
 		}
 	}
+
 	out := limiter.Outcome{Admitted: admitted, Self: payers[0].turn.View}
 	if len(payers) > 1 {
 		out.Parent = payers[1].turn.View
@@ -126,6 +146,7 @@ type booking struct {
 }
 
 func (b *bookings) add(account *limiter.Account, u rules.Usage) error {
+	// The bucket changes the slice after this call.
 	u.Used = slices.Clone(u.Used)
 	*b = append(*b, booking{account, u})
 	return nil
@@ -144,23 +165,28 @@ func (b bookings) flush(book rules.Book) error {
 // repairBucket applies a change of the limits of one entity and resource to their
 // bucket at once. Other changes apply when a bucket is charged.
 func (r *Repository) repairBucket(tx *tx, now int64, key limiter.Scope) error {
+	// A change of a wider level would have to touch all of its buckets.
 	if key.Level() != "entity" {
 		return nil
 	}
+
 	found, err := tx.bucket("b.ns = ? AND b.entity = ? AND b.resource = ?", r.key, key.Entity, key.Resource)
 	if err != nil || found == nil {
 		return err
 	}
+
 	local, back := r.machine.Local(&found.Bucket, now)
 	if found.Gone(local) {
 		return nil
 	}
 	found.PullBack(back)
+
 	limits, source, err := tx.resolve(r.key, key)
-	// a charge reports an unknown zone
+	// A charge reports an unknown zone. It must not fail the change of limits.
 	if unknown := rules.CheckZones(limits) != nil; err != nil || limits == nil || unknown {
 		return err
 	}
+
 	account := &limiter.Account{
 		Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source, Ref: found.id,
 	}
@@ -175,24 +201,30 @@ func (r *Repository) repairBucket(tx *tx, now int64, key limiter.Scope) error {
 func (r *Repository) payers(tx *tx, now int64, charge *limiter.Charge, book rules.Book) ([]*payer, error) {
 	key := limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}
 	found, facts, err := r.find(tx, key)
+
+	// A late charge is for work that is done, which no switch can prevent.
 	if err == nil && !charge.Late {
 		err = r.checkSwitches(tx, key, found, facts)
 	}
 	if err != nil {
 		return nil, err
 	}
+
 	self, err := r.begin(tx, now, key, found, facts.generation, charge, book)
 	if err != nil {
 		return nil, err
 	}
+
 	r.sawParent(tx, key.Entity, self.parent)
 	if self.parent == "" {
 		return []*payer{self}, nil
 	}
+
 	key.Entity = self.parent
 	if found, facts, err = r.find(tx, key); err != nil {
 		return nil, err
 	}
+
 	parent, err := r.begin(tx, now, key, found, facts.generation, charge, book)
 	if err != nil {
 		return nil, err
@@ -217,6 +249,7 @@ func (r *Repository) begin(
 	s := &payer{record: found, now: now}
 	if found != nil {
 		local, back := r.machine.Local(&found.Bucket, now)
+		// The record is replaced only if the charge is admitted: see store.
 		if found.Gone(local) {
 			s.record, s.expired = nil, found
 		} else {
@@ -224,17 +257,23 @@ func (r *Repository) begin(
 			s.now, s.repaired = local, back > 0
 		}
 	}
+
 	if charge.Limits != nil {
 		return s, r.beginOverride(tx, s, key, charge, book)
 	}
+
+	// Generation 0 stands for limits that were never looked up, or may differ
+	// for the next call.
 	if s.record == nil || s.record.generation != generation {
 		if err := r.refresh(tx, s, key, generation, charge.Defaults, book); err != nil {
 			return nil, err
 		}
 	}
+
 	if err := rules.CheckZones(s.Account.Limits); err != nil {
 		return nil, err
 	}
+
 	s.turn = rules.Begin(&s.Bucket, s.now)
 	return s, nil
 }
@@ -242,11 +281,15 @@ func (r *Repository) begin(
 // find reads a bucket, nil if there is none, and the facts of the namespace.
 func (r *Repository) find(tx *tx, key limiter.Scope) (found *record, now *facts, err error) {
 	active, generation := false, int64(0)
+
+	// One statement reads the namespace and the bucket, so that a common charge
+	// needs one read. Without a row, the namespace is gone.
 	err = tx.query(func(scan func(...any) error) (err error) {
 		active = true
 		found, err = tx.record(scan, &generation)
 		return err
-	}, "SELECT n.facts, "+tx.columns()+` FROM namespaces_v5 n LEFT JOIN buckets_v5 b ON b.ns = n.key AND b.entity = ? AND b.resource = ?
+	}, "SELECT n.facts, "+tx.columns()+
+		` FROM namespaces_v5 n LEFT JOIN buckets_v5 b ON b.ns = n.key AND b.entity = ? AND b.resource = ?
 		WHERE n.key = ? AND n.deleted IS NULL`, key.Entity, key.Resource, r.key)
 	if err == nil && !active {
 		err = noNamespace(r.name)
@@ -254,6 +297,7 @@ func (r *Repository) find(tx *tx, key limiter.Scope) (found *record, now *facts,
 	if err != nil {
 		return nil, nil, err
 	}
+
 	now, err = r.factsAt(tx, generation)
 	return found, now, err
 }
@@ -268,25 +312,32 @@ func (r *Repository) refresh(
 	if err != nil {
 		return err
 	}
+
 	isDefault := limits == nil
 	if isDefault {
 		if len(defaults) == 0 {
 			return rules.NoLimits(key.Entity, key.Resource)
 		}
+
+		// Other programs with other defaults may share the bucket, so it keeps
+		// the limits that it has.
 		var own []limiter.Limit
 		if s.record != nil {
 			own = s.Account.Limits
 		}
 		limits, generation = rules.Defaults(defaults, own), 0
 	}
+
 	parent, err := tx.parent(r.key, key.Entity)
 	if err != nil {
 		return err
 	}
+
 	idle := rules.Idle(limits, source, r.ttl)
 	account := &limiter.Account{
 		Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source, Default: isDefault,
 	}
+
 	if s.record == nil {
 		s.record = &record{Bucket: rules.New(s.now, account, idle)}
 	} else {
@@ -297,6 +348,7 @@ func (r *Repository) refresh(
 		}
 		s.repaired = s.repaired || repaired || s.parent != parent
 	}
+
 	s.generation, s.parent, s.resolved = generation, parent, true
 	return nil
 }
@@ -304,22 +356,29 @@ func (r *Repository) refresh(
 // beginOverride starts a charge under the limits of the call.
 func (r *Repository) beginOverride(tx *tx, s *payer, key limiter.Scope, charge *limiter.Charge, book rules.Book) error {
 	limits := rules.Sorted(charge.Limits)
+
 	parent, err := tx.parent(r.key, key.Entity)
 	if err != nil {
 		return err
 	}
+
 	if s.record == nil {
 		account := &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits}
 		s.record = &record{Bucket: rules.New(s.now, account, rules.Idle(limits, limiter.Scope{}, r.ttl))}
 	}
+
 	if err := rules.CheckZones(s.Account.Limits); err != nil {
 		return err
 	}
+
+	// A quota lasts longer than the call, so that the next call with the same
+	// override has to find what this one leaves.
 	if rules.OverridesQuota(s.Account.Limits, limits) {
 		if err := r.follow(tx, s, key, limits, charge.Defaults, book); err != nil {
 			return err
 		}
 	}
+
 	s.parent = parent
 	s.turn = rules.BeginOverride(&s.Bucket, s.now, s.now, limits)
 	return nil
@@ -334,23 +393,30 @@ func (r *Repository) follow(
 	if err != nil {
 		return err
 	}
+
 	if stored == nil {
 		stored = defaults
 	}
+
+	// If the charge is refused, the record goes back to this.
 	before := s.Clone()
 	s.before = &before
 	return s.FollowOverride(s.now, s.now, limits, stored, book)
 }
 
-// refuse ends a charge that does not fit. The record does not follow an override that
-// it refused, unless it would refuse it for too long.
+// refuse ends a charge that does not fit. A record that began to follow an override
+// goes back, unless it would then refuse the same override for too long.
 func (s *payer) refuse(charge *limiter.Charge, repairs *bookings) {
 	switch {
 	case s.before == nil:
+	// Going back would make the bucket refuse this override until its own
+	// window ends.
 	case rules.AwaitsOverride(s.before.Account.Limits, s.turn.View, &charge.Amounts):
 		s.generation, s.repaired = 0, true
 	default:
 		s.Bucket = *s.before
+		// The usage that was collected on the way to the override is not booked
+		// either.
 		*repairs = slices.DeleteFunc(*repairs, func(b booking) bool { return b.account == s.Account })
 	}
 }
@@ -364,21 +430,30 @@ func (r *Repository) store(tx *tx, s *payer, charge *limiter.Charge, admitted bo
 		}
 		return nil
 	}
+
 	if s.expired != nil {
 		if err := tx.expire(r.key, s.expired); err != nil {
 			return err
 		}
 	}
+
+	// An override may have changed the limits of the bucket, so the next charge
+	// looks them up.
 	if charge.Limits != nil {
-		s.generation, s.resolved = 0, true // an override may have changed its limits: look them up next time
+		s.generation, s.resolved = 0, true
 	}
+
 	if err := s.turn.Commit(&charge.Amounts, book); err != nil {
 		return err
 	}
+
 	isNew := s.id == 0
 	if err := tx.save(r.key, s.record, isNew || s.resolved); err != nil {
 		return err
 	}
+
+	// The row has its ID only after it was inserted, and the lease needs it to
+	// give back. Accounts are shared, so a copy gets it.
 	if isNew {
 		account := *s.turn.View.Account
 		account.Ref = s.id

@@ -14,31 +14,40 @@ import (
 
 // SetConfig stores limits, a mode or both, and the audit event.
 func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
+	// The work may outlive its caller, so it shares no memory with it.
 	cfg.Limits = slices.Clone(cfg.Limits)
 	ev, err := detach(ev)
 	if err != nil {
 		return err
 	}
+
 	return r.change(ctx, ev.At, func(tx *tx) error {
 		stored, err := tx.config(r.key, cfg.Scope)
-		if err != nil && (cfg.Limits == nil || !isCorrupt(err)) { // new limits replace damaged ones
+		// New limits replace damaged ones.
+		if err != nil && (cfg.Limits == nil || !isCorrupt(err)) {
 			return err
 		}
+
 		merged := rules.Merged(stored, cfg)
 		if rules.Empty(merged) {
 			return r.record(tx, ev)
 		}
+
 		limits, err := json.Marshal(merged.Limits)
 		if err != nil {
 			return err
 		}
+
 		if _, err := tx.exec(`INSERT INTO configs (ns, entity, resource, limits, on_unavailable) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET limits = excluded.limits, on_unavailable = excluded.on_unavailable`,
 			r.key, cfg.Scope.Entity, cfg.Scope.Resource, string(limits), string(merged.OnUnavailable)); err != nil {
 			return err
 		}
+
+		// From here on the change is written, so that an error has to fail the
+		// transaction.
 		if err := r.repairBucket(tx, ev.At.UnixMilli(), cfg.Scope); err != nil {
-			return tx.fail(err) // the change is already written
+			return tx.fail(err)
 		}
 		return r.record(tx, ev)
 	})
@@ -53,12 +62,15 @@ func (r *Repository) Config(ctx context.Context, s limiter.Scope) (cfg limiter.C
 		cfg, err = tx.config(r.key, s)
 		return err
 	})
-	cfg.Limits = rules.Sorted(cfg.Limits) // a copy, since the cache shares its slices
+
+	// The cache shares its slices, so this is a copy.
+	cfg.Limits = rules.Sorted(cfg.Limits)
 	return cfg, err
 }
 
 func (t *tx) config(ns int64, s limiter.Scope) (limiter.Config, error) {
 	var limits, mode string
+
 	err := t.row("SELECT limits, on_unavailable FROM configs WHERE ns = ? AND entity = ? AND resource = ?", ns,
 		s.Entity, s.Resource).scan(&limits, &mode)
 	if errors.Is(err, errNoRow) {
@@ -67,6 +79,7 @@ func (t *tx) config(ns int64, s limiter.Scope) (limiter.Config, error) {
 	if err != nil {
 		return limiter.Config{}, err
 	}
+
 	list, err := t.configLimits(s, limits)
 	return limiter.Config{Scope: s, Limits: list, OnUnavailable: limiter.OnUnavailable(mode)}, err
 }
@@ -99,6 +112,7 @@ func (t *tx) resolve(ns int64, key limiter.Scope) ([]limiter.Limit, limiter.Scop
 	for _, s := range limiter.Precedence(key.Entity, key.Resource) {
 		if text, ok := held[s]; ok {
 			limits, err := t.configLimits(s, text)
+			// The row of the system may hold a mode alone.
 			if err != nil || len(limits) > 0 {
 				return limits, s, err
 			}
@@ -114,11 +128,14 @@ func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limit
 	if err != nil {
 		return err
 	}
+
 	return r.change(ctx, ev.At, func(tx *tx) error {
 		cfg, err := tx.config(r.key, s)
+		// Damaged limits can be deleted.
 		if err != nil && !isCorrupt(err) {
 			return err
 		}
+
 		n, err := tx.exec("DELETE FROM configs WHERE ns = ? AND entity = ? AND resource = ?", r.key, s.Entity,
 			s.Resource)
 		if err == nil && n == 0 {
@@ -127,9 +144,13 @@ func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limit
 		if err != nil {
 			return err
 		}
+
+		// The change is written by now, so that an error has to fail the
+		// transaction.
 		if err := r.repairBucket(tx, ev.At.UnixMilli(), s); err != nil {
-			return tx.fail(err) // the change is already written
+			return tx.fail(err)
 		}
+
 		return r.record(tx, rules.Deleted(cfg, ev))
 	})
 }
@@ -158,6 +179,7 @@ func (r *Repository) EntitiesWithLimits(ctx context.Context, resource string) it
 		page, err = r.names(ctx, "SELECT entity FROM configs WHERE ns = ? AND resource = ? AND entity > ? "+
 			"ORDER BY entity LIMIT ?",
 			r.key, resource, after, pageSize)
+		// A full page may have a successor.
 		if len(page) == pageSize {
 			next = &page[len(page)-1]
 		}
@@ -171,6 +193,7 @@ func (r *Repository) names(ctx context.Context, query string, args ...any) (all 
 		if _, err := r.requireActive(tx); err != nil {
 			return err
 		}
+
 		return tx.query(func(scan func(...any) error) error {
 			var name string
 			err := scan(&name)

@@ -13,11 +13,15 @@ import (
 // an expired bucket it gives nothing back, and charges what it takes to the
 // bucket that replaces it.
 func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
+	// The work may outlive its caller, so it shares no memory with it.
 	credits = slices.Clone(credits)
 	for i := range credits {
 		credits[i].Spared, credits[i].Starts = slices.Clone(credits[i].Spared), slices.Clone(credits[i].Starts)
 	}
+
 	return r.write(ctx, now, func(tx *tx) error {
+		// All credits are checked before the first one writes: work that
+		// returns an error must have written nothing.
 		for _, c := range credits {
 			if id, _ := c.Account.Ref.(int64); id == 0 {
 				return &limiter.InvalidError{
@@ -25,6 +29,7 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 				}
 			}
 		}
+
 		for _, c := range credits {
 			if err := r.credit(tx, now.UnixMilli(), c); err != nil {
 				return err
@@ -40,6 +45,7 @@ func (r *Repository) credit(tx *tx, now int64, c limiter.Credit) error {
 	if err != nil {
 		return err
 	}
+
 	if found != nil {
 		local, back := r.machine.Local(&found.Bucket, now)
 		if !found.Gone(local) {
@@ -51,13 +57,19 @@ func (r *Repository) credit(tx *tx, now int64, c limiter.Credit) error {
 			return tx.save(r.key, found, false)
 		}
 	}
+
+	// An expired bucket was full, so there is nothing to give back to. What
+	// takes is owed by its replacement.
 	takes, some := rules.Takes(&c.Amounts)
 	if !some {
 		return nil
 	}
+
+	// Nothing is owed to a bucket that was deleted on purpose.
 	if deleted, err := tx.wasDeleted(r.key, c.Account.Entity, id); err != nil || deleted {
 		return err
 	}
+
 	return r.takeFromReplacement(tx, now, c.Account, &takes, c.Spared)
 }
 
@@ -81,6 +93,8 @@ func (r *Repository) takeFromReplacement(
 	if err != nil {
 		return err
 	}
+
+	// The replacement may have expired as well.
 	local := now
 	if current != nil {
 		var back int64
@@ -92,20 +106,26 @@ func (r *Repository) takeFromReplacement(
 			current, local = nil, now
 		}
 	}
+
 	if current == nil {
 		next := *account
 		limits, source, err := tx.resolve(r.key, limiter.Scope{Entity: account.Entity, Resource: account.Resource})
 		if err != nil {
 			return err
 		}
+
+		// Without stored limits, those of the lease apply.
 		if limits != nil {
 			next.Limits, next.Source, next.Default = limits, source, false
 		}
+
 		if err := rules.CheckZones(next.Limits); err != nil {
 			return err
 		}
+
 		current = &record{Bucket: rules.New(now, &next, rules.Idle(next.Limits, next.Source, r.ttl))}
 	}
+
 	if err := current.Credit(local, takes, spared, account.Limits, tx.book(r.key)); err != nil {
 		return err
 	}

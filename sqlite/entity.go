@@ -23,10 +23,16 @@ func (r *Repository) change(ctx context.Context, at time.Time, work func(*tx) er
 		if err := work(tx); err != nil {
 			return err
 		}
+
+		// The new generation makes the next charge of each bucket look its
+		// limits up.
 		_, err := tx.exec("UPDATE namespaces_v5 SET facts = facts + 1 WHERE key = ?", r.key)
 		if err != nil {
 			return err
 		}
+
+		// This process caches the facts of the new generation, once it is
+		// committed.
 		_, err = r.requireActive(tx)
 		return err
 	})
@@ -39,19 +45,24 @@ func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limi
 	if err != nil {
 		return err
 	}
+
 	ev, err = detach(ev)
 	if err != nil {
 		return err
 	}
+
 	return r.change(ctx, ev.At, func(tx *tx) error {
-		n, err := tx.exec(`INSERT INTO entities (ns, id, name, parent, cascade, metadata, created) VALUES (?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO NOTHING`, r.key, e.ID, e.Name, e.Parent, e.Cascade, string(metadata), e.CreatedAt.Unix())
+		n, err := tx.exec(
+			`INSERT INTO entities (ns, id, name, parent, cascade, metadata, created) VALUES (?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO NOTHING`, r.key, e.ID, e.Name, e.Parent, e.Cascade, string(metadata), e.CreatedAt.Unix(),
+		)
 		if err == nil && n == 0 {
 			return fmt.Errorf("entity %q: %w", e.ID, limiter.ErrExists)
 		}
 		if err != nil {
 			return err
 		}
+
 		if e.Cascade {
 			r.sawParent(tx, e.ID, e.Parent)
 		}
@@ -67,6 +78,7 @@ func (t *tx) entity(scan func(...any) error) (e limiter.Entity, err error) {
 	if err := scan(&e.ID, &e.Name, &e.Parent, &e.Cascade, &metadata, &created); err != nil {
 		return e, err
 	}
+
 	e.CreatedAt = time.Unix(created, 0).UTC()
 	if err := json.Unmarshal([]byte(metadata), &e.Metadata); err != nil {
 		return e, &limiter.CorruptError{
@@ -83,6 +95,7 @@ func (r *Repository) Entity(ctx context.Context, id string) (e limiter.Entity, e
 		if _, err := r.requireActive(tx); err != nil {
 			return err
 		}
+
 		found := false
 		err := tx.query(func(scan func(...any) error) (err error) {
 			found = true
@@ -113,6 +126,7 @@ func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limi
 	if parent != "" {
 		where, args = where+" AND parent = ?", append(args, parent)
 	}
+
 	return rules.Pages(func(after string) (page []limiter.Entity, next *string, err error) {
 		err = r.read(ctx, func(tx *tx) error {
 			if _, err := r.requireActive(tx); err != nil {
@@ -123,11 +137,13 @@ func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limi
 				page = append(page, e)
 				return err
 			}, "SELECT "+entityColumns+" FROM entities WHERE "+where+" AND id > ? ORDER BY id LIMIT ?",
+				// Clip, since each page appends to the same arguments.
 				append(slices.Clip(args), after, pageSize)...)
 		})
 		if err != nil {
 			return nil, nil, err
 		}
+
 		if len(page) == pageSize {
 			next = &page[len(page)-1].ID
 		}
@@ -142,11 +158,13 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.Aud
 	if err != nil {
 		return err
 	}
+
 	return r.change(ctx, ev.At, func(tx *tx) error {
 		records, err := r.removeEntity(tx, id, ev.At)
 		if err != nil {
 			return err
 		}
+
 		r.sawParent(tx, id, "")
 		return r.record(tx, rules.With(ev, "records_deleted", records))
 	})
@@ -159,10 +177,14 @@ func (r *Repository) removeEntity(tx *tx, id string, now time.Time) (records int
 		}
 		return 0, err
 	}
+
+	// A lease may outlive its bucket. Buckets of this entity with an ID up to the
+	// last one were deleted, and did not expire, so they owe nothing.
 	if _, err := tx.exec(`INSERT INTO deleted_buckets (ns, entity, last, at) SELECT ?, ?, coalesce(max(seq), 0), ? FROM sqlite_sequence WHERE name = 'buckets_v5'
 		ON CONFLICT DO UPDATE SET last = excluded.last, at = excluded.at`, r.key, id, now.Unix()); err != nil {
 		return 0, err
 	}
+
 	for _, from := range []string{
 		"entities WHERE ns = ? AND id = ?", "configs WHERE ns = ? AND entity = ?",
 		"buckets_v5 WHERE ns = ? AND entity = ?", "usage WHERE ns = ? AND entity = ?",
@@ -183,6 +205,7 @@ func (r *Repository) hasData(tx *tx, id string, now int64) (found bool, err erro
 		OR EXISTS (SELECT 1 FROM usage WHERE ns = ?1 AND entity = ?2)`, r.key, id).scan(&found); err != nil || found {
 		return found, err
 	}
+
 	err = tx.query(func(scan func(...any) error) error {
 		b, err := tx.record(scan)
 		if err == nil && (b.Events > 0 || !b.Gone(now)) {

@@ -40,13 +40,17 @@ func (f *file) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	if err.Error() == "sql: database is closed" { // database/sql has no sentinel for it
+
+	// Package database/sql has no variable for this error.
+	if err.Error() == "sql: database is closed" {
 		return limiter.ErrClosed
 	}
+
 	switch code(err) {
 	case 0:
 		return err
 	case lib.SQLITE_ERROR: // such as a missing table
+		// The check must be made even if the caller's context has ended.
 		if newer := f.checkNotUpgraded(context.WithoutCancel(ctx)); newer != nil {
 			return newer
 		}
@@ -55,7 +59,8 @@ func (f *file) explain(ctx context.Context, err error) error {
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
 		return fmt.Errorf("sqlite: %s has been locked by another process for more than %s: %w", f.path,
 			f.opts.BusyTimeout, err)
-	case lib.SQLITE_READONLY: // not an outage: it is permanent, and Allow must not admit the call
+	// This is permanent and no outage, so that Allow does not admit the call.
+	case lib.SQLITE_READONLY:
 		return fmt.Errorf("sqlite: cannot write %s: %w: %w; make %s writable, or open it read-only (%w)",
 			f.path, fs.ErrPermission, limiter.ErrConflict, cmp.Or(f.deniedPath(), "it"), err)
 	case lib.SQLITE_CANTOPEN:
@@ -77,6 +82,7 @@ func (f *file) checkNotUpgraded(ctx context.Context) error {
 	if f.readers == nil {
 		return nil
 	}
+
 	application, version, tables, err := (&tx{ctx: ctx, on: f.readers, file: f}).version()
 	if err != nil {
 		return nil //nolint:nilerr // the error that the caller has is the one to report

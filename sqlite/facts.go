@@ -23,18 +23,25 @@ type facts struct {
 // change gets the same generation.
 func (n *namespace) factsAt(tx *tx, generation int64) (*facts, error) {
 	known := n.facts.Load()
+
+	// An earlier call of this transaction may have changed them.
 	if changed := tx.facts[n]; changed != nil {
 		known = changed
 	}
+
 	if known.generation == generation {
 		return known, nil
 	}
+
 	next, err := n.readFacts(tx, known)
 	if err != nil {
 		return nil, err
 	}
 	next.generation = generation
-	if tx.writes { // writes are serialized and see the latest generation
+
+	// Writes come one after the other, and see the latest generation. A commit
+	// may still fail, so others see the facts only after it.
+	if tx.writes {
 		if tx.facts == nil {
 			tx.facts = map[*namespace]*facts{}
 		}
@@ -42,6 +49,9 @@ func (n *namespace) factsAt(tx *tx, generation int64) (*facts, error) {
 		tx.onCommit(func() { n.facts.Store(next) })
 		return next, nil
 	}
+
+	// Another reader may have been faster, and older facts must not replace its
+	// newer ones.
 	for old := n.facts.Load(); old.generation < generation; old = n.facts.Load() {
 		if n.facts.CompareAndSwap(old, next) {
 			break
@@ -53,20 +63,26 @@ func (n *namespace) factsAt(tx *tx, generation int64) (*facts, error) {
 // readFacts reads the facts of a transaction. It reads the switches only if they
 // have changed.
 func (n *namespace) readFacts(tx *tx, known *facts) (*facts, error) {
+	// A file from before version 5 has no switches.
 	switched := "n.switched"
 	if tx.schema < quotasSince {
 		switched = "0"
 	}
+
 	next := &facts{switches: known.switches}
-	var mode *string // without the limits of the row, which may be damaged
+
+	// The query leaves out the limits of the row, which may be damaged.
+	var mode *string
 	err := tx.row("SELECT "+switched+`, c.on_unavailable FROM namespaces_v5 n
-		LEFT JOIN configs c ON c.ns = n.key AND c.entity = '' AND c.resource = '' WHERE n.key = ?`, n.key).scan(&next.switched, &mode)
+		LEFT JOIN configs c ON c.ns = n.key AND c.entity = '' AND c.resource = '' WHERE n.key = ?`, n.key).
+		scan(&next.switched, &mode)
 	if err != nil && !errors.Is(err, errNoRow) {
 		return nil, err
 	}
 	if mode != nil {
 		next.mode = limiter.OnUnavailable(*mode)
 	}
+
 	if next.switched != known.switched {
 		next.switches, err = tx.switches(n.key)
 		return next, err
@@ -111,9 +127,13 @@ func (p *parents) set(entity, parent string) {
 		return
 	}
 	const maxParents = 100_000
+
+	// The cache is for outages alone, so it may lose everything, but must not
+	// grow forever.
 	if p.by == nil || len(p.by) >= maxParents {
 		p.by = map[string]string{}
 	}
+
 	p.by[entity] = parent
 }
 

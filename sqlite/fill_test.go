@@ -45,7 +45,9 @@ func TestTopUpOfAnotherProcess(t *testing.T) {
 		done bool
 		left int64
 	}{
-		{first, 0, true, 3}, {second, 0, false, 3}, {first, limiter.TopUpLife - time.Millisecond, false, 3},
+		{first, 0, true, 3},
+		{second, 0, false, 3},
+		{first, limiter.TopUpLife - time.Millisecond, false, 3},
 		{second, limiter.TopUpLife, true, 6},
 	} {
 		now = newYear.Add(c.at)

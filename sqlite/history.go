@@ -23,6 +23,7 @@ func detach(ev limiter.AuditEvent) (limiter.AuditEvent, error) {
 		}
 		details[name] = json.RawMessage(text)
 	}
+
 	if ev.Details != nil {
 		ev.Details = details
 	}
@@ -33,8 +34,11 @@ func detach(ev limiter.AuditEvent) (limiter.AuditEvent, error) {
 func (r *Repository) record(tx *tx, ev limiter.AuditEvent) error {
 	details, err := json.Marshal(ev.Details)
 	if err != nil {
-		return tx.fail(err) // the change is already written
+		// The change is written by now, so that an error has to fail the
+		// transaction.
+		return tx.fail(err)
 	}
+
 	_, err = tx.exec("INSERT INTO audit (ns, entity, id, action, principal, resource, at, details, expires) "+
 		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		r.key, ev.Entity, ev.ID, ev.Action, ev.Principal, ev.Resource, ev.At.Unix(), string(details),
@@ -47,9 +51,11 @@ func (r *Repository) record(tx *tx, ev limiter.AuditEvent) error {
 // follows after in this order.
 func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter.Seq2[limiter.AuditEvent, error] {
 	return rules.Pages(func(last string) (page []limiter.AuditEvent, next *string, err error) {
+		// The first page begins where the caller wants it to.
 		if last == "" {
 			last = after
 		}
+
 		where, args := scopeCondition(r.key, limiter.Scope{Entity: entity})
 		err = r.read(ctx, func(tx *tx) error {
 			if _, err := r.requireActive(tx); err != nil {
@@ -65,6 +71,7 @@ func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter
 		if err != nil {
 			return nil, nil, err
 		}
+
 		if len(page) == pageSize {
 			next = &page[len(page)-1].ID
 		}
@@ -79,6 +86,8 @@ func (t *tx) event(scan func(...any) error) (ev limiter.AuditEvent, err error) {
 		return ev, err
 	}
 	ev.At = time.Unix(at, 0).UTC()
+
+	// As float64, whole numbers above 2^53 would lose digits.
 	decoder := json.NewDecoder(bytes.NewReader([]byte(details)))
 	decoder.UseNumber()
 	if err := decoder.Decode(&ev.Details); err != nil {

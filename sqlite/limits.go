@@ -25,12 +25,15 @@ func (c *limitCache) limits(text string) ([]limiter.Limit, error) {
 	if ok {
 		return limits, nil
 	}
+
 	limits, err := parseLimits(text)
 	if err != nil {
 		return nil, err
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	const maxTexts = 10_000
 	if len(c.by) >= maxTexts {
 		clear(c.by)
@@ -48,6 +51,7 @@ func parseLimits(text string) ([]limiter.Limit, error) {
 	if invalid, ok := errors.AsType[*limiter.InvalidError](err); ok && invalid.Field == "zone" {
 		limits, err = parseZoned(text)
 	}
+
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +64,7 @@ func parseZoned(text string) ([]limiter.Limit, error) {
 	if err := json.Unmarshal([]byte(text), &objects); err != nil {
 		return nil, err
 	}
+
 	limits := make([]limiter.Limit, len(objects))
 	for i, o := range objects {
 		var zone string
@@ -69,12 +74,15 @@ func parseZoned(text string) ([]limiter.Limit, error) {
 			}
 			delete(o, "zone")
 		}
+
 		plain, err := json.Marshal(o)
 		if err == nil {
 			err = json.Unmarshal(plain, &limits[i])
 		}
 		limits[i].Zone = zone
-		if err == nil && limits[i].Window <= limiter.EveryHour { // a rate or an hour, which have no zone
+		// Rates and hours have no zone, so they can be checked in full. Other
+		// limits would be refused because of theirs.
+		if err == nil && limits[i].Window <= limiter.EveryHour {
 			err = limits[i].Validate()
 		}
 		if err != nil {

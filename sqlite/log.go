@@ -58,6 +58,7 @@ func (l *walLog) limit(pages int64) {
 	if free, known := freeSpace(filepath.Dir(l.path)); known {
 		pages = min(pages, free/4/logPage)
 	}
+
 	l.pages, l.limited = min(max(pages, minLogPages), maxLogPages), time.Now()
 	l.next = l.maxSize()
 }
@@ -77,17 +78,27 @@ func (w *writer) limitLog(pages int64) {
 // time.
 func (w *writer) trimLog(writes int, now time.Time) {
 	l := &w.log
+
+	// Each look is a system call, so not every write has one.
 	if l.writes += writes; l.writes < writesPerCheck && now.Sub(l.checked) < checkLogAfter {
 		return
 	}
 	l.writes, l.checked = 0, now
+
+	// A full disk has lowered the number. It rises step by step, as far as
+	// there is free space.
 	if l.pages < maxLogPages && now.Sub(l.limited) >= raiseAfter {
 		w.limitLog(2 * l.pages)
 	}
+
 	info, err := os.Stat(l.path)
+
+	// The readers that prevented the last attempt may be there still. Another
+	// one waits for ten seconds, or for a log that is a quarter larger.
 	if err != nil || info.Size() <= l.maxSize() || info.Size() < l.next && now.Sub(l.truncated) < truncateAgain {
 		return
 	}
+
 	l.truncated = now
 	wait := minTruncateWait * time.Duration(info.Size()/l.maxSize())
 	if l.next = info.Size() + info.Size()/4; w.truncateLog(min(wait, maxTruncateWait)) {
@@ -99,16 +110,21 @@ func (w *writer) trimLog(writes int, now time.Time) {
 // created, its tables then have their space in the file: a bucket can be written
 // even if the disk is full later.
 func (w *writer) copyLog(ctx context.Context) {
-	_ = w.tx(ctx).script("PRAGMA wal_checkpoint(PASSIVE)") // a later checkpoint repeats it
+	// If this fails, a later checkpoint repeats it.
+	_ = w.tx(ctx).script("PRAGMA wal_checkpoint(PASSIVE)")
 }
 
 // truncateLog copies the log into the file and truncates it. It returns false if a
 // reader prevented it. Other processes cannot write meanwhile.
 func (w *writer) truncateLog(wait time.Duration) bool {
 	t := w.tx(context.Background())
+
+	// Here SQLite's own timeout is on: the checkpoint waits for readers, which
+	// no other call has to do.
 	if t.script(fmt.Sprintf("PRAGMA busy_timeout = %d", wait.Milliseconds())) != nil {
 		return false
 	}
+
 	var busy, pages, copied int
 	err := t.row("PRAGMA wal_checkpoint(TRUNCATE)").scan(&busy, &pages, &copied)
 	_ = t.script("PRAGMA busy_timeout = 0")
@@ -122,6 +138,7 @@ func (w *writer) makeRoom() bool {
 	if err != nil || !w.truncateLog(minTruncateWait) {
 		return false
 	}
+
 	w.limitLog(min(w.log.pages, info.Size()/logPage) / 4)
 	return info.Size() > 0
 }

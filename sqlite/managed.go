@@ -24,6 +24,7 @@ func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash,
 		if _, err := r.requireActive(tx); err != nil {
 			return err
 		}
+
 		_, version, _, err := tx.version()
 		if err != nil || version < managedSince {
 			return err
@@ -32,6 +33,7 @@ func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash,
 		if version < ownedSince {
 			column = "''"
 		}
+
 		stored, err := tx.managed(r.key, column)
 		scopes, hash, owner = stored.Scopes, stored.Hash, stored.Owner
 		return err
@@ -44,23 +46,29 @@ func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash,
 func (r *Repository) SetManaged(
 	ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope,
 ) error {
+	// The work may outlive its caller, so it shares no memory with it.
 	scopes = slices.Clone(scopes)
 	return r.write(ctx, now, func(tx *tx) error {
 		if _, err := r.requireActive(tx); err != nil {
 			return err
 		}
+
 		stored, err := tx.managed(r.key, "owner")
-		if err != nil && !isCorrupt(err) { // it replaces a damaged list
+		// A damaged list can be replaced.
+		if err != nil && !isCorrupt(err) {
 			return err
 		}
+
 		next, err := stored.Replace(previous, hash, owner, scopes)
 		if err != nil {
 			return err
 		}
+
 		list, err := json.Marshal(pairs(next.Scopes))
 		if err != nil {
 			return err
 		}
+
 		_, err = tx.exec(`INSERT INTO managed (ns, hash, applied, scopes, owner) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET hash = excluded.hash, applied = excluded.applied, scopes = excluded.scopes, owner = excluded.owner`,
 			r.key, next.Hash, now.Unix(), string(list), next.Owner)
@@ -80,12 +88,14 @@ func (t *tx) managed(ns int64, ownerColumn string) (rules.Managed, error) {
 	if err != nil {
 		return m, err
 	}
+
 	var read [][2]string
 	if err := json.Unmarshal([]byte(list), &read); err != nil {
 		return m, &limiter.CorruptError{
 			Item: fmt.Sprintf("%s: list of managed scopes", t.file.path), Reason: err.Error(),
 		}
 	}
+
 	for _, p := range read {
 		m.Scopes = append(m.Scopes, limiter.Scope{Entity: p[0], Resource: p[1]})
 	}
@@ -109,17 +119,24 @@ func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev l
 	if err != nil {
 		return err
 	}
+
 	ev, err = detach(ev)
 	if err != nil {
 		return err
 	}
+
 	return r.change(ctx, ev.At, func(tx *tx) error {
-		if _, err := tx.exec(`INSERT OR REPLACE INTO configs (ns, entity, resource, limits, on_unavailable) VALUES (?, ?, ?, ?, ?)`,
-			r.key, next.Scope.Entity, next.Scope.Resource, string(limits), string(next.OnUnavailable)); err != nil {
+		if _, err := tx.exec(
+			`INSERT OR REPLACE INTO configs (ns, entity, resource, limits, on_unavailable) VALUES (?, ?, ?, ?, ?)`,
+			r.key, next.Scope.Entity, next.Scope.Resource, string(limits), string(next.OnUnavailable),
+		); err != nil {
 			return err
 		}
+
+		// The change is written by now, so that an error has to fail the
+		// transaction.
 		if err := r.repairBucket(tx, ev.At.UnixMilli(), next.Scope); err != nil {
-			return tx.fail(err) // the change is already written
+			return tx.fail(err)
 		}
 		return r.record(tx, ev)
 	})

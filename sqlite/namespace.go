@@ -32,6 +32,7 @@ func scanNamespace(scan func(...any) error) (s namespaceRow, err error) {
 	var created int64
 	var deleted *int64
 	err = scan(&s.key, &s.ID, &s.Name, &created, &deleted, &s.Purging)
+
 	s.CreatedAt = time.Unix(created, 0).UTC()
 	if deleted != nil {
 		s.DeletedAt = time.Unix(*deleted, 0).UTC()
@@ -66,16 +67,20 @@ func (f *file) openNamespace(ctx context.Context, name string) (*namespace, erro
 	if !errors.Is(err, limiter.ErrNotFound) {
 		return n, err
 	}
+
 	if !f.opts.mayCreate() {
 		return nil, fmt.Errorf("namespace %q: %w in %s; register it first", name, limiter.ErrNotFound, f.path)
 	}
+
 	err = f.write(ctx, time.Time{}, func(tx *tx) error {
-		_, err := tx.register(time.Now(), name) // there is no clock of a caller yet
+		// No caller has passed a time yet.
+		_, err := tx.register(time.Now(), name)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	return f.findNamespace(ctx, name)
 }
 
@@ -156,12 +161,14 @@ func (t *tx) register(now time.Time, name string) (namespaceRow, error) {
 	if !errors.Is(err, errNoRow) {
 		return s, err
 	}
+
 	if _, err := t.exec(
 		"INSERT INTO namespaces_v5 (id, name, created) VALUES (?, ?, ?)", rules.NewNamespaceID(), name,
 		now.Unix(),
 	); err != nil {
 		return namespaceRow{}, err
 	}
+
 	return t.namespace(activeName, name)
 }
 
@@ -199,12 +206,15 @@ func (r *Repository) RecoverNamespace(ctx context.Context, now time.Time, id str
 		if err != nil {
 			return limiter.Namespace{}, err
 		}
+
 		if s.Purging {
 			return limiter.Namespace{}, fmt.Errorf("namespace ID %q is being purged: %w", id, limiter.ErrConflict)
 		}
+
 		if _, err := tx.namespace(activeName, s.Name); !errors.Is(err, errNoRow) {
 			return limiter.Namespace{}, errors.Join(err, fmt.Errorf("namespace %q: %w", s.Name, limiter.ErrExists))
 		}
+
 		s.DeletedAt = time.Time{}
 		_, err = tx.exec("UPDATE namespaces_v5 SET deleted = NULL WHERE key = ?", s.key)
 		return s.Namespace, err

@@ -17,10 +17,12 @@ func (r *Repository) BucketPage(ctx context.Context, now time.Time, q limiter.Bu
 		if err != nil {
 			return err
 		}
+
 		after, size, err := rules.StartPage(q)
 		if err != nil {
 			return err
 		}
+
 		page, err = r.pageAfter(tx, now.UnixMilli(), q.Prefix, after, size, generation)
 		return err
 	})
@@ -30,12 +32,15 @@ func (r *Repository) BucketPage(ctx context.Context, now time.Time, q limiter.Bu
 func (r *Repository) pageAfter(
 	tx *tx, now int64, prefix string, after rules.Place, size int, generation int64,
 ) (page limiter.BucketPage, err error) {
+	// One row more shows whether there is another page.
 	query, args := pageQuery(tx.columns(), r.key, prefix, after, size+1)
 	var records []*record
 	damaged := map[*record]bool{}
+
 	err = tx.query(func(scan func(...any) error) error {
 		rec, err := tx.record(scan)
 		records = append(records, rec)
+		// A damaged bucket must not hide the others.
 		if isCorrupt(err) {
 			damaged[rec] = true
 			return nil
@@ -45,19 +50,23 @@ func (r *Repository) pageAfter(
 	if err != nil {
 		return page, err
 	}
+
 	if len(records) > size {
 		records = records[:size]
 		last := records[size-1].Account
 		page.Next = rules.Place{Entity: last.Entity, Resource: last.Resource}.Cursor()
 	}
+
 	page.Scanned = len(records)
 	for _, rec := range records {
 		var views []limiter.Bucket
 		if !damaged[rec] {
 			views, err = r.currentViews(tx, now, []*record{rec}, generation)
 		}
+
 		switch {
-		case damaged[rec] || isCorrupt(err): // its own data, or limits in force
+		// Its own row is damaged, or the limits in force are.
+		case damaged[rec] || isCorrupt(err):
 			page.Damaged = append(page.Damaged, limiter.Scope{
 				Entity: rec.Account.Entity, Resource: rec.Account.Resource,
 			})
@@ -75,15 +84,20 @@ func (r *Repository) pageAfter(
 func pageQuery(columns string, ns int64, prefix string, after rules.Place, rows int) (string, []any) {
 	const afterAllResources = "\xff" // in no name
 	entity, resource := max(prefix, after.Entity), ""
+
+	// A cursor without a resource has passed all buckets of its entity.
 	if after.Entity != "" {
 		if resource = after.Resource; resource == "" {
 			resource = afterAllResources
 		}
 	}
-	query, args := "SELECT "+columns+" FROM buckets_v5 b WHERE ns = ? AND (entity, resource) > (?, ?)", []any{ns, entity, resource}
+
+	query, args := "SELECT "+columns+" FROM buckets_v5 b WHERE ns = ? AND (entity, resource) > (?, ?)",
+		[]any{ns, entity, resource}
 	if end := prefixEnd(prefix); end != "" {
 		query, args = query+" AND entity < ?", append(args, end)
 	}
+
 	return query + " ORDER BY entity, resource LIMIT ?", append(args, rows)
 }
 
@@ -108,6 +122,7 @@ func (r *Repository) BucketsAt(
 		if err != nil {
 			return err
 		}
+
 		found = make([]limiter.Bucket, len(keys))
 		for i, key := range keys {
 			if found[i], err = r.bucketAt(tx, now.UnixMilli(), key, generation); err != nil {
@@ -135,6 +150,7 @@ func (r *Repository) bucketAt(
 	if err != nil {
 		return found, err
 	}
+
 	views, err := r.currentViews(tx, now, records, generation)
 	if len(views) > 0 {
 		found = views[0]

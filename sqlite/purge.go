@@ -14,6 +14,7 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+
 	items := 0
 	for done := false; !done; {
 		removed, err := writeValue(ctx, r.file, time.Time{}, func(tx *tx) (int, error) { return tx.purge(key) })
@@ -35,6 +36,8 @@ func (r *Repository) beginPurge(ctx context.Context, id string) (key int64, err 
 		if err != nil {
 			return 0, err
 		}
+
+		// A namespace that has lost some of its data must not be recovered.
 		_, err = tx.exec("UPDATE namespaces_v5 SET purging = 1 WHERE key = ?", s.key)
 		return s.key, err
 	})
@@ -44,6 +47,8 @@ func (r *Repository) beginPurge(ctx context.Context, id string) (key int64, err 
 // left, it removes the namespace and returns 0.
 func (t *tx) purge(key int64) (removed int, err error) {
 	const part = 2000
+
+	// One kind of rows is removed at a time, so that a transaction stays short.
 	for _, delete := range []string{
 		"DELETE FROM buckets_v5 WHERE rowid IN (SELECT rowid FROM buckets_v5 WHERE ns = ? LIMIT ?)",
 		"DELETE FROM usage WHERE rowid IN (SELECT rowid FROM usage WHERE ns = ? LIMIT ?)",
@@ -63,6 +68,7 @@ func (t *tx) purge(key int64) (removed int, err error) {
 			return int(n), err
 		}
 	}
+
 	_, err = t.exec("DELETE FROM namespaces_v5 WHERE key = ?", key)
 	return 0, err
 }
@@ -72,6 +78,7 @@ func (f *file) reportPurged(items int) {
 	if f.opts.Purged == nil {
 		return
 	}
+
 	f.purgedMu.Lock()
 	defer f.purgedMu.Unlock()
 	f.opts.Purged(items)

@@ -47,7 +47,9 @@ func (q *queuedWrite) requeue() {
 // had. Work that was waiting never starts afterwards.
 func (q *queuedWrite) abandon() int32 {
 	for {
-		state := q.state.Load() // the writer may requeue it meanwhile
+		// The writer may requeue the write in the meantime, so this is
+		// repeated.
+		state := q.state.Load()
 		if state == finished || q.state.CompareAndSwap(state, abandoned) {
 			return state
 		}
@@ -61,9 +63,13 @@ func finish(batch []*queuedWrite, err error) (undo []*queuedWrite) {
 		if err != nil {
 			q.err = err
 		}
+
+		// From here on the write cannot be abandoned. If the caller left before
+		// and the commit has stored its work, the work is reverted.
 		if left := q.state.Swap(finished) == abandoned; left && q.ran && q.err == nil && q.undo != nil {
 			undo = append(undo, newQueuedWrite(q.now, q.undo))
 		}
+
 		close(q.done)
 	}
 	return undo
@@ -76,11 +82,14 @@ func newQueuedWrite(now int64, work func(*tx) error) *queuedWrite {
 // do queues a write and waits for its commit. If ctx ends first, the work never
 // runs, or it is reverted, or the error says that its outcome is unknown.
 func (w *writer) do(ctx context.Context, q *queuedWrite) error {
+	// The select below chooses at random between a closed writer and a queue
+	// with room, so this comes first.
 	select {
 	case <-w.closing:
 		return limiter.ErrClosed
 	default:
 	}
+
 	select {
 	case w.queue <- q:
 	case <-w.closing:
@@ -88,6 +97,7 @@ func (w *writer) do(ctx context.Context, q *queuedWrite) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+
 	select {
 	case <-q.done:
 		return q.err
@@ -100,6 +110,7 @@ func (w *writer) do(ctx context.Context, q *queuedWrite) error {
 		}
 	case <-ctx.Done():
 	}
+
 	switch q.abandon() {
 	case waiting:
 		return ctx.Err()
@@ -107,6 +118,8 @@ func (w *writer) do(ctx context.Context, q *queuedWrite) error {
 		<-q.done
 		return q.err
 	}
+
+	// The work has begun, so the caller can only learn what will become of it.
 	fate := "whether the call was stored is unknown"
 	if q.undo != nil {
 		fate = "what the call stores is reverted"
@@ -117,15 +130,19 @@ func (w *writer) do(ctx context.Context, q *queuedWrite) error {
 // wait waits for a queued write. It returns false when the writer is closed and
 // the queue is empty.
 func (w *writer) wait() bool {
+	// Writes that run again or revert a call wait here already.
 	if len(w.waiting) > 0 {
 		return true
 	}
+
 	select {
 	case q := <-w.queue:
 		w.waiting = append(w.waiting, q)
-		runtime.Gosched() // callers of the last commit come back to share this one
+		// Callers of the last commit come back to share this one.
+		runtime.Gosched()
 	case <-w.closing:
 	}
+
 	w.drain(maxBatch)
 	return len(w.waiting) > 0
 }
@@ -145,13 +162,22 @@ func (w *writer) drain(limit int) {
 // nextBatch removes the writes of the next transaction from waiting.
 func (w *writer) nextBatch() []*queuedWrite {
 	n := min(len(w.waiting), maxBatch)
+
+	// A write that has to run alone ends the batch before it. If it comes
+	// first, it is the batch.
 	if i := slices.IndexFunc(w.waiting[:n], func(q *queuedWrite) bool { return q.alone }); i >= 0 {
 		n = max(i, 1)
 	}
+
+	// The capacity of the batch ends with it: commit appends to it, which must
+	// not overwrite the writes that still wait.
 	batch := w.waiting[:n:n]
+
+	// An empty slice would keep the finished writes in memory.
 	if w.waiting = w.waiting[n:]; len(w.waiting) == 0 {
 		w.waiting = nil
 	}
+
 	return batch
 }
 
@@ -161,6 +187,7 @@ func (w *writer) reject(err error, match func(*queuedWrite) bool) {
 		if q.state.Load() == abandoned {
 			return true
 		}
+
 		if !match(q) {
 			return false
 		}

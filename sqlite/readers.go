@@ -16,6 +16,7 @@ func (f *file) openReaders(ctx context.Context) error {
 		}
 		f.readers.SetMaxOpenConns(readers)
 		f.readers.SetMaxIdleConns(readers)
+		// The next mode can help only if the file could not be opened.
 		if err = f.read(ctx, f.checkSchema); err == nil || !isCantOpen(err) {
 			return err
 		}
@@ -30,19 +31,29 @@ func (f *file) openReaders(ctx context.Context) error {
 // and block users that may write. It therefore joins an existing log, or opens
 // the file as immutable.
 func (f *file) readerModes(ctx context.Context) [][]string {
-	if !f.opts.ReadOnly { // the writer closes after the readers
+	// The writer closes after the readers and removes the log, so that they
+	// need not write.
+	if !f.opts.ReadOnly {
 		return [][]string{{"mode=ro"}}
 	}
+
 	joined, immutable := []string{"mode=ro", "readonly_shm=1"}, []string{"mode=ro", "immutable=1"}
 	var modes [][]string
+
+	// Such a connection removes the log when it closes, which must not happen
+	// to a file of another program.
 	if info, err := os.Stat(f.path); err == nil && canWrite(f.path, info) && f.hasApplicationID(ctx) {
 		modes = append(modes, []string{"mode=rw", "_pragma=query_only(1)"})
 	}
+
 	log, err := os.Stat(logPath(f.path))
 	if err == nil {
 		modes = append(modes, joined)
 	}
-	if err != nil || log.Size() == 0 { // otherwise the log holds commits that the file lacks
+
+	// A connection to an immutable file ignores the log, which may hold commits
+	// that the file lacks.
+	if err != nil || log.Size() == 0 {
 		modes = append(modes, immutable)
 	}
 	return modes
@@ -57,6 +68,7 @@ func (f *file) hasApplicationID(ctx context.Context) bool {
 		return false
 	}
 	defer func() { _ = db.Close() }()
+
 	var id int
 	err = db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id)
 	return err == nil && id == applicationID

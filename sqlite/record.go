@@ -16,8 +16,10 @@ import (
 // record is a bucket and the row it is in.
 type record struct {
 	rules.Bucket
-	id         int64 // 0 until it is stored
-	generation int64 // of the namespace when limits and parent were looked up; 0 for never; the column facts
+	id int64 // 0 until it is stored
+	// generation is the generation that the namespace had when limits and parent
+	// were looked up, and 0 for never. The column is named facts.
+	generation int64
 	parent     string
 	detailed   bool // the row has starts, spared or limits that have left
 }
@@ -57,11 +59,14 @@ func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
 		&row.leftLimits, &row.leftLevels, &row.keep)...); err != nil || row.id == nil {
 		return nil, err
 	}
+
 	r := &record{
 		id: *row.id, generation: *row.generation, parent: *row.parent,
 		detailed: row.starts != nil || row.spared != nil || row.leftLimits != nil,
 	}
-	r.At, r.Idle, r.Expires, r.Hour, r.Events, r.Pulled, r.Keep = *row.at, *row.idle, *row.expires, *row.hour, *row.events, *row.pulled, *row.keep
+	r.At, r.Idle, r.Expires, r.Hour, r.Events, r.Pulled, r.Keep = *row.at, *row.idle,
+		*row.expires, *row.hour, *row.events, *row.pulled, *row.keep
+
 	list, err := t.file.parsed.limits(*row.limits)
 	if err == nil {
 		err = r.parseLists(&row, list)
@@ -69,9 +74,13 @@ func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
 	if err == nil && row.leftLimits != nil && row.leftLevels != nil {
 		err = r.parseLeft(t, &row, list)
 	}
+
 	if err == nil && (*row.level < 0 || *row.level > 3) {
 		err = fmt.Errorf("has level %d; it must be 0 to 3", *row.level)
 	}
+
+	// Even a damaged row has names, so that a page can list the bucket that it
+	// leaves out.
 	r.Account = &limiter.Account{Entity: *row.entity, Resource: *row.resource}
 	if err != nil {
 		return r, &limiter.CorruptError{
@@ -79,6 +88,7 @@ func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
 			Reason: err.Error(),
 		}
 	}
+
 	r.Account.Limits, r.Account.Ref = list, r.id
 	r.Account.Source = limiter.Precedence(*row.entity, *row.resource)[*row.level]
 	return r, nil
@@ -94,25 +104,34 @@ func (r *record) parseLists(row *bucketRow, limits []limiter.Limit) (err error) 
 	if r.Used, err = parseInts(*row.used); err != nil {
 		return err
 	}
+
 	if row.starts != nil {
 		if r.Starts, err = parseInts(*row.starts); err != nil {
 			return err
 		}
+
+		// A process of an older version has replaced the quotas, and left their
+		// starts.
 		if !slices.ContainsFunc(limits, limiter.Limit.IsQuota) {
 			r.Starts = nil
 		}
+
 		if err = r.parsePeaks(row.peaks, limits); err != nil {
 			return err
 		}
 	}
+
 	if row.spared != nil {
 		if r.Spared, err = parseInts(*row.spared); err != nil {
 			return err
 		}
+
+		// The same process has left the counters of other limits.
 		if len(r.Spared) != len(limits) {
 			r.Spared = nil
 		}
 	}
+
 	return r.checkLists(limits)
 }
 
@@ -122,6 +141,10 @@ func (r *record) parseLists(row *bucketRow, limits []limiter.Limit) (err error) 
 // lowered.
 func (r *record) parsePeaks(peaks *string, limits []limiter.Limit) (err error) {
 	n := len(limits)
+
+	// If 150 were used when a quota of 300 became 100, version 5 stored 0
+	// tokens and 50 after the starts. That is a balance of -50 and a peak of
+	// 150: the boundary then fills the bucket to 100.
 	if len(r.Starts) == 2*n && len(r.Tokens) == n {
 		above := r.Starts[n:]
 		r.Starts, r.Peaks = r.Starts[:n:n], make([]int64, n)
@@ -133,13 +156,16 @@ func (r *record) parsePeaks(peaks *string, limits []limiter.Limit) (err error) {
 		}
 		return nil
 	}
+
 	if peaks == nil || r.Starts == nil {
 		return nil
 	}
+
 	both, err := parseInts(*peaks)
 	if len(both) == 2*n {
 		r.Peaks, r.Hidden = both[:n:n], both[n:]
 	}
+
 	return err
 }
 
@@ -148,6 +174,7 @@ func (r *record) peaksColumn() any {
 	if r.Peaks == nil && r.Hidden == nil {
 		return nil
 	}
+
 	n := len(r.Tokens)
 	both := make([]int64, 2*n)
 	copy(both, r.Peaks)
@@ -165,13 +192,16 @@ func (r *record) parseLeft(t *tx, row *bucketRow, limits []limiter.Limit) error 
 	if err != nil {
 		return err
 	}
+
 	numbers, err := parseInts(*row.leftLevels)
 	if err != nil {
 		return err
 	}
+
 	if len(numbers) != numbersPerLevel*len(left) {
 		return fmt.Errorf("must have %d numbers for each limit that has left", numbersPerLevel)
 	}
+
 	for i, l := range left {
 		if slices.ContainsFunc(limits, func(present limiter.Limit) bool { return present.Name == l.Name }) {
 			continue
@@ -187,11 +217,13 @@ func (r *record) leftColumns() (limits, levels any, err error) {
 	if len(r.Left) == 0 {
 		return nil, nil, nil
 	}
+
 	var list []limiter.Limit
 	var numbers []int64
 	for _, v := range r.Left {
 		list, numbers = append(list, v.Limit), append(numbers, v.Tokens, v.At, v.Start, v.Peak, v.Hidden)
 	}
+
 	text, err := json.Marshal(list)
 	return string(text), formatInts(numbers), err
 }
@@ -212,40 +244,53 @@ func (r *record) checkLists(limits []limiter.Limit) error {
 // is set.
 func (t *tx) save(ns int64, r *record, all bool) (err error) {
 	tokens, used := formatInts(r.Tokens), formatInts(r.Used)
+
 	leftLimits, leftLevels, err := r.leftColumns()
 	if err != nil {
 		return err
 	}
+
 	details := []any{optionalInts(r.Starts), optionalInts(r.Spared), r.peaksColumn(), leftLimits, leftLevels}
+
+	// A row that has any of these columns gets them all, so that none keeps an
+	// old value. Other rows, which are most, spare them.
 	if !all && (r.detailed || r.Starts != nil || r.Spared != nil || r.Left != nil) {
-		_, err = t.exec(`UPDATE buckets_v5 SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = ?, pulled = ?,
+		_, err = t.exec(
+			`UPDATE buckets_v5 SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = ?, pulled = ?,
 			starts = ?, spared = ?, peaks = ?, left_limits = ?, left_levels = ? WHERE id = ?`,
-			append(append([]any{tokens, r.At, r.Expires, r.Hour, used, r.Events, r.Pulled}, details...), r.id)...)
+			append(append([]any{tokens, r.At, r.Expires, r.Hour, used, r.Events, r.Pulled}, details...), r.id)...,
+		)
 		return err
 	}
+
 	if !all {
 		_, err = t.exec("UPDATE buckets_v5 SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = "+
 			"?, pulled = ? WHERE id = ?",
 			tokens, r.At, r.Expires, r.Hour, used, r.Events, r.Pulled, r.id)
 		return err
 	}
+
 	limits, err := json.Marshal(r.Account.Limits)
 	if err != nil {
 		return err
 	}
+
 	level := slices.Index(precedence(r.Account), r.Account.Source)
 	row := append([]any{
 		r.generation, r.parent, string(limits), level, tokens, r.At, r.Idle, r.Expires, r.Hour, used, r.Events,
 		r.Pulled, r.Keep,
 	}, details...)
+
 	if r.id != 0 {
 		_, err = t.exec(`UPDATE buckets_v5 SET facts = ?, parent = ?, limits = ?, level = ?, tokens = ?, at = ?, idle = ?, expires = ?,
 			hour = ?, used = ?, events = ?, pulled = ?, keep = ?, starts = ?, spared = ?, peaks = ?, left_limits = ?, left_levels = ? WHERE id = ?`,
 			append(row, r.id)...)
 		return err
 	}
+
 	r.id, err = t.insert(`INSERT INTO buckets_v5 (facts, parent, limits, level, tokens, at, idle, expires, hour, used, events, pulled, keep,
-		starts, spared, peaks, left_limits, left_levels, ns, entity, resource) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(row, ns, r.Account.Entity, r.Account.Resource)...)
+		starts, spared, peaks, left_limits, left_levels, ns, entity, resource) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		append(row, ns, r.Account.Entity, r.Account.Resource)...)
 	return err
 }
 
@@ -293,12 +338,14 @@ func parseInts(s string) ([]int64, error) {
 	if ok {
 		inner, ok = strings.CutSuffix(inner, "]")
 	}
+
 	if !ok {
 		return nil, fmt.Errorf("%q is not a list", s)
 	}
 	if inner == "" {
 		return nil, nil
 	}
+
 	out := make([]int64, 0, 1+strings.Count(inner, ","))
 	for part := range strings.SplitSeq(inner, ",") {
 		n, err := strconv.ParseInt(part, 10, 64)

@@ -183,6 +183,7 @@ func (t *tx) checkUsable() error {
 	if err != nil {
 		return err
 	}
+
 	if err := t.file.checkNotEmpty(application, tables); err != nil {
 		return err
 	}
@@ -202,16 +203,19 @@ func migrate(tx *tx) error {
 	if version == len(migrations) {
 		return nil
 	}
+
 	for _, m := range migrations[version:] {
 		if err := tx.script(m); err != nil {
 			return err
 		}
 	}
 	if version == 0 && tx.file.opts.mayCreate() {
-		if _, err := tx.register(time.Now(), tx.file.opts.Namespace); err != nil { // there is no clock of a caller yet
+		// No caller has passed a time yet.
+		if _, err := tx.register(time.Now(), tx.file.opts.Namespace); err != nil {
 			return err
 		}
 	}
+
 	return tx.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID,
 		len(migrations)))
 }
@@ -224,7 +228,9 @@ func checkVersion(path string, application, version, tables int) error {
 			Store: path, Schema: strconv.Itoa(version), Client: strconv.Itoa(len(migrations)), Reason: reason,
 		}
 	}
+
 	switch {
+	// A new file has no application ID, no version and no tables.
 	case application != applicationID && (application != 0 || version != 0 || tables != 0):
 		return refuse("the file is a database of another program; choose another path")
 	case version > len(migrations):

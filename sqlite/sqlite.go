@@ -103,12 +103,14 @@ func (o *Options) complete() error {
 	if o.Namespace == "" {
 		o.Namespace = "default"
 	}
+
 	if o.Mode = cmp.Or(o.Mode, DefaultMode); o.Mode&^fs.ModePerm != 0 || o.Mode&0o600 != 0o600 {
 		return &limiter.InvalidError{
 			Field: "mode", Value: fmt.Sprintf("%#o", uint32(o.Mode)),
 			Reason: "must be permissions with which the owner can read and write, such as 0600 or 0660",
 		}
 	}
+
 	for _, d := range []struct {
 		field    string
 		value    *time.Duration
@@ -127,6 +129,7 @@ func (o *Options) complete() error {
 			*d.value = d.fallback
 		}
 	}
+
 	return limiter.Namespace{Name: o.Namespace}.Validate()
 }
 
@@ -170,20 +173,24 @@ func Open(ctx context.Context, path string, opts *Options) (*Repository, error) 
 	if opts != nil {
 		o = *opts
 	}
+
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
 	if err := checkPath(path, &o); err != nil {
 		return nil, err
 	}
+
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
+
 	f := &file{path: path, opts: o, ttl: rules.Multiplier(o.BucketTTL), parsed: newLimitCache()}
 	if err := f.open(ctx); err != nil {
 		return nil, errors.Join(err, f.close())
 	}
+
 	n, err := f.openNamespace(ctx, o.Namespace)
 	if err != nil {
 		return nil, errors.Join(err, f.close())
@@ -202,6 +209,7 @@ func checkPath(path string, o *Options) error {
 			Field: "path", Value: path, Reason: "is not a file; use package memory for a store without a file",
 		}
 	}
+
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !o.mayCreate():
@@ -228,7 +236,9 @@ func checkPath(path string, o *Options) error {
 		}
 	case !canRead(path):
 		return fmt.Errorf("sqlite: cannot read %s: %w; make it readable for this user", path, fs.ErrPermission)
-	case !o.ReadOnly && !canWrite(path, info): // SQLite would open it for reading, and leave a log that locks its owner out
+	// SQLite would open the file for reading, and leave a log that its owner
+	// may not write.
+	case !o.ReadOnly && !canWrite(path, info):
 		return fmt.Errorf("sqlite: %s is read-only: %w; make it writable for this user, or open it read-only", path,
 			fs.ErrPermission)
 	}
@@ -238,7 +248,9 @@ func checkPath(path string, o *Options) error {
 // dsn returns the data source name of the file.
 func (f *file) dsn(params ...string) string {
 	escaped := strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(f.path)
-	params = append(params, "_pragma=busy_timeout(0)") // see retryBusy
+
+	// SQLite's own timeout is off: see retryBusy.
+	params = append(params, "_pragma=busy_timeout(0)")
 	return "file:" + escaped + "?" + strings.Join(params, "&")
 }
 
@@ -247,15 +259,20 @@ func (f *file) open(ctx context.Context) error {
 		if err := f.create(); err != nil {
 			return err
 		}
+
 		w, err := newWriter(ctx, f)
 		if err != nil {
 			return err
 		}
 		f.writer = w
 	}
+
 	if err := f.openReaders(ctx); err != nil {
 		return err
 	}
+
+	// A log that this process does not write may come and go, so only the
+	// writer's is watched.
 	f.identity.Store(identify(f.path, f.writer != nil))
 	return nil
 }
@@ -267,10 +284,15 @@ func (f *file) checkSchema(tx *tx) error {
 	if err != nil {
 		return err
 	}
+
 	f.schema = version
 	if err := f.checkNotEmpty(application, tables); err != nil {
 		return err
 	}
+
+	// A reader needs a store, which the writer has created by now. Because of
+	// the table that is added here, a file without our application ID counts as
+	// one of another program even if it has no tables.
 	return checkVersion(f.path, application, version, tables+1)
 }
 
@@ -309,7 +331,11 @@ func (r *Repository) Close() error {
 
 func (f *file) close() error {
 	f.closed.Store(true)
+
 	var errs []error
+
+	// The readers close first. The writer is then the last, and SQLite removes
+	// the log.
 	if f.readers != nil {
 		errs = append(errs, f.readers.Close())
 	}
@@ -335,12 +361,14 @@ func (f *file) send(ctx context.Context, q *queuedWrite) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	if f.closed.Load() {
 		return limiter.ErrClosed
 	}
 	if f.writer == nil {
 		return fmt.Errorf("sqlite: %s was opened read-only: %w", f.path, limiter.ErrConflict)
 	}
+
 	return f.explain(ctx, f.writer.do(ctx, q))
 }
 
@@ -348,12 +376,14 @@ func (f *file) send(ctx context.Context, q *queuedWrite) error {
 // an error.
 func writeValue[T any](ctx context.Context, f *file, now time.Time, work func(*tx) (T, error)) (T, error) {
 	var value, zero T
+
 	err := f.write(ctx, now, func(tx *tx) (err error) {
 		value, err = work(tx)
 		return err
 	})
 	if err != nil {
-		return zero, err // not value: work may still be writing to it
+		// The work may still be writing to the value.
+		return zero, err
 	}
 	return value, nil
 }
@@ -363,10 +393,12 @@ func (f *file) read(ctx context.Context, work func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	began := time.Now()
 	if err := f.checkPresent(began); err != nil {
 		return err
 	}
+
 	return f.explain(ctx, f.retryBusy(ctx, began, func() error { return f.snapshot(ctx, work) }))
 }
 
@@ -378,11 +410,15 @@ func (f *file) snapshot(ctx context.Context, work func(*tx) error) error {
 		return err
 	}
 	defer func() { _ = t.Rollback() }()
+
 	reading := &tx{ctx: ctx, on: t, file: f, schema: f.schema}
-	if f.schema < len(migrations) { // another process may have migrated the file since
+
+	// Another process may have migrated the file since it was opened.
+	if f.schema < len(migrations) {
 		if _, reading.schema, _, err = reading.version(); err != nil {
 			return err
 		}
 	}
+
 	return work(reading)
 }

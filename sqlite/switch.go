@@ -15,6 +15,7 @@ func (r *Repository) SetSwitch(ctx context.Context, off limiter.Switch, ev limit
 	if err != nil {
 		return err
 	}
+
 	return r.change(ctx, ev.At, func(tx *tx) error {
 		_, err := tx.exec(`INSERT INTO switches (ns, entity, resource, reason, since) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET reason = excluded.reason`, r.key, off.Scope.Entity, off.Scope.Resource,
@@ -33,6 +34,7 @@ func (r *Repository) DeleteSwitch(ctx context.Context, of limiter.Scope, ev limi
 	if err != nil {
 		return err
 	}
+
 	return r.change(ctx, ev.At, func(tx *tx) error {
 		n, err := tx.exec("DELETE FROM switches WHERE ns = ? AND entity = ? AND resource = ?", r.key, of.Entity,
 			of.Resource)
@@ -63,6 +65,7 @@ func (r *Repository) Switches(ctx context.Context) iter.Seq2[limiter.Switch, err
 			if err != nil {
 				return err
 			}
+
 			facts, err := r.factsAt(tx, generation)
 			if err == nil {
 				all = facts.switches.Sorted()
@@ -82,14 +85,18 @@ func (r *Repository) LastSwitch(entity, resource string) *limiter.Switch {
 // checkSwitches returns a *limiter.DisabledError if a switch refuses the charges
 // of an entity and a resource. found is their bucket, or nil.
 func (r *Repository) checkSwitches(tx *tx, key limiter.Scope, found *record, now *facts) error {
+	// Where nothing is off, a charge must not pay for a look at its parent.
 	if len(now.switches) == 0 {
 		return nil
 	}
+
 	parent, err := r.parentAt(tx, key.Entity, found, now.generation)
 	if err != nil {
 		return err
 	}
+
 	if off := now.switches.Refusing(key.Entity, parent, key.Resource); off != nil {
+		// In an outage the process has to know whose switch refused.
 		r.sawParent(tx, key.Entity, parent)
 		return off.Refuse(key.Entity, key.Resource)
 	}

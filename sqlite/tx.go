@@ -62,14 +62,18 @@ func (t *tx) script(statements string) error {
 // query calls each for every row. It returns the first error of each, of
 // scanning or of the database.
 func (t *tx) query(each func(scan func(...any) error) error, query string, args ...any) error {
+	// The tables of an older file, which is opened read-only, have their old
+	// names.
 	if t.schema < quotasSince {
 		query = olderNames(query)
 	}
+
 	rows, err := t.on.QueryContext(t.ctx, query, args...)
 	if err != nil {
 		return t.fail(err)
 	}
 	defer func() { _ = rows.Close() }()
+
 	for rows.Next() {
 		if err := each(rows.Scan); err != nil {
 			return err

@@ -44,10 +44,13 @@ func (t *tx) addUsage(ns int64, part limiter.UsageSnapshot) error {
 	default:
 		stored := part
 		if err := t.parseCounters(&stored, counters, wouldRefuse); err != nil {
-			return t.fail(err) // part of the charge may be written
+			// A part of the charge may be written, so that an error has to fail
+			// the transaction.
+			return t.fail(err)
 		}
 		addCounters(&part, stored)
 	}
+
 	expires := part.End.Add(t.file.opts.UsageRetention).Unix()
 	_, err = t.exec(`INSERT INTO usage (ns, entity, resource, window, start, counters, would_refuse, events, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET counters = excluded.counters, would_refuse = excluded.would_refuse, events = events + excluded.events`,
@@ -86,6 +89,7 @@ func (t *tx) parseCounters(u *limiter.UsageSnapshot, counters string, wouldRefus
 	if err == nil && wouldRefuse != nil {
 		err = json.Unmarshal([]byte(*wouldRefuse), &u.WouldRefuse)
 	}
+
 	if err != nil {
 		return &limiter.CorruptError{
 			Item: fmt.Sprintf("%s: %s usage of %s and %s from %s", t.file.path, u.Window, u.Entity, u.Resource,
@@ -106,9 +110,12 @@ func (r *Repository) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[
 			all, err = r.usage(tx, q)
 			return err
 		})
+
 		for _, u := range all {
-			maps.DeleteFunc(u.Counters, func(_ string, n int64) bool { return n == 0 }) // 0 if all was given back
+			// A counter is 0 if all was given back.
+			maps.DeleteFunc(u.Counters, func(_ string, n int64) bool { return n == 0 })
 		}
+
 		slices.SortFunc(all, rules.NewestFirst)
 		return all, err
 	})
@@ -123,6 +130,7 @@ func (r *Repository) usage(tx *tx, q limiter.UsageQuery) ([]limiter.UsageSnapsho
 		if !q.Match(u) {
 			return
 		}
+
 		key := fmt.Sprintf("%s#%s#%s#%d", u.Entity, u.Resource, u.Window, u.Start.Unix())
 		i, ok := at[key]
 		if !ok {
@@ -130,9 +138,11 @@ func (r *Repository) usage(tx *tx, q limiter.UsageQuery) ([]limiter.UsageSnapsho
 			all = append(all, u)
 			return
 		}
+
 		addCounters(&all[i], u)
 		all[i].Events += u.Events
 	}
+
 	where, args := scopeCondition(r.key, limiter.Scope{Entity: q.Entity, Resource: q.Resource})
 	during, times := usageCondition(q)
 	err := tx.query(func(scan func(...any) error) error {
@@ -144,6 +154,8 @@ func (r *Repository) usage(tx *tx, q limiter.UsageQuery) ([]limiter.UsageSnapsho
 	if err != nil {
 		return nil, err
 	}
+
+	// Buckets hold the usage of their current hour until they book it.
 	during, times = hourCondition(q)
 	err = tx.query(func(scan func(...any) error) error {
 		b, err := tx.record(scan)
@@ -192,6 +204,7 @@ func (t *tx) snapshot(scan func(...any) error) (u limiter.UsageSnapshot, err err
 	if err := scan(&u.Entity, &u.Resource, &u.Window, &start, &counters, &wouldRefuse, &u.Events); err != nil {
 		return u, err
 	}
+
 	u.Start, u.End = u.Window.Bounds(time.Unix(start, 0))
 	err = t.parseCounters(&u, counters, wouldRefuse)
 	return u, err

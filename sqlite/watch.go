@@ -28,10 +28,12 @@ type identity struct {
 // identify returns the identity of a file and, if log is set, of its log.
 func identify(path string, log bool) *identity {
 	id := &identity{since: time.Now(), files: map[string]fs.FileInfo{}}
+
 	paths := []string{path}
 	if log {
 		paths = append(paths, logPath(path))
 	}
+
 	for _, p := range paths {
 		if info, err := os.Stat(p); err == nil {
 			id.files[p] = info
@@ -47,12 +49,16 @@ func (p *fileWatch) checkPresent(at time.Time) error {
 	if id == nil {
 		return nil
 	}
+
 	now, last := at.Sub(id.since), p.checked.Load()
+
+	// Of several calls at the same time, one looks at the disk.
 	if now-time.Duration(last) >= checkEvery && p.checked.CompareAndSwap(last, int64(now)) {
 		err := id.check()
 		p.result.Store(&err)
 		return err
 	}
+
 	if result := p.result.Load(); result != nil {
 		return *result
 	}

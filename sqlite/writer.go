@@ -35,21 +35,26 @@ func newWriter(ctx context.Context, f *file) (*writer, error) {
 	if !f.opts.mayCreate() {
 		mode = "mode=rw"
 	}
+
 	db, err := sql.Open("sqlite", f.dsn(mode))
 	if err != nil {
 		return nil, err
 	}
+
+	// All writes use one connection, and the statements are prepared on it.
 	db.SetMaxOpenConns(1)
 	w := &writer{
 		file: f, db: db, prepped: map[string]*sql.Stmt{}, sweep: sweeper{machine: &f.machine},
 		queue: make(chan *queuedWrite, maxBatch), closing: make(chan struct{}), ended: make(chan struct{}),
 	}
+
 	if w.conn, err = db.Conn(ctx); err == nil {
 		err = w.prepare(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(f.explain(ctx, err), w.release())
 	}
+
 	go w.loop() //nolint:contextcheck // the loop outlives the call that opens the file
 	return w, nil
 }
@@ -57,33 +62,50 @@ func newWriter(ctx context.Context, f *file) (*writer, error) {
 // prepare checks the file, switches it to WAL mode and migrates its schema.
 func (w *writer) prepare(ctx context.Context) error {
 	began := time.Now()
-	if err := w.file.retryBusy(ctx, began, w.tx(ctx).checkUsable); err != nil { // before any change
+
+	// A file of another program must stay as it is, so this check comes before
+	// the switch to WAL mode.
+	if err := w.file.retryBusy(ctx, began, w.tx(ctx).checkUsable); err != nil {
 		return err
 	}
+
+	// The switch needs the file alone, so another process may be in the way for
+	// a moment.
 	var mode string
 	wal := func() error { return w.tx(ctx).row("PRAGMA journal_mode = WAL").scan(&mode) }
 	if err := w.file.retryBusy(ctx, began, wal); err != nil {
 		return err
 	}
+
 	w.log = newWALLog(w.file.path)
+
+	// A commit then survives the death of the process without a sync of its
+	// own.
 	if err := w.tx(ctx).script("PRAGMA synchronous = NORMAL; " + w.log.pragma()); err != nil {
 		return err
 	}
+
+	// Of several processes that open the file together, one migrates it.
 	begin := func() error { return w.tx(ctx).script(beginWriting) }
 	if err := w.file.retryBusy(ctx, began, begin); err != nil {
 		return err
 	}
+
 	t := w.tx(ctx)
 	err := migrate(t)
 	if err == nil {
-		_, err = t.exec("DELETE FROM namespaces_v5 WHERE ?", false) // fails if the file is read-only
+		// This changes nothing, but fails if the file is read-only.
+		_, err = t.exec("DELETE FROM namespaces_v5 WHERE ?", false)
 	}
 	if err != nil {
+		// The rollback has to run even if ctx has ended.
 		return errors.Join(err, w.tx(context.WithoutCancel(ctx)).script("ROLLBACK"))
 	}
+
 	if err := t.script("COMMIT"); err != nil {
 		return err
 	}
+
 	w.copyLog(ctx)
 	return nil
 }
@@ -101,22 +123,34 @@ func (w *writer) loop() {
 }
 
 // commit runs the next batch in one transaction. If the transaction fails, each
-// write runs again in a transaction of its own, so that one failing call does not
-// fail the others.
+// write runs again in a transaction of its own, so that one call that fails does not
+// make the others fail.
 func (w *writer) commit() {
-	now := w.waiting[len(w.waiting)-1].began // recent enough, and cheaper than time.Now
+	// This is recent enough, and cheaper than time.Now.
+	now := w.waiting[len(w.waiting)-1].began
+
+	// The files may have been removed or replaced, and SQLite would write to
+	// them all the same.
 	err := w.file.checkPresent(now)
+
+	// Without an error, this only drops the writes whose callers have left.
 	w.reject(err, func(*queuedWrite) bool { return err != nil })
 	if len(w.waiting) == 0 || !w.lock() {
 		return
 	}
+
+	// Calls that came during the wait for the lock share the commit.
 	w.drain(maxBatch)
 	batch := w.nextBatch()
 	err = w.run(batch)
+
 	retry := err != nil && len(batch) > 1
+	// The disk may be full because of the log. One more attempt is worth it
+	// after the log is truncated; a write that already runs alone gets none.
 	if isFull(err) && !batch[0].alone && w.makeRoom() {
 		retry = true
 	}
+
 	if retry {
 		for _, q := range batch {
 			q.requeue()
@@ -124,8 +158,14 @@ func (w *writer) commit() {
 		w.waiting = append(batch, w.waiting...)
 		return
 	}
+
 	w.count(batch, err)
+
+	// The next commit reverts what callers left behind, ahead of all other
+	// calls.
 	w.waiting = append(finish(batch, err), w.waiting...)
+
+	// The callers have their answers by now, so none of them waits for this.
 	w.maintain(batch, now)
 }
 
@@ -145,15 +185,20 @@ func (w *writer) lock() bool {
 		if err == nil {
 			return true
 		}
+
+		// Any other error is no lock, so waiting longer would not help.
 		if !isBusy(err) {
 			w.reject(err, func(*queuedWrite) bool { return true })
 			return false
 		}
-		w.drain(math.MaxInt) // the timeout applies to those in the queue, too
+
+		// BusyTimeout applies to the calls in the queue, too.
+		w.drain(math.MaxInt)
 		w.reject(err, func(q *queuedWrite) bool { return time.Since(q.began) >= w.file.opts.BusyTimeout })
 		if len(w.waiting) == 0 {
 			return false
 		}
+
 		time.Sleep(p.next())
 	}
 }
@@ -163,15 +208,20 @@ func (w *writer) lock() bool {
 func (w *writer) run(batch []*queuedWrite) error {
 	t := w.tx(context.Background())
 	for _, q := range batch {
+		// The caller left before its work began.
 		if !q.start() {
 			continue
 		}
+
 		q.err = q.work(t)
 		q.ran = true
+
+		// The transaction will be rolled back, so the rest need not run.
 		if t.failed != nil {
 			break
 		}
 	}
+
 	return w.finishTransaction(t)
 }
 
@@ -180,10 +230,16 @@ func (w *writer) finishTransaction(t *tx) error {
 	if t.failed == nil {
 		_ = t.script("COMMIT")
 	}
+
+	// A COMMIT that fails sets t.failed as well.
 	if t.failed != nil {
-		_ = w.tx(context.Background()).script("ROLLBACK") // fails if the database has rolled back already
+		// SQLite may have rolled back already. Then this fails, which does no
+		// harm.
+		_ = w.tx(context.Background()).script("ROLLBACK")
 		return t.failed
 	}
+
+	// Caches learn of a change only once it is stored.
 	for _, f := range t.committed {
 		f()
 	}
@@ -200,6 +256,7 @@ func (w *writer) maintain(batch []*queuedWrite, now time.Time) {
 			_ = w.finishTransaction(t)
 		}
 	}
+
 	w.trimLog(len(batch), now)
 }
 
@@ -219,18 +276,23 @@ func (w *writer) release() error {
 	for _, s := range w.prepped {
 		_ = s.Close()
 	}
+
 	var errs []error
 	if w.conn != nil {
 		errs = append(errs, w.conn.Close())
 	}
+
 	return errors.Join(append(errs, w.db.Close())...)
 }
 
 // ExecContext runs a statement. It prepares each statement once.
 func (w *writer) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	// A script may hold several statements, which cannot be prepared as one.
+	// BEGIN and COMMIT run with every batch, so they are prepared like queries.
 	if len(args) == 0 && query != beginWriting && query != "COMMIT" {
-		return w.conn.ExecContext(ctx, query) // a script
+		return w.conn.ExecContext(ctx, query)
 	}
+
 	s, err := w.statement(ctx, query) //nolint:sqlclosecheck // close closes them
 	if err != nil {
 		return nil, err
@@ -252,9 +314,11 @@ func (w *writer) statement(ctx context.Context, query string) (*sql.Stmt, error)
 	if s, ok := w.prepped[query]; ok {
 		return s, nil
 	}
+
 	s, err := w.conn.PrepareContext(ctx, query)
 	if err == nil {
 		w.prepped[query] = s
 	}
+
 	return s, err
 }

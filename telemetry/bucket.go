@@ -15,18 +15,27 @@ import (
 func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	about := r.resources.find(charge.Resource)
 	ctx, c := r.beginCharge(ctx, opConsume, about, &charge)
+
 	out, err := r.Repository.Consume(ctx, now, charge)
 	res, failure := resultOf(&out, err)
 	c.end(ctx, res, failure)
+
+	// The API cannot read the counter of decisions, and the cost of a million
+	// needs their number.
 	if r.priced {
 		r.counted.Add(1)
 	}
+
+	// A name becomes known only once a charge of it has found limits.
 	if about == nil {
 		about = r.newResource(&charge, &out, err)
 	}
+
+	// Without an SDK, the attributes would be made for nothing.
 	if r.decisions.Enabled(ctx) {
 		r.countDecision(ctx, about, &charge, &out, res, failure)
 	}
+
 	return out, err
 }
 
@@ -48,8 +57,11 @@ func (o *observer) beginCharge(
 	if about != nil {
 		ctx, c = o.begin(ctx, op, about.start)
 	} else {
+		// A span may have any name. Only the names of metrics are bounded.
 		ctx, c = o.begin(ctx, op, o.resources.startUnknown(charge.Resource))
 	}
+
+	// The span has the resource from its start.
 	if o.entities {
 		c.about(charge.Entity, "")
 	}
@@ -62,6 +74,7 @@ func (o *observer) countDecision(
 	failure error,
 ) {
 	switch {
+	// Failures and switches are rare, so their attributes are made each time.
 	case failure != nil:
 		o.decisions.Add(ctx, 1, about.failed(failure)...)
 	case res == resultDisabled:
@@ -90,12 +103,13 @@ func addTokens(ctx context.Context, to metric.Int64Counter, about *resource, lim
 	}
 }
 
-// countSpared counts each limit that an admitted charge spared once, also if the
-// buckets of the entity and its parent both have it.
+// countSpared counts each limit that an admitted charge spared. A limit that the
+// buckets of the entity and of its parent both have counts once.
 func (o *observer) countSpared(ctx context.Context, about *resource, out *limiter.Outcome) {
 	if out.Self.Detail == nil && out.Parent.Detail == nil {
 		return
 	}
+
 	self := spared(&out.Self)
 	for _, limit := range self {
 		o.spared.Add(ctx, 1, about.limit(limit)...)
@@ -112,6 +126,7 @@ func spared(b *limiter.Bucket) (limits []string) {
 	if b.Detail == nil {
 		return nil
 	}
+
 	for i, isSpared := range b.Detail.Spared {
 		if isSpared {
 			limits = append(limits, b.Account.Limits[i].Name)
@@ -126,9 +141,13 @@ func lacks(charge *limiter.Charge, b *limiter.Bucket, limit string, n int64) boo
 	if b.Account == nil {
 		return false
 	}
+
 	for i := range b.Account.Limits {
+		// A shadow limit refuses only a strict charge.
 		if l := &b.Account.Limits[i]; l.Name == limit && (charge.Strict || !l.IsShadow) {
-			whole := b.Tokens[i] / thousandths // rounded towards 0, which is up only in debt
+			// The division rounds a debt of less than a token to 0, so a debt
+			// is checked by itself. It refuses even an amount of 0.
+			whole := b.Tokens[i] / thousandths
 			return b.Tokens[i] < 0 || whole < n
 		}
 	}
@@ -139,6 +158,7 @@ func lacks(charge *limiter.Charge, b *limiter.Bucket, limit string, n int64) boo
 func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	ctx, c := r.beginCharge(ctx, opPeek, r.resources.find(charge.Resource), &charge)
 	out, err := r.Repository.Peek(ctx, now, charge)
+
 	res, failure := resultOf(&out, err)
 	c.end(ctx, res, failure)
 	return out, err
@@ -147,9 +167,11 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 // Credit calls Credit of the store and counts the tokens.
 func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
 	ctx, c := r.begin(ctx, opCredit, r.operations[opCredit].start)
+
 	if len(credits) > 0 {
 		c.about(credits[0].Account.Entity, credits[0].Account.Resource)
 	}
+
 	err := r.Repository.Credit(ctx, now, credits...)
 	c.end(ctx, resultOK, err)
 	if err == nil && r.returned.Enabled(ctx) {
@@ -159,13 +181,14 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 }
 
 // countCredits counts the tokens of the credits of one lease. The accounts of an
-// entity and its parent pay the same tokens, so that only the larger amount of a
-// limit counts.
+// entity and its parent pay the same tokens, so only the larger amount of a limit
+// counts.
 func (o *observer) countCredits(ctx context.Context, credits []limiter.Credit) {
 	for i := range credits {
 		about := o.resources.get(credits[i].Account.Resource)
 		for j := range credits[i].Amounts.Len() {
 			limit, n := credits[i].Amounts.At(j)
+			// If an entity gives back 5 and its parent 3, then 5 count.
 			back, more := max(n, 0), max(-n, 0)
 			for _, earlier := range credits[:i] {
 				if earlier.Account.Resource == credits[i].Account.Resource {
@@ -173,6 +196,7 @@ func (o *observer) countCredits(ctx context.Context, credits []limiter.Credit) {
 					back, more = back-max(counted, 0), more-max(-counted, 0)
 				}
 			}
+
 			addTokens(ctx, o.returned, about, limit, back)
 			addTokens(ctx, o.admitted, about, limit, more)
 		}

@@ -10,6 +10,8 @@ import (
 // errorType returns the value of error.type: one of a few words, since the text of
 // an error may contain anything.
 func errorType(err error) string {
+	// What comes first here may be wrapped by the types further down: a charge
+	// without limits is also an *InvalidError.
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "canceled"
@@ -34,6 +36,8 @@ func errorType(err error) string {
 	case is[*limiter.VersionError](err):
 		return "version"
 	}
+
+	// Any other error of a store is an outage.
 	return "unavailable"
 }
 

@@ -83,8 +83,8 @@ const (
 	resultError    result = "error"
 )
 
-// resultOf returns the result of a charge, and the error that is a failure. That a
-// level is switched off is none.
+// resultOf returns the result of a charge, and its error if that is a failure. It is
+// no failure that a level is switched off.
 func resultOf(out *limiter.Outcome, err error) (result, error) {
 	switch {
 	case err != nil && is[*limiter.DisabledError](err):
@@ -106,10 +106,14 @@ type operation struct {
 
 func (o *operation) init(name string, common []attribute.KeyValue) {
 	o.span = "zae_limiter." + name
+
+	// Clip, since each operation appends to the same attributes.
 	o.common = append(slices.Clip(common), attrOperation.String(name))
+
 	if len(common) > 0 {
 		o.start = []trace.SpanStartOption{trace.WithAttributes(common...)}
 	}
+
 	o.ok, o.admitted, o.refused = o.options(resultOK), o.options(resultAdmitted), o.options(resultRefused)
 }
 
@@ -147,9 +151,12 @@ type call struct {
 func (o *observer) begin(ctx context.Context, op int, start []trace.SpanStartOption) (context.Context, call) {
 	c := call{observer: o, op: &o.operations[op]}
 	ctx, c.span = o.tracer.Start(ctx, c.op.span, start...)
+
+	// The clock is read only if something records durations.
 	if c.timed = o.duration.Enabled(ctx); c.timed {
 		c.began = time.Now()
 	}
+
 	return ctx, c
 }
 
@@ -158,6 +165,7 @@ func (c *call) end(ctx context.Context, res result, err error) {
 	if c.timed {
 		c.record(ctx, time.Since(c.began), res, err)
 	}
+
 	c.endSpan(res, err)
 }
 
@@ -165,7 +173,8 @@ func (c *call) record(ctx context.Context, took time.Duration, res result, err e
 	c.observer.duration.Record(ctx, took.Seconds(), c.op.of(res, err)...)
 }
 
-// endSpan ends the span. The text of an error may contain an entity.
+// endSpan ends the span. The text of an error may contain an entity, so the span has
+// it only if it may have entities.
 func (c *call) endSpan(res result, err error) {
 	if c.span.IsRecording() {
 		if err != nil {
@@ -179,6 +188,7 @@ func (c *call) endSpan(res result, err error) {
 			c.span.SetAttributes(attrResult.String(string(res)))
 		}
 	}
+
 	c.span.End()
 }
 
@@ -187,6 +197,7 @@ func (c *call) about(entity, resource string) {
 	if !c.span.IsRecording() {
 		return
 	}
+
 	if resource != "" {
 		c.span.SetAttributes(attrResource.String(resource))
 	}
@@ -201,6 +212,7 @@ func observe[T any](
 ) (T, error) {
 	ctx, c := r.begin(ctx, op, r.operations[op].start)
 	c.aboutAll(about)
+
 	v, err := do(ctx)
 	c.end(ctx, resultOK, err)
 	return v, err
@@ -214,6 +226,7 @@ func observeError(ctx context.Context, r *Repository, op int, do func(context.Co
 
 // aboutAll adds the entity and the resource, if the call has them.
 func (c *call) aboutAll(about []string) {
+	// Calls about namespaces have neither.
 	if len(about) == 2 {
 		c.about(about[0], about[1])
 	}
@@ -227,14 +240,18 @@ func observeAll[T any](
 	return func(yield func(T, error) bool) {
 		ctx, c := r.begin(ctx, op, r.operations[op].start)
 		c.aboutAll(about)
+
 		var took time.Duration
 		var failed error
+
+		// The loop may be left early, or panic. Its span ends all the same.
 		defer func() {
 			if c.timed {
 				c.record(ctx, took, resultOK, failed)
 			}
 			c.endSpan(resultOK, failed)
 		}()
+
 		at := time.Now()
 		for v, err := range do(ctx) {
 			took += time.Since(at)
@@ -244,6 +261,7 @@ func observeAll[T any](
 			}
 			at = time.Now()
 		}
+
 		took += time.Since(at)
 	}
 }

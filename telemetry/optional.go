@@ -24,6 +24,7 @@ func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash,
 		scopes, hash, owner, err = store.Managed(ctx)
 		return err
 	})
+
 	return scopes, hash, owner, err
 }
 
@@ -54,6 +55,7 @@ func (r *Repository) managed(
 		if !ok {
 			return errors.ErrUnsupported
 		}
+
 		return do(ctx, store)
 	}, about...)
 }
@@ -66,6 +68,7 @@ func (r *Repository) ConfigListed(ctx context.Context, s limiter.Scope) (cfg lim
 			cfg, listed, err = store.ConfigListed(ctx, s)
 			return err
 		}
+
 		listed = true
 		cfg, err = r.Repository.Config(ctx, s)
 		return err

@@ -16,6 +16,7 @@ func (r *Repository) BucketPage(ctx context.Context, now time.Time, q limiter.Bu
 		if !ok {
 			return page, errors.ErrUnsupported
 		}
+
 		return store.BucketPage(ctx, now, q)
 	})
 }
@@ -28,6 +29,7 @@ func (r *Repository) BucketsAt(ctx context.Context, now time.Time, keys []limite
 		if !ok {
 			return nil, errors.ErrUnsupported
 		}
+
 		return store.BucketsAt(ctx, now, keys)
 	})
 }
@@ -39,6 +41,7 @@ func (r *Repository) WithReadBudget(units float64) (limiter.Repository, limiter.
 	if !ok {
 		return nil, nil
 	}
+
 	inside, meter := store.WithReadBudget(units)
 	return &Repository{Repository: inside, observer: r.observer, view: true}, meter
 }

@@ -39,15 +39,21 @@ func (n *names[T]) get(name string) *T {
 	if found := n.find(name); found != nil {
 		return found
 	}
+
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	known := *n.known.Load()
+
+	// Another call may have added the name while this one waited for the lock.
 	if found := known[name]; found != nil {
 		return found
 	}
+
 	if len(known) >= n.most {
 		return n.other
 	}
+
+	// Readers take no lock, so a map that they may have must not change.
 	known = maps.Clone(known)
 	known[name] = n.make(name)
 	n.known.Store(&known)
@@ -79,10 +85,12 @@ type resource struct {
 }
 
 func newResource(common []attribute.KeyValue, name string, most int) *resource {
+	// common is clipped, so that each resource gets a copy.
 	r := &resource{common: append(common, attrResource.String(name))}
 	r.start = []trace.SpanStartOption{trace.WithAttributes(r.common...)}
 	r.admitted = r.options(attrResult.String(string(resultAdmitted)))
 	r.refused = r.options(attrResult.String(string(resultRefused)))
+
 	r.limits.init(most, func(limit string) *[]metric.AddOption { return new(r.options(attrLimit.String(limit))) })
 	return r
 }

@@ -25,9 +25,11 @@ const (
 func Report(r limiter.StatisticsReporter, opts *Options) (stop func() error, err error) {
 	all := opts.withDefaults()
 	o := &observer{common: all.common()}
+
 	if err := o.addStatistics(all.MeterProvider.Meter(scope), r.Statistics, &all); err != nil {
 		return nil, err
 	}
+
 	return o.endStatistics, nil
 }
 
@@ -45,6 +47,8 @@ func (o *observer) endStatistics() error {
 // addStatistics creates a metric for each value that a source yields, and those of
 // the cost.
 func (o *observer) addStatistics(meter metric.Meter, from source, opts *Options) error {
+	// OpenTelemetry registers instruments before it reads them, so a store never
+	// changes the names of its statistics.
 	observed := map[string]metric.Float64Observable{}
 	var all []metric.Observable
 	for s := range from() {
@@ -55,23 +59,29 @@ func (o *observer) addStatistics(meter metric.Meter, from source, opts *Options)
 		observed[s.Name] = made
 		all = append(all, made)
 	}
+
 	cost, err := o.newCost(meter, from, opts)
 	if err != nil {
 		return err
 	}
+
 	if cost != nil {
 		all = append(all, cost.total, cost.perMillion)
 	}
+
 	if len(all) == 0 {
 		return nil
 	}
+
 	attributes := metric.WithAttributeSet(attribute.NewSet(o.common...))
 	o.statistics, err = meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
 		for s := range from() {
+			// A value that is not known yet is NaN.
 			if into := observed[s.Name]; into != nil && !math.IsNaN(s.Value) {
 				to.ObserveFloat64(into, s.Value, attributes)
 			}
 		}
+
 		if cost != nil {
 			cost.observe(to, from.byName(), o.counted.Load(), attributes)
 		}
@@ -111,6 +121,7 @@ func (o *observer) newCost(meter metric.Meter, from source, opts *Options) (*cos
 	if !o.priced {
 		return nil, nil //nolint:nilnil // nil means no prices, as documented
 	}
+
 	for field, price := range map[string]float64{"read_price": opts.ReadPrice, "write_price": opts.WritePrice} {
 		if price < 0 || math.IsNaN(price) || math.IsInf(price, 0) {
 			return nil, &limiter.InvalidError{
@@ -119,15 +130,20 @@ func (o *observer) newCost(meter metric.Meter, from source, opts *Options) (*cos
 			}
 		}
 	}
+
 	values := from.byName()
+
+	// Without units the cost would be 0, which would look like good news.
 	if _, billed := values[billedWrites]; !billed {
 		return nil, &limiter.InvalidError{
 			Field: "write_price", Value: strconv.FormatFloat(opts.WritePrice, 'g', -1, 64),
 			Reason: "needs a store that reports its units, such as dynamo with Options.CountCapacity",
 		}
 	}
+
 	c := &cost{readPrice: opts.ReadPrice, writePrice: opts.WritePrice}
 	c.before = c.of(values)
+
 	unit := metric.WithUnit("{" + opts.Currency + "}")
 	var err error
 	if c.total, err = meter.Float64ObservableCounter(
@@ -135,6 +151,7 @@ func (o *observer) newCost(meter metric.Meter, from source, opts *Options) (*cos
 	); err != nil {
 		return nil, err
 	}
+
 	c.perMillion, err = meter.Float64ObservableGauge("zae_limiter.cost.per_million_decisions", unit,
 		metric.WithDescription("Cost of a million decisions, on average since the start"))
 	return c, err
@@ -151,6 +168,7 @@ func (c *cost) observe(
 	const million = 1e6
 	spent := c.of(values) - c.before
 	to.ObserveFloat64(c.total, spent, attributes)
+
 	if decisions > 0 {
 		to.ObserveFloat64(c.perMillion, spent/float64(decisions)*million, attributes)
 	}

@@ -104,17 +104,20 @@ func New(repo limiter.Repository, opts *Options) (*Repository, error) {
 		tracer: o.TracerProvider.Tracer(scope), entities: o.RecordEntities,
 		priced: o.ReadPrice != 0 || o.WritePrice != 0,
 	}
+
 	r.common = o.common()
 	r.resources.init(r.common, o.MaxResources)
 	for i := range r.operations {
 		r.operations[i].init(operationNames[i], r.common)
 	}
+
 	meter := o.MeterProvider.Meter(scope)
 	if err := errors.Join(r.addInstruments(meter), r.addStatistics(meter, func() iter.Seq[limiter.Statistic] {
 		return statisticsOf(repo)
 	}, &o)); err != nil {
 		return nil, err
 	}
+
 	return &Repository{Repository: repo, observer: r}, nil
 }
 
@@ -123,6 +126,7 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		all = *o
 	}
+
 	if all.TracerProvider == nil {
 		all.TracerProvider = otel.GetTracerProvider()
 	}
@@ -135,6 +139,7 @@ func (o *Options) withDefaults() Options {
 	if all.Currency == "" {
 		all.Currency = "USD"
 	}
+
 	return all
 }
 
@@ -153,11 +158,14 @@ func (o *observer) addInstruments(meter metric.Meter) error {
 		*into = made
 		return err
 	}
+
+	// The default boundaries are meant for milliseconds.
 	duration, err := meter.Float64Histogram("zae_limiter.operation.duration", metric.WithUnit("s"),
 		metric.WithDescription("Duration of calls of the store"),
 		metric.WithExplicitBucketBoundaries(0.00001, 0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
 			0.25, 0.5, 1, 2.5, 5, 10))
 	o.duration = duration
+
 	return errors.Join(
 		err,
 		counter(&o.decisions, "zae_limiter.decisions", "{decision}",
@@ -182,6 +190,7 @@ func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Reposi
 	if err != nil {
 		return nil, err
 	}
+
 	return &Repository{Repository: view, observer: r.observer, view: true}, nil
 }
 
@@ -191,5 +200,7 @@ func (r *Repository) Close() error {
 	if r.view {
 		return r.Repository.Close()
 	}
+
+	// The metrics end first, since their callback reads the store.
 	return errors.Join(r.endStatistics(), r.Repository.Close())
 }

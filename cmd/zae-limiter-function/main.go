@@ -12,6 +12,7 @@ import (
 )
 
 func main() {
+	// Lambda sets this variable in the environment of every function.
 	if os.Getenv("AWS_LAMBDA_RUNTIME_API") == "" {
 		fmt.Fprintln(os.Stderr, "zae-limiter-function: only AWS Lambda can run this program; run zae-limiter instead")
 		os.Exit(2)

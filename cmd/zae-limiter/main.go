@@ -11,6 +11,7 @@ import (
 )
 
 func main() {
+	// Lambda sets this variable in the environment of every function.
 	if os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" {
 		os.Exit(function.Main(os.Getenv, os.Stdout))
 	}

@@ -25,15 +25,18 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	if err := lim.SetResourceDefaults(
 		ctx, "gpt-4", limiter.PerMinute("rpm", 5), limiter.PerMinute("tpm", 100),
 	); err != nil {
 		return err
 	}
+
 	fmt.Println("Alice has 5 requests and 100 tokens a minute, and makes 7 calls of 15 tokens:")
 	if err := calls(ctx, lim, "alice", 1, 7, nil); err != nil {
 		return err
 	}
+
 	now = now.Add(12 * time.Second)
 	fmt.Println("12 seconds later, a fifth of everything is back:")
 	if err := calls(ctx, lim, "alice", 8, 8, nil); err != nil {
@@ -53,17 +56,22 @@ func run(ctx context.Context) error {
 // calls in failing reach the model in vain.
 func calls(ctx context.Context, lim *limiter.RateLimiter, entity string, first, last int, failing map[int]bool) error {
 	request := limiter.Request{Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 15)}
+
 	for i := first; i <= last; i++ {
+		// Do gives everything back if the function fails, here because the
+		// model did.
 		err := lim.Do(ctx, request, func(context.Context, *limiter.Lease) error {
 			if failing[i] {
 				return errModel
 			}
 			return nil
 		})
+
 		left, errLeft := lim.Available(ctx, entity, "gpt-4")
 		if errLeft != nil {
 			return errLeft
 		}
+
 		var refused *limiter.ExceededError
 		switch {
 		case errors.As(err, &refused):

@@ -26,14 +26,19 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+
 	limits := grpclimit.New(lim, byUser, nil)
 	server := grpc.NewServer(grpc.UnaryInterceptor(limits.UnaryServer), grpc.StreamInterceptor(limits.StreamServer))
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+
+	// Port 0 lets the system choose a port that is free.
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)
 	}
+
 	go func() { log.Fatal(server.Serve(listener)) }()
+
 	if err := call(listener.Addr().String()); err != nil {
 		log.Fatal(err)
 	}
@@ -55,14 +60,20 @@ func call(addr string) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = conn.Close() }()
 	ctx := metadata.AppendToOutgoingContext(context.Background(), "user", "alice")
+
 	for n := 1; ; n++ {
 		_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 		fmt.Printf("call %d: %v\n", n, status.Code(err))
+
 		if err == nil {
 			continue
 		}
+
+		// The server puts the limit and the waiting time into the details of
+		// the status.
 		for _, detail := range status.Convert(err).Details() {
 			switch detail := detail.(type) {
 			case *errdetails.QuotaFailure:

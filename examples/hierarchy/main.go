@@ -22,9 +22,11 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	if err := configure(ctx, lim); err != nil {
 		return err
 	}
+
 	fmt.Println("The project has 10 calls an hour. Its free keys have 6 each, and its premium key 9.")
 	for _, key := range []string{"key-free", "key-other", "key-premium"} {
 		if err := exhaust(ctx, lim, key); err != nil {
@@ -40,11 +42,14 @@ func configure(ctx context.Context, lim *limiter.RateLimiter) error {
 	if _, err := lim.CreateEntity(ctx, limiter.Entity{ID: "project"}); err != nil {
 		return err
 	}
+
 	for _, key := range []string{"key-free", "key-other", "key-premium"} {
+		// A key that does not cascade is charged alone, whatever its parent.
 		if _, err := lim.CreateEntity(ctx, limiter.Entity{ID: key, Parent: "project", Cascade: true}); err != nil {
 			return err
 		}
 	}
+
 	return errors.Join(
 		lim.SetResourceDefaults(ctx, "search", limiter.PerHour("calls", 6)),
 		lim.SetLimits(ctx, "key-premium", "search", limiter.PerHour("calls", 9)),
@@ -58,6 +63,7 @@ func exhaust(ctx context.Context, lim *limiter.RateLimiter, key string) error {
 		lease, err := lim.Acquire(ctx, limiter.Request{
 			Entity: key, Resource: "search", Consume: limiter.Tokens("calls", 1),
 		})
+
 		if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
 			report(key, n, refused)
 			return nil
@@ -65,6 +71,8 @@ func exhaust(ctx context.Context, lim *limiter.RateLimiter, key string) error {
 		if err != nil {
 			return err
 		}
+
+		// The lease has no corrections, so there is nothing to store.
 		if err := lease.Commit(ctx); err != nil {
 			return err
 		}
@@ -76,6 +84,7 @@ func exhaust(ctx context.Context, lim *limiter.RateLimiter, key string) error {
 func report(key string, admitted int, refused *limiter.ExceededError) {
 	fmt.Printf("\n%s made %d calls and was refused by the limit of %s:\n", key, admitted,
 		refused.Decision.Primary().Entity)
+
 	for _, s := range refused.Decision.Statuses {
 		fmt.Printf("  %-11s has %d of %d left (limit of the level %q)\n", s.Entity, s.Available, s.Limit.Capacity,
 			s.Source)

@@ -19,6 +19,7 @@ import (
 func main() {
 	address := flag.String("listen", "127.0.0.1:8080", "the `address` to listen on")
 	flag.Parse()
+
 	lim, err := limiter.New(memory.New(nil), &limiter.Options{Limits: []limiter.Limit{limiter.PerMinute("rpm", 5)}})
 	if err != nil {
 		log.Fatal(err)
@@ -38,6 +39,9 @@ func main() {
 		log.Fatal(err)
 	}
 	fmt.Printf("listening on http://%s\n", listener.Addr())
+
+	// Without a timeout, a client that never ends its headers would hold a
+	// connection forever.
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	log.Fatal(server.Serve(listener))
 }

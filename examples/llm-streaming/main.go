@@ -34,19 +34,24 @@ func run(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
+
 	if err := limits.SetResourceDefaults(
 		ctx, "gpt-4o", limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 1000),
 	); err != nil {
 		return err
 	}
+
 	fmt.Println("Each key has 1,000 tokens a minute. The requests set no maximum for the answer.")
+
 	trusting := &gateway{limits: limits, url: url}
 	if trusting.lim, err = llm.New(limits, nil); err != nil {
 		return err
 	}
+
 	if err := ask(ctx, trusting, "alice", "haiku", "essay", "haiku"); err != nil {
 		return err
 	}
+
 	now = now.Add(35 * time.Second)
 	fmt.Println("\n35 seconds later the refill has repaid the debt:")
 	if err := ask(ctx, trusting, "alice", "haiku"); err != nil {
@@ -82,10 +87,12 @@ type gateway struct {
 func (g *gateway) ask(ctx context.Context, key, prompt string) error {
 	body := fmt.Appendf(nil,
 		`{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"Write %s about rivers."}]}`, prompt)
+
 	req, err := llm.ParseRequest(llm.Chat, body, nil)
 	if err != nil {
 		return err
 	}
+
 	lease, err := g.lim.Acquire(ctx, key, req.Model, req)
 	var refused *limiter.ExceededError
 	if errors.As(err, &refused) {
@@ -95,23 +102,32 @@ func (g *gateway) ask(ctx context.Context, key, prompt string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lease.Rollback(ctx) }() // does nothing after Commit
 
-	var client bytes.Buffer // stands for the client's connection
+	// After Commit this does nothing.
+	defer func() { _ = lease.Rollback(ctx) }()
+
+	// The buffer stands for the client's connection.
+	var client bytes.Buffer
 	err = forward(ctx, g.url, req.WithStreamUsage(body), lease, &client)
+	// A refusal cuts the answer, and what has arrived is used all the same.
 	cut := errors.As(err, &refused)
+
 	if err != nil && !cut {
 		return err
 	}
+
 	used, _ := lease.Usage()
 	if err := lease.Commit(ctx); err != nil {
 		return err
 	}
+
 	left, err := g.limits.Available(ctx, key, req.Model)
+
 	verb := "used"
 	if cut {
 		verb = "cut after"
 	}
+
 	fmt.Printf("  %s: estimated %d tokens, %s %d; %d left\n", prompt, lease.Estimate().Total(), verb, used.Total(),
 		left.Get("tpm"))
 	return err
@@ -124,12 +140,15 @@ func forward(ctx context.Context, url string, body []byte, lease *llm.Lease, cli
 	if err != nil {
 		return err
 	}
+
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
+
 	lease.Answer(resp.Header.Get("Content-Type"), resp.Header.Get("Content-Encoding"))
+
 	_, err = io.Copy(io.MultiWriter(lease, client), resp.Body)
 	return err
 }

@@ -22,14 +22,17 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	tenants, err := lim.RegisterNamespaces(ctx, "acme", "globex")
 	if err != nil {
 		return err
 	}
+
 	acme, err := open(ctx, lim, "acme", 10)
 	if err != nil {
 		return err
 	}
+
 	globex, err := open(ctx, lim, "globex", 100)
 	if err != nil {
 		return err
@@ -45,18 +48,23 @@ func run(ctx context.Context) error {
 	if err := lim.DeleteNamespace(ctx, "acme"); err != nil {
 		return err
 	}
+
 	_, err = lim.Namespace(ctx, "acme")
 	fmt.Printf("  open acme: %v (ErrNotFound: %t)\n", err, errors.Is(err, limiter.ErrNotFound))
 	call(ctx, globex)
 
 	fmt.Println("\nacme pays again, and finds what it left, down to the balance of alice:")
+	// A name may have another owner since, so a namespace is recovered by its
+	// ID.
 	if _, err := lim.RecoverNamespace(ctx, tenants[0].ID); err != nil {
 		return err
 	}
+
 	acme, err = lim.Namespace(ctx, "acme")
 	if err != nil {
 		return err
 	}
+
 	left, err := acme.Available(ctx, "alice", "api")
 	fmt.Printf("  alice at acme has %v left\n", left)
 	return err
@@ -68,6 +76,7 @@ func open(ctx context.Context, lim *limiter.RateLimiter, tenant string, perHour 
 	if err != nil {
 		return nil, err
 	}
+
 	if err := view.SetSystemDefaults(ctx, limiter.PerHour("calls", perHour)); err != nil {
 		return nil, err
 	}
@@ -83,7 +92,9 @@ func call(ctx context.Context, tenant *limiter.RateLimiter) {
 		fmt.Printf("  refused: %v\n", err)
 		return
 	}
+
 	s := lease.Decision().Statuses[0]
 	fmt.Printf("  admitted: %d of %d left\n", s.Available, s.Limit.Capacity)
-	_ = lease.Commit(ctx) // nothing to store: the lease has no corrections
+	// The lease has no corrections, so there is nothing to store.
+	_ = lease.Commit(ctx)
 }

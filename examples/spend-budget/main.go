@@ -43,17 +43,23 @@ func run(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
+
 	if err := setUp(ctx, limits); err != nil {
 		return err
 	}
+
 	prices, err := llm.ParsePrices("prices.yaml", priceFile)
 	if err != nil {
 		return err
 	}
+
+	// No limit counts requests or tokens, so calls are charged with money
+	// alone.
 	calls, err := llm.New(limits, &llm.Options{Limits: llm.Limits{Cost: "spend"}, Prices: prices.Price, Now: clock})
 	if err != nil {
 		return err
 	}
+
 	g := &gateway{limits, calls, url}
 
 	fmt.Println("Each key has $50 a month, and the project of all keys has $500.")
@@ -61,18 +67,22 @@ func run(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
+
 	fmt.Println("\nOther models cost less, and are paid from the same budget:")
 	if err := g.ask(ctx, "bob", "example-small-2026", "question", "report"); err != nil {
 		return err
 	}
+
 	fmt.Println("\nThe keys of a team spend the rest of the project:")
 	if err := g.spendAll(ctx); err != nil {
 		return err
 	}
+
 	fmt.Println("\nA model without a price is refused, because its calls would be free:")
 	if err := g.ask(ctx, "bob", "brand-new", "question"); err != nil {
 		return err
 	}
+
 	now = time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
 	fmt.Println("\nOn February 1 the budgets are full again, and a price has changed:")
 	return errors.Join(g.ask(ctx, "alice", "example-large", "report"),
@@ -86,6 +96,7 @@ func setUp(ctx context.Context, limits *limiter.RateLimiter) error {
 		limits.SetResourceDefaults(ctx, models, limiter.Quota("spend", 50*dollar, limiter.EveryMonth)),
 		limits.SetLimits(ctx, "project", models, limiter.Quota("spend", 500*dollar, limiter.EveryMonth)),
 	)
+
 	for _, key := range append([]string{"alice", "bob"}, team()...) {
 		_, failed := limits.CreateEntity(ctx, limiter.Entity{ID: key, Parent: "project", Cascade: true})
 		err = errors.Join(err, failed)
@@ -141,32 +152,42 @@ func (g *gateway) spendAll(ctx context.Context) error {
 // call sends one prompt, and returns what it cost or why it was refused.
 func (g *gateway) call(ctx context.Context, key, model, prompt string) (result string, err error) {
 	body := fmt.Appendf(nil, bodies[prompt], model)
+
 	req, err := llm.ParseRequest(llm.Chat, body, nil)
 	if err != nil {
 		return "", err
 	}
+
 	lease, err := g.calls.Acquire(ctx, key, models, req)
 	if exceeded, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		worst := exceeded.Decision.Primary()
 		return fmt.Sprintf("refused, %s has %s left; retry in %.0f days", worst.Entity,
 			llm.Dollars(worst.Available), worst.RetryAfter.Hours()/24), nil
 	}
+	// A call that cannot be priced must not run.
 	if errors.Is(err, llm.ErrNoPrice) {
 		return err.Error(), nil
 	}
+
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = lease.Rollback(ctx) }() // does nothing after Commit
-	if most := lease.MaxOutput(); most > 0 {   // the request sets no maximum, so the budget holds only with this one
+
+	// After Commit this does nothing.
+	defer func() { _ = lease.Rollback(ctx) }()
+	// The request sets no maximum, so the budget holds only with this one.
+	if most := lease.MaxOutput(); most > 0 {
 		body = slices.Concat(llm.ApplyEdits(body, req.MaxOutputEdits(most, "")...)...)
 	}
+
 	if err := forward(ctx, g.url, body, lease); err != nil {
 		return "", err
 	}
+
 	if err := lease.Commit(ctx); err != nil {
 		return "", err
 	}
+
 	used, _ := lease.Usage()
 	left, err := g.limits.Available(ctx, key, models)
 	return fmt.Sprintf("reserved %s, cost %s; %s left", llm.Dollars(lease.Estimate().Cost), llm.Dollars(used.Cost),
@@ -179,11 +200,14 @@ func forward(ctx context.Context, url string, body []byte, lease *llm.Lease) err
 	if err != nil {
 		return err
 	}
+
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = resp.Body.Close() }()
+
 	lease.Answer(resp.Header.Get("Content-Type"), resp.Header.Get("Content-Encoding"))
 	_, err = io.Copy(lease, resp.Body)
 	return err

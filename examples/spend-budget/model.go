@@ -19,15 +19,18 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	var req struct {
 		Messages []struct{ Role string }
 	}
+
 	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || len(req.Messages) == 0 {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
+
 	usage := map[string]string{
 		"user":   `"prompt_tokens":20,"completion_tokens":4000`,
 		"report": `"prompt_tokens":2000000,"completion_tokens":600000`,
 		"again":  `"prompt_tokens":2000000,"completion_tokens":600000,"prompt_tokens_details":{"cached_tokens":1900000}`,
 	}[req.Messages[0].Role]
+
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = fmt.Fprintf(w, `{"choices":[{"message":{"content":"..."}}],"usage":{%s}}`, usage)
 }

@@ -36,13 +36,17 @@ func First[T any](rows iter.Seq2[T, error], n int, more func(last T)) iter.Seq2[
 		given := 0
 		var last T
 		for v, err := range rows {
+			// The row after the last one shows that there are more. An error in
+			// its place goes to the caller.
 			if n > 0 && given == n && err == nil {
 				more(last)
 				return
 			}
+
 			if !yield(v, err) {
 				return
 			}
+
 			last = v
 			given++
 		}

@@ -32,8 +32,8 @@ type Tokens struct {
 type BucketLimit struct {
 	Resource, Source string
 	Limit            limiter.Limit
-	Tokens           int64          // thousandths
-	Status           limiter.Status // for the window of a quota
+	Tokens           int64          // in thousandths
+	Status           limiter.Status // has the window of a quota
 	Off              *limiter.Switch
 }
 
@@ -53,26 +53,33 @@ func ReadBuckets(
 	ctx context.Context, now time.Time, lim *limiter.RateLimiter, repo limiter.Repository, id, resource string,
 ) iter.Seq2[BucketLimit, error] {
 	return func(yield func(BucketLimit, error) bool) {
-		statuses, err := lim.Status(ctx, id) // for the sources of the limits
+		// Status corrects the sources of limits that no level holds, which the store
+		// cannot know.
+		statuses, err := lim.Status(ctx, id)
 		if err != nil {
 			yield(BucketLimit{}, err)
 			return
 		}
+
 		e, err := lim.Entity(ctx, id)
 		if err != nil && !errors.Is(err, limiter.ErrNotFound) {
 			yield(BucketLimit{}, err)
 			return
 		}
-		e.ID = id // also without a record
+		// Switches may refuse an entity without a record.
+		e.ID = id
+
 		off, err := allSwitches(lim.Switches(ctx))
 		if err != nil {
 			yield(BucketLimit{}, err)
 			return
 		}
+
 		sources := map[[2]string]string{}
 		for _, s := range statuses {
 			sources[[2]string{s.Resource, s.Limit.Name}] = s.Source
 		}
+
 		for b, err := range repo.Buckets(ctx, now, limiter.Scope{Entity: id, Resource: resource}) {
 			if err != nil {
 				yield(BucketLimit{}, err)

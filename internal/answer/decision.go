@@ -34,7 +34,8 @@ func NewDecision(req limiter.Request, d limiter.Decision) Decision {
 // It has no limits, since the switch comes before them.
 func NewDisabled(req limiter.Request, off *limiter.DisabledError) Decision {
 	object := NewDecision(req, limiter.Decision{})
-	object.Admitted, object.Reasons, object.Disabled = false, []string{tty.Printable(off.Error())}, SwitchOrNull(SwitchOf(off))
+	object.Admitted, object.Reasons, object.Disabled =
+		false, []string{tty.Printable(off.Error())}, SwitchOrNull(SwitchOf(off))
 	return object
 }
 
@@ -63,6 +64,7 @@ func Spared(d limiter.Decision) []string {
 func reason(s limiter.Status) string {
 	what := tty.Printable(s.Limit.Name) + " of " + tty.Printable(s.Entity) + ": " + amount(s, s.Requested) +
 		" requested, "
+
 	switch {
 	case s.NeverFits:
 		return what + "above its capacity of " + amount(s, s.Limit.Capacity)

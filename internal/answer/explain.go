@@ -30,7 +30,8 @@ type StoredLevel struct {
 	Payer   string
 	Config  limiter.Config
 	InForce bool
-	Off     *limiter.Switch // the level is off and refuses the request
+	// Off is the switch if the level is off and refuses the request.
+	Off *limiter.Switch
 }
 
 // NewExplanation returns an explanation as JSON.
@@ -57,10 +58,10 @@ func newLevels(levels []StoredLevel) []Level {
 }
 
 // Explain returns the decision about a request with the tokens that are available
-// now, and the levels of every payer. An admitted Decision holds what would be
-// left after the charge, so Explain asks again without amounts. With a
-// *limiter.DisabledError, Explain also returns the levels, and the Decision is
-// empty.
+// before the charge, and the levels of every payer. An admitted Decision of the
+// limiter holds what would be left after the charge, so Explain asks again without
+// amounts. With a *limiter.DisabledError, Explain also returns the levels, and the
+// Decision is empty.
 func Explain(
 	ctx context.Context, lim *limiter.RateLimiter, repo limiter.Repository, req limiter.Request,
 ) (limiter.Decision, []StoredLevel, error) {
@@ -82,15 +83,20 @@ func readDisabledLevels(
 	ctx context.Context, repo limiter.Repository, off *limiter.DisabledError,
 ) ([]StoredLevel, error) {
 	payers := []limiter.Status{{Entity: off.Entity, Resource: off.Resource}}
+
+	// A switch of the parent is on a level that the entity itself does not
+	// have.
 	if other := off.Scope.Entity; other != "" && other != off.Entity {
 		payers = append(payers, limiter.Status{Entity: other, Resource: off.Resource})
 	}
+
 	levels, err := readLevels(ctx, repo, limiter.Decision{Statuses: payers})
 	for i := range levels {
 		if levels[i].Config.Scope == off.Scope {
 			levels[i].Off = SwitchOf(off)
 		}
 	}
+
 	return levels, err
 }
 
@@ -99,15 +105,21 @@ func explain(ctx context.Context, lim *limiter.RateLimiter, req limiter.Request)
 	if err != nil || !d.Admitted() {
 		return d, err
 	}
+
 	query := req
 	query.Consume = limiter.Amounts{}
 	current, err := lim.Explain(ctx, query)
-	if err != nil || len(current.Statuses) != len(d.Statuses) { // the limits changed meanwhile
+	// Other limits may be in force since the first call, so that the statuses do not
+	// belong together.
+	if err != nil || len(current.Statuses) != len(d.Statuses) {
 		return d, err
 	}
+
 	for i := range current.Statuses {
-		current.Statuses[i].Requested, current.Statuses[i].WouldRefuse = d.Statuses[i].Requested, d.Statuses[i].WouldRefuse
+		current.Statuses[i].Requested, current.Statuses[i].WouldRefuse =
+			d.Statuses[i].Requested, d.Statuses[i].WouldRefuse
 	}
+
 	return current, nil
 }
 
@@ -116,9 +128,12 @@ func readLevels(ctx context.Context, repo limiter.Repository, d limiter.Decision
 	var levels []StoredLevel
 	payer := ""
 	for _, s := range d.Statuses {
+		// Statuses of one payer follow each other, so that a new entity is the
+		// next payer.
 		if s.Entity == payer {
 			continue
 		}
+
 		payer = s.Entity
 		for _, scope := range limiter.Precedence(s.Entity, s.Resource) {
 			cfg, err := repo.Config(ctx, scope)
@@ -129,5 +144,6 @@ func readLevels(ctx context.Context, repo limiter.Repository, d limiter.Decision
 			levels = append(levels, StoredLevel{payer, cfg, len(cfg.Limits) > 0 && s.Source == scope.Level(), nil})
 		}
 	}
+
 	return levels, nil
 }

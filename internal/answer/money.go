@@ -46,13 +46,16 @@ func newStatusDollars(s limiter.Status, used Used) *StatusDollars {
 	if limit == nil {
 		return nil
 	}
+
 	object := StatusDollars{
 		*limit, dollars(s.Available), dollars(Missing(s)), dollars(Debt(s)), dollars(s.Requested), nil,
 	}
+
 	if !used.Since.IsZero() {
 		n := dollars(used.Tokens)
 		object.Used = &n
 	}
+
 	return &object
 }
 
@@ -76,6 +79,7 @@ func dollarsOf(counters map[string]int64) map[string]json.Number {
 		}
 		money[limit] = dollars(n)
 	}
+
 	return money
 }
 

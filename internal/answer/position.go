@@ -34,10 +34,12 @@ func ParsePosition(text string) (Position, error) {
 	if len(parts) != 4 {
 		return Position{}, errors.New("must be a position that an earlier list printed on stderr")
 	}
+
 	start, err := time.Parse(time.RFC3339, parts[0])
 	if err != nil {
 		return Position{}, errors.New("must start with a time, such as 2026-01-31T15:00:00Z")
 	}
+
 	return Position{start, parts[1], parts[2], parts[3]}, nil
 }
 
@@ -53,6 +55,8 @@ func (p Position) Until(q limiter.UsageQuery) limiter.UsageQuery {
 func (p Position) Skip(rows iter.Seq2[limiter.UsageSnapshot, error]) iter.Seq2[limiter.UsageSnapshot, error] {
 	return func(yield func(limiter.UsageSnapshot, error) bool) {
 		for s, err := range rows {
+			// Other snapshots may have the same start, so that Until alone
+			// cannot pass the position.
 			if err == nil && !p.start.IsZero() && PositionOf(s).compare(p) <= 0 {
 				continue
 			}
@@ -75,14 +79,18 @@ func ParseTime(now time.Time, text string) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
+
+	// time.ParseDuration knows no days.
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
 			return now.UTC().AddDate(0, 0, -int(n)), nil
 		}
 	}
+
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.UTC().Add(-d), nil
 	}
+
 	return time.Time{}, errors.New(
 		"must be a day such as 2026-01-31, a time such as 2026-01-31T15:00:00Z, or an age such as 24h or 7d",
 	)

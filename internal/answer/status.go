@@ -104,8 +104,8 @@ func NewOwner(id string, e limiter.Entity, statuses []limiter.Status, used []Use
 }
 
 // ReadStatuses returns the record of an entity, which is empty if there is none,
-// and the statuses of its limits, then of a parent that is charged too. A
-// resource that is not "" selects the limits for it, also unused ones.
+// and the statuses of its limits, then of a parent that is charged too. If resource
+// is not "", only limits for that resource are returned, also unused ones.
 func ReadStatuses(
 	ctx context.Context, lim *limiter.RateLimiter, id, resource string,
 ) (limiter.Entity, []limiter.Status, error) {
@@ -113,19 +113,25 @@ func ReadStatuses(
 	if err != nil && !errors.Is(err, limiter.ErrNotFound) {
 		return e, nil, err
 	}
+
 	if resource != "" {
 		d, err := lim.Explain(ctx, limiter.Request{Entity: id, Resource: resource})
+		// Explain has no limits for a level that is off, nor those that an earlier
+		// request brought. Their buckets may exist all the same.
 		if !errors.Is(err, limiter.ErrNoLimits) && SwitchOf(err) == nil {
 			return e, d.Statuses, err
-		} // but a bucket of limits from a request may exist, or of a level that is off
+		}
 	}
+
 	all, err := lim.Status(ctx, id)
 	if err != nil {
 		return e, nil, err
 	}
+
 	if all, err = addUnused(ctx, lim, id, all); err != nil {
 		return e, nil, err
 	}
+
 	if e.Cascade {
 		parents, err := lim.Status(ctx, e.Parent)
 		if err != nil {
@@ -133,6 +139,7 @@ func ReadStatuses(
 		}
 		all = append(all, parents...)
 	}
+
 	return e, slices.DeleteFunc(all, func(s limiter.Status) bool {
 		return resource != "" && s.Resource != resource
 	}), nil
@@ -145,18 +152,23 @@ func addUnused(
 ) ([]limiter.Status, error) {
 	names, err := lim.ResourcesWithLimits(ctx)
 	for _, resource := range names {
+		// The name "" stands for limits for all resources, which have no bucket
+		// of their own.
 		if resource == "" || slices.ContainsFunc(all, func(s limiter.Status) bool { return s.Resource == resource }) {
 			continue
 		}
+
 		stored, err := lim.Limits(ctx, id, resource)
 		if err != nil {
 			return nil, err
 		}
+		// A bucket that does not exist is full.
 		for _, l := range stored {
 			all = append(all, limiter.Status{
 				Entity: id, Resource: resource, Source: "entity", Limit: l, Available: l.Capacity,
 			})
 		}
 	}
+
 	return all, err
 }

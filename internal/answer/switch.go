@@ -56,10 +56,13 @@ func ReadSwitches(
 		}
 		of := s.Scope
 		payer := of.Entity == "" || of.Entity == e.ID || e.Cascade && of.Entity == e.Parent
+		// A switch of another level concerns the calls of the given resources
+		// only.
 		if payer && (of.Resource == "" || of.Entity == e.ID || slices.Contains(resources, of.Resource)) {
 			all = append(all, s)
 		}
 	}
+
 	return all, nil
 }
 
@@ -82,11 +85,13 @@ func Refusing(off []limiter.Switch, e limiter.Entity, resource string) *limiter.
 		parents := limiter.Precedence(e.Parent, resource)
 		scopes = append(scopes, parents[:]...)
 	}
+
 	for _, scope := range scopes {
 		if i := slices.IndexFunc(off, func(s limiter.Switch) bool { return s.Scope == scope }); i >= 0 {
 			return &off[i]
 		}
 	}
+
 	return nil
 }
 
@@ -109,5 +114,6 @@ func NewSwitches(all []limiter.Switch) []Switch {
 	for _, s := range all {
 		objects = append(objects, NewSwitch(s))
 	}
+
 	return objects
 }

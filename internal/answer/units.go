@@ -25,8 +25,8 @@ func Fields(d limiter.Decision) *httplimit.Fields {
 }
 
 // unit returns what a limit of this name counts, or "" for requests. Names such as
-// rpm and requests_per_day count requests. Limits such as
-// spend and spend_daily count millionths of a dollar. Everything else counts tokens.
+// rpm and requests_per_day count requests. Limits such as spend and spend_daily
+// count millionths of a dollar. Everything else counts tokens.
 func unit(name string) string {
 	switch {
 	case len(name) == 3 && strings.HasPrefix(name, "rp") && strings.ContainsAny(name[2:], "smhdwy"):

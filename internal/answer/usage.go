@@ -28,6 +28,7 @@ func NewUsage(s limiter.UsageSnapshot) Usage {
 	if counters == nil {
 		counters = map[string]int64{}
 	}
+
 	return Usage{
 		s.Entity, s.Resource, string(s.Window), s.Start.UTC(), s.End.UTC(), counters, s.Events, s.WouldRefuse,
 		dollarsOf(counters),

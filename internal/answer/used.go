@@ -17,8 +17,8 @@ type Used struct {
 
 // ReadUsed returns what was used of each limit: since the start of a quota's window,
 // and of a rate since the start of the hour, day or month in UTC that is at least as
-// long as its period. Counters begin with the hour, so that a window that does not
-// counts from the hour of its start on.
+// long as its period. Usage is counted by the hour. If a window begins within an
+// hour, such as at 18:30 in UTC, ReadUsed counts from 18:00 on.
 func ReadUsed(ctx context.Context, lim *limiter.RateLimiter, now time.Time, statuses []limiter.Status) ([]Used, error) {
 	type query struct {
 		entity string
@@ -28,6 +28,7 @@ func ReadUsed(ctx context.Context, lim *limiter.RateLimiter, now time.Time, stat
 	all, counted := make([]Used, len(statuses)), map[query]map[counter]int64{}
 	for i, s := range statuses {
 		q := query{s.Entity, usedSince(s, now)}
+		// The limits of a bucket mostly share a query, which is read once.
 		if counted[q] == nil {
 			sums := map[counter]int64{}
 			for _, part := range partsSince(q.since, now) {
@@ -43,10 +44,12 @@ func ReadUsed(ctx context.Context, lim *limiter.RateLimiter, now time.Time, stat
 			}
 			counted[q] = sums
 		}
+
 		if n, ok := counted[q][counter{s.Resource, s.Limit.Name}]; ok {
 			all[i] = Used{n, q.since}
 		}
 	}
+
 	return all, nil
 }
 
@@ -54,6 +57,7 @@ func ReadUsed(ctx context.Context, lim *limiter.RateLimiter, now time.Time, stat
 func usedSince(s limiter.Status, now time.Time) time.Time {
 	window, at := limiter.Hourly, now
 	switch {
+	// A limit without a bucket has no WindowStart. Its calendar decides below.
 	case s.Limit.IsQuota() && !s.WindowStart.IsZero():
 		at = s.WindowStart
 	case s.Limit.Window == limiter.EveryMonth || s.Limit.Window == limiter.EveryYear || s.Limit.Period > 24*time.Hour:
@@ -61,12 +65,15 @@ func usedSince(s limiter.Status, now time.Time) time.Time {
 	case s.Limit.Window > limiter.EveryHour || s.Limit.Period > time.Hour:
 		window = limiter.Daily
 	}
+
 	start, _ := window.Bounds(at)
 	return start
 }
 
-// partsSince splits the time from the start of an hour until now into snapshots:
-// hours until midnight, days until the end of the month, then months.
+// partsSince splits the time from the start of an hour until now into queries of
+// snapshots: hours until midnight, days until the end of the month, then months. From
+// 22:00 on January 30 these are the hours from 22:00 and 23:00, the day of January 31,
+// and the months from February on.
 func partsSince(since, now time.Time) (parts []limiter.UsageQuery) {
 	for _, step := range []struct{ window, within limiter.Window }{
 		{limiter.Hourly, limiter.Daily}, {limiter.Daily, limiter.Monthly}, {limiter.Monthly, ""},
@@ -74,19 +81,26 @@ func partsSince(since, now time.Time) (parts []limiter.UsageQuery) {
 		end := now
 		if step.within != "" {
 			start, last := step.within.Bounds(since)
+			// A longer snapshot begins here, which is one read instead of many.
 			if start.Equal(since) {
-				continue // a longer snapshot begins here
+				continue
 			}
 			end = last
 		}
+
 		if since.After(now) {
 			break
 		}
+
 		if end.After(now) {
 			end = now
 		}
+
+		// The end is the last second of a window, in which the next part must
+		// not begin.
 		parts = append(parts, limiter.UsageQuery{Window: step.window, From: since, To: end})
 		since = end.Add(time.Second)
 	}
+
 	return parts
 }

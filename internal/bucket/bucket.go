@@ -80,8 +80,12 @@ func (r Rate) accrued(from, to int64) uint128 {
 	if r.Window != nil {
 		return r.accruedSteps(from, to)
 	}
+
+	// The conversions lose nothing: fills has checked the signs. The difference
+	// of two times may exceed an int64, and fits a uint64.
 	period, amount := uint64(r.Period), uint64(r.Amount)
 	m := mulMod(floorMod(from, r.Period), amount, period)
+
 	q, _ := mul(uint64(to)-uint64(from), amount).add(m).div(period)
 	return q
 }
@@ -93,6 +97,7 @@ func Wait(deficit int64, r Rate) Millis {
 	if deficit <= 0 || r.Amount <= 0 || r.Period <= 0 {
 		return Millis{}
 	}
+
 	q, _ := mul(uint64(deficit), uint64(r.Period)).div(uint64(r.Amount))
 	return Millis{q.add(1)}
 }
@@ -102,11 +107,13 @@ func Wait(deficit int64, r Rate) Millis {
 // adds: a refill after exactly that time covers the deficit.
 func Seconds(wait int64, r Rate) int64 {
 	const second = 1000
+
 	if exact := wait - 1; exact >= 0 && exact%second == 0 && r.Amount > 0 && r.Period > 0 {
 		if _, rest := mul(uint64(exact), uint64(r.Amount)).div(uint64(r.Period)); rest == 0 {
 			return exact / second
 		}
 	}
+
 	return wait/second + min(1, wait%second)
 }
 
@@ -117,6 +124,7 @@ func FillTime(r Rate) int64 {
 	if r.Amount <= 0 || r.Period <= 0 {
 		return math.MaxInt64
 	}
+
 	q, rest := mul(uint64(max(r.Capacity, 0)), uint64(r.Period)).div(uint64(r.Amount))
 	if rest > 0 {
 		q = q.add(1)
@@ -126,9 +134,11 @@ func FillTime(r Rate) int64 {
 
 // addUpTo returns min(capacity, tokens+due).
 func addUpTo(tokens int64, due uint128, capacity int64) int64 {
+	// A capacity that was lowered may be below the tokens.
 	if tokens >= capacity {
 		return capacity
 	}
+	// Debt can make the room larger than an int64 holds.
 	room := uint64(capacity) - uint64(tokens)
 	if due.hi > 0 || due.lo >= room {
 		return capacity
@@ -138,6 +148,8 @@ func addUpTo(tokens int64, due uint128, capacity int64) int64 {
 
 // Whole returns thousandths as whole tokens, rounded down: -1 becomes -1.
 func Whole(thousandths int64) int64 {
+	// Go rounds a quotient toward zero, so a negative one with a rest is
+	// one too large.
 	q := thousandths / Milli
 	if thousandths%Milli < 0 {
 		q--

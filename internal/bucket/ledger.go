@@ -32,10 +32,14 @@ func (l *Ledger) Admit(at, amount int64) (excess int64) {
 	return Sub(0, l.room)
 }
 
-// AdmitLate records a conditional debit like Admit, at the time of its answer. The
-// debit took place earlier, so that the window that starts with it also contains
-// given: the give-backs that were recorded since the earliest start of a call that
-// had not been answered by then.
+// AdmitLate records a conditional debit like Admit, for a caller that learns of a
+// debit from the answer to its call. at is the time of the answer. The debit took
+// place before, so the window that starts with it also contains the give-backs that
+// were recorded while the call was under way. given is an upper bound of their sum:
+// all give-backs since the start of the oldest call that is still under way.
+//
+// For example, a full bucket of 10 admits 10 and gets them back, and the answer to
+// the debit arrives last, with 10 given. The bucket then admits 10 more.
 func (l *Ledger) AdmitLate(at, amount, given int64) (excess int64) {
 	l.TakeLate(at, amount, given)
 	return Sub(0, l.room)
@@ -44,10 +48,14 @@ func (l *Ledger) AdmitLate(at, amount, given int64) (excess int64) {
 // TakeLate records an unconditional debit like Take, at the time of its answer.
 // The meaning of given is the same as for AdmitLate.
 func (l *Ledger) TakeLate(at, amount, given int64) {
+	// The window that begins with the debit contains the give-backs that were
+	// recorded before, so it may allow more than the capacity.
 	longer := l.rate
 	longer.Capacity = Add(longer.Capacity, given)
+
 	l.room = Advance(l.room, l.at, at, longer)
 	l.at = max(l.at, at)
+
 	l.room = Sub(l.room, amount)
 }
 
@@ -69,23 +77,33 @@ func (l *Ledger) Give(at, amount int64) {
 // the bucket, except that the tokens of a quota move with its capacity. Another
 // window leaves the tokens and belongs to the time of the change: a step that was
 // due is not taken. If full is set, the bucket is full after the change, because it
-// or the limit is new or was reset, and earlier windows no longer count.
+// or the limit is new or was reset, and earlier windows do not count.
 func (l *Ledger) Change(at int64, r Rate, full bool) {
 	old := l.rate
 	switch {
 	case full:
+		// A full bucket begins a new account: what earlier windows admitted
+		// does not bound it.
 		l.room = math.MaxInt64
 	case old.Window != nil && old.Window != r.Window:
+		// The tokens of a quota with other windows stay, at most what both
+		// capacities hold.
 		l.room = min(l.room, old.Capacity, r.Capacity)
 	default:
+		// The old rate applies up to the change.
 		l.advance(at)
 		if r.Window != nil && old.Window == r.Window {
+			// The use stays, so the room moves by as much as the capacity. The
+			// boundary adds the peak, as the bucket does.
 			l.room = Add(l.room, Sub(r.Capacity, old.Capacity))
 			r.Peak = max(l.rate.Peak, old.Capacity)
 		}
 	}
+
 	l.rate = r
 	if l.at = max(l.at, at); r.Window != nil && (full || old.Window != r.Window) {
+		// A quota belongs to the window of the caller's time, even if that is
+		// earlier.
 		l.at = at // a quota belongs to the window of the caller's time
 	}
 }
@@ -106,6 +124,7 @@ func (l *Ledger) open(at int64) {
 // advance refills room up to a time. A boundary ends the peak of a window.
 func (l *Ledger) advance(at int64) {
 	l.room = Advance(l.room, l.at, at, l.rate)
+	// The peak belongs to one window, which the boundary ends.
 	if l.rate.Peak != 0 && l.rate.Window.Count(l.at, at) > 0 {
 		l.rate.Peak = 0
 	}

@@ -14,9 +14,12 @@ import "math"
 // accruedSteps returns what the boundaries in (from, to] add.
 func (r Rate) accruedSteps(from, to int64) uint128 {
 	n := r.Window.Count(from, to)
+	// The first boundary adds the peak, where that is above the capacity, and
+	// each later one the capacity.
 	if n == 0 {
 		return uint128{}
 	}
+
 	capacity := max(r.Capacity, 0)
 	return mul(uint64(n), uint64(capacity)).add(uint64(max(r.Peak, capacity) - capacity))
 }
@@ -28,10 +31,13 @@ func WaitAt(deficit, at int64, r Rate) Millis {
 	if r.Window == nil || deficit <= 0 {
 		return Wait(deficit, r)
 	}
+
 	end := r.Window.After(at, r.steps(deficit))
+	// A boundary beyond the range of time is as good as none.
 	if end == math.MaxInt64 {
 		return Millis{uint128{lo: math.MaxInt64}}
 	}
+
 	return Millis{uint128{lo: uint64(Sub(end, at))}}
 }
 
@@ -39,24 +45,30 @@ func WaitAt(deficit, at int64, r Rate) Millis {
 // taken, rounded up to whole milliseconds, at most math.MaxInt64.
 func FullAt(tokens, at int64, r Rate) int64 {
 	missing := Sub(r.Capacity, tokens)
+
 	switch {
 	case missing <= 0:
 		return at
 	case r.Window != nil:
 		return r.Window.After(at, r.steps(missing))
 	}
+
 	r.Capacity = missing
 	return Add(at, FillTime(r))
 }
 
 // steps returns how many boundaries cover a deficit, which is positive.
 func (r Rate) steps(deficit int64) int64 {
+	// The first boundary adds at least the peak.
 	if deficit <= r.Peak {
 		return 1
 	}
 	if r.Capacity <= 0 {
 		return math.MaxInt64
 	}
+
+	// What the first boundary adds above the capacity does not count for the
+	// others.
 	deficit -= max(r.Peak, r.Capacity) - r.Capacity
 	return (deficit-1)/r.Capacity + 1
 }

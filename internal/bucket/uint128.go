@@ -27,6 +27,7 @@ func (u uint128) div(d uint64) (quotient uint128, rest uint64) {
 	if u.hi == 0 {
 		return uint128{0, u.lo / d}, u.lo % d
 	}
+	// The high words leave a rest below d, so Div64 cannot overflow.
 	hi, rest := u.hi/d, u.hi%d
 	lo, rest := bits.Div64(rest, u.lo, d)
 	return uint128{hi, lo}, rest
@@ -45,6 +46,7 @@ func (u uint128) float64() float64 {
 	if u.hi == 0 {
 		return float64(u.lo)
 	}
+
 	// Keep the upper 64 bits, and set the lowest one if any bit below them was
 	// set. It is far enough below the 53 significant bits to round correctly.
 	n := bits.Len64(u.hi)
@@ -57,6 +59,7 @@ func (u uint128) float64() float64 {
 
 // mulMod returns a*b mod m, for a < m.
 func mulMod(a, b, m uint64) uint64 {
+	// Rem64 needs no bound on hi, unlike Div64.
 	hi, lo := bits.Mul64(a, b)
 	if hi == 0 {
 		return lo % m

@@ -21,9 +21,10 @@ import (
 type Window struct {
 	unit  Unit
 	clock clock
-	most  int64                  // the number of the last unit
-	gaps  []gap                  // the units that the clock skips, in order
-	last  atomic.Pointer[bounds] // the answer of the last call, which the next one most likely needs
+	most  int64 // the number of the last unit
+	gaps  []gap // the units that the clock skips, in order
+	// last is the answer of the last call, which the next one most likely needs.
+	last atomic.Pointer[bounds]
 }
 
 // bounds holds the first instant of a unit, and the first after it, in milliseconds.
@@ -39,16 +40,20 @@ func (w *Window) End(ms int64) int64 { return w.around(ms).end }
 // Count returns the number of boundaries after from, up to and including to. It
 // returns 0 unless to is later than from.
 func (w *Window) Count(from, to int64) int64 {
+	// Most calls ask about the window of the call before, and need no date.
 	if to <= from || w.last.Load().holds(from, to) {
 		return 0
 	}
+
 	first, last := w.index(seconds(from)), w.index(seconds(to))
 	n := last - first
 	for _, g := range w.gaps {
+		// Units that the clock skips have no boundary.
 		if first <= g.after && g.after < last {
 			n -= g.units
 		}
 	}
+
 	return n
 }
 
@@ -57,23 +62,29 @@ func (w *Window) Count(from, to int64) int64 {
 // at or before an instant to exactly where n is at most Count(from, to).
 func (w *Window) After(from, n int64) int64 {
 	first := w.index(seconds(from))
+	// The unit is beyond the last that an int64 holds.
 	if n > w.most-first {
 		return math.MaxInt64
 	}
+
 	i := first + max(n, 0)
+	// Units that the clock skips are passed without a boundary.
 	for _, g := range w.gaps {
 		if first <= g.after && g.after < i {
 			i += g.units
 		}
 	}
+
 	return milliseconds(w.begin(i))
 }
 
 // around returns the bounds of the unit of ms.
 func (w *Window) around(ms int64) *bounds {
+	// Most calls ask about the window of the call before, and need no date.
 	if b := w.last.Load(); b.holds(ms, ms) {
 		return b
 	}
+
 	i := w.index(seconds(ms))
 	b := &bounds{start: milliseconds(w.begin(i)), end: milliseconds(w.begin(i + 1))}
 	w.last.Store(b)

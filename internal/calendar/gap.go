@@ -17,12 +17,14 @@ func findGaps(u Unit, c clock) []gap {
 	offset, change := c.offset(firstGap)
 	for change < lastGap {
 		ahead, until := c.offset(change)
+		// A clock that goes forward by less than a step cannot skip one.
 		if ahead-offset >= c.grain {
 			before, after := u.of(c.latest(change-1)), u.of(c.latest(change))
 			if skipped := after - before - 1; skipped > 0 {
 				gaps = append(gaps, gap{after: before, units: skipped})
 			}
 		}
+
 		offset, change = ahead, until
 	}
 	return gaps

@@ -36,23 +36,31 @@ func Load(unit Unit, zone string) (*Window, error) {
 	if unit < Hour || unit > Year {
 		return nil, fmt.Errorf("unit %d: unknown; hour, day, week, month and year are known", unit)
 	}
+
 	if zone == "" || zone == "UTC" {
 		return utc[unit], nil
 	}
+
 	if w, ok := zoned.Load(key{unit, zone}); ok {
 		return w.(*Window), nil //nolint:errcheck // the map holds windows only
 	}
+
 	if unit == Hour {
 		return nil, fmt.Errorf("zone %q: an hour has no zone; use UTC, or a day or a longer unit", zone)
 	}
+
 	if !isName(zone) {
 		return nil, fmt.Errorf("zone %q: %w: it must be a name of the IANA database, such as Europe/Berlin", zone,
 			ErrUnknownZone)
 	}
+
 	location, err := time.LoadLocation(zone)
 	if err != nil {
 		return nil, fmt.Errorf("zone %q: %w: %v", zone, ErrUnknownZone, err)
 	}
+
+	// Another call may have stored the same window meanwhile. All calls share
+	// one.
 	w, _ := zoned.LoadOrStore(key{unit, zone}, build(unit, location))
 	return w.(*Window), nil //nolint:errcheck // the map holds windows only
 }
@@ -72,6 +80,7 @@ func isName(name string) bool {
 	if name == "Local" {
 		return false
 	}
+
 	begins := true
 	for _, r := range []byte(name) {
 		switch {

@@ -33,21 +33,27 @@ func (t *Test) call(ctx context.Context, key string) (status int, tokens int64, 
 	if err != nil {
 		return 0, 0, err
 	}
+
 	resp, err := t.client.Do(req)
 	if err != nil {
 		return 0, 0, err
 	}
+
 	t.answers.Add(1)
+	// The one byte more shows that the answer is too long.
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	_ = resp.Body.Close()
+
 	switch {
 	case err != nil:
 		return resp.StatusCode, 0, err
+	// Other answers count by their status. Their bodies report no usage.
 	case resp.StatusCode != http.StatusOK:
 		return resp.StatusCode, 0, nil
 	case len(text) > maxAnswer:
 		return resp.StatusCode, 0, errLong
 	}
+
 	tokens, err = usageOf(text)
 	return resp.StatusCode, tokens, err
 }
@@ -58,17 +64,20 @@ func (t *Test) request(ctx context.Context, key string) (*http.Request, error) {
 		Messages  []map[string]string `json:"messages"`
 		MaxTokens int                 `json:"max_tokens,omitempty"`
 	}{
-		t.opts.Model, []map[string]string{{"role": "user", "content": "How does a token bucket work?"}},
+		t.opts.Model,
+		[]map[string]string{{"role": "user", "content": "How does a token bucket work?"}},
 		t.opts.MaxTokens,
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	target := t.opts.URL.JoinPath("v1", "chat", "completions").String()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
+
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Api-Key", key)
 	return req, nil
@@ -79,6 +88,7 @@ func usageOf(text []byte) (int64, error) {
 	if !json.Valid(text) {
 		return 0, errNotJSON
 	}
+
 	var answer struct {
 		Usage *struct {
 			Total json.RawMessage `json:"total_tokens"`
@@ -87,6 +97,9 @@ func usageOf(text []byte) (int64, error) {
 	if json.Unmarshal(text, &answer) != nil || answer.Usage == nil || answer.Usage.Total == nil {
 		return 0, errNoUsage
 	}
+
+	// The pointer distinguishes null from 0, and the raw text a wrong value
+	// from a missing one.
 	var total *int64
 	switch err := json.Unmarshal(answer.Usage.Total, &total); {
 	case err == nil && total == nil:
@@ -103,12 +116,16 @@ func cause(err error) string {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return "timeout"
 	}
+
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
+	// The text of such an error has the local port, which differs for each
+	// call.
 	if wrapped, ok := errors.AsType[*net.OpError](err); ok && wrapped.Op != "dial" {
 		return wrapped.Op + ": " + wrapped.Err.Error()
 	}
+
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errShort.Error()

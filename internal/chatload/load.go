@@ -37,7 +37,9 @@ const DefaultStopTimeout = 5 * time.Second
 
 // Result counts the calls of a load test.
 type Result struct {
-	OK, Refused, Failed int64            // calls with status 200 and a usage, with status 429, and all others
+	// OK counts calls with status 200 and a usage, Refused calls with status
+	// 429, and Failed all others.
+	OK, Refused, Failed int64
 	Cancelled           int64            // calls that had not ended when the test did
 	Tokens              int64            // total_tokens of the calls in OK
 	Elapsed             time.Duration    // until the last call ended
@@ -94,17 +96,23 @@ func New(opts *Options) *Test {
 // beside a result. A test that ctx ends before any call did has no error.
 func (t *Test) Run(ctx context.Context) (Result, error) {
 	defer t.client.CloseIdleConnections()
+
 	calls, stop := context.WithDeadline(ctx, t.begun.Add(t.opts.Duration).Add(t.opts.StopTimeout))
 	defer stop()
+
 	var workers sync.WaitGroup
 	for range t.opts.Workers {
 		workers.Go(func() { t.work(calls, stop) })
 	}
 	workers.Wait()
+
 	r := t.Result()
+	// A test that was stopped before any call ended has nothing to report. A
+	// failed call is reported even then.
 	if r.OK+r.Refused > 0 || ctx.Err() != nil && r.Failed == 0 {
 		return r, nil
 	}
+
 	if t.answers.Load() == 0 {
 		return r, fmt.Errorf("%w: %s", ErrUnreachable, r.causes())
 	}
@@ -116,8 +124,10 @@ func (r Result) causes() string {
 	if r.Failed == 0 {
 		return "the server takes too long; the calls were cancelled at the end of the test"
 	}
+
 	causes := slices.Sorted(maps.Keys(r.Failures))
 	most := slices.MaxFunc(causes, func(a, b string) int { return cmp.Compare(r.Failures[a], r.Failures[b]) })
+
 	if len(causes) == 1 {
 		return most
 	}
@@ -130,15 +140,23 @@ func (t *Test) work(ctx context.Context, stop func()) {
 	for {
 		key := t.opts.Keys[int(t.next.Add(1)-1)%len(t.opts.Keys)]
 		status, tokens, err := t.call(ctx, key)
+
+		// A call that the end of the test cut off says nothing about the
+		// server.
 		if ctx.Err() != nil {
 			t.countCancelled()
 			return
 		}
 		t.count(status, tokens, err)
+
 		if err != nil && t.answers.Load() == 0 {
+			// The first call shows that no server is there, so the others need
+			// not find it out as well.
 			stop()
 		}
+
 		left := t.opts.Duration - time.Since(t.begun)
+		// A pause that is not positive does not look at ctx.
 		if pause.For(ctx, min(t.opts.Delay, left)) != nil || ctx.Err() != nil ||
 			time.Since(t.begun) >= t.opts.Duration {
 			return
@@ -174,6 +192,8 @@ const maxCauses = 20
 
 func (t *Test) fail(cause string) {
 	t.counts.Failed++
+
+	// A server can put anything into an error. The map must not grow with it.
 	if _, known := t.failures[cause]; !known && len(t.failures) >= maxCauses {
 		cause = "another cause"
 	}
@@ -184,6 +204,7 @@ func (t *Test) fail(cause string) {
 func (t *Test) Result() Result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	r := t.counts
 	r.Elapsed, r.Failures = time.Since(t.begun), maps.Clone(t.failures)
 	return r

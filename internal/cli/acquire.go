@@ -31,7 +31,9 @@ func newAcquire(c *console) *cobra.Command {
 		Use:   "acquire [flags] ENTITY RESOURCE LIMIT=TOKENS... [-- COMMAND...]",
 		Short: "Take tokens, and optionally run a command",
 
-		DisableFlagsInUseLine: true, // flags after -- belong to the command
+		// Flags after -- belong to the command, so [flags] must not end the
+		// usage line.
+		DisableFlagsInUseLine: true,
 		Long: `Take tokens of one or more limits, all or none, from an entity and, if the
 entity cascades, from its parent. If a limit does not cover its amount, nothing
 is taken and the exit code is 3. If a level is switched off, the exit code is 5.
@@ -60,6 +62,7 @@ $ZAEL_ADJUST_FD. The last line of each limit corrects what was taken.
 		ValidArgsFunction: o.completeRequest,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runAcquire(cmd.Context(), o) },
 	}
+
 	o.addNamespace(cmd)
 	addFlag(cmd, &o.wait, "wait", "duration", "", "wait up to this long for tokens, such as 5s", parseDuration)
 	addLimits(cmd, &o.limits, "limit for this call, in place of the stored limits")
@@ -67,13 +70,17 @@ $ZAEL_ADJUST_FD. The last line of each limit corrects what was taken.
 	cmd.Flags().BoolVar(&o.keep, "keep", false, "keep the tokens even if the command fails")
 	addFlag(cmd, &o.adjustFD, "adjust-fd", "number", "",
 		"file descriptor on which the command reports its actual use", parseDescriptor)
+
 	addJSON[answer.Decision](cmd, &o.json, anObject, decisionColumns)
 	documentFields[answer.Status](cmd, "Each of its limits")
+
 	return cmd
 }
 
 func parseDescriptor(text string) (int, error) {
-	const minFD, maxFD = 3, 63 // below are stdin, stdout and stderr
+	// Descriptors 0 to 2 are stdin, stdout and stderr.
+	const minFD, maxFD = 3, 63
+
 	n, err := strconv.Atoi(text)
 	if err != nil || n < minFD || n > maxFD {
 		return 0, fmt.Errorf("must be a number from %d to %d", minFD, maxFD)
@@ -85,12 +92,14 @@ func (o *acquireOptions) check() error {
 	if err := setOverride(&o.request, o.limits.all); err != nil {
 		return err
 	}
+
 	if o.command != nil {
 		if o.json {
 			return usagef("--json and a command exclude each other, since both write to stdout; leave one of them out")
 		}
 		return nil
 	}
+
 	for _, flag := range []struct {
 		name  string
 		given bool
@@ -99,6 +108,7 @@ func (o *acquireOptions) check() error {
 			return usagef("--%s needs a command; give it after --", flag.name)
 		}
 	}
+
 	return nil
 }
 
@@ -106,37 +116,50 @@ func runAcquire(ctx context.Context, o acquireOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+
 	// No signal may end the program while it holds a lease, since its tokens
 	// would not be given back.
 	held := make(chan os.Signal, 1)
 	signal.Notify(held, stopSignals()...)
 	defer signal.Stop(held)
+
 	access := accessChange
-	if o.limits.all != nil { // a new store has no limits of its own
+	// A new store has no limits of its own, so only a call that brings its
+	// limits may create one.
+	if o.limits.all != nil {
 		access = accessCreate
 	}
+
 	repo, err := o.open(ctx, access)
+	// The limiter fails open for charges, but there is no limiter if the store
+	// does not open.
 	if is[*limiter.UnavailableError](err) && o.request.OnUnavailable == limiter.Allow {
 		o.warn("nothing was taken: %v", err)
 		if o.command == nil {
 			return nil
 		}
+		// Without a lease there is nothing to adjust, so the reports are
+		// dropped.
 		return o.runCommand(func(string) {})
 	}
 	if err != nil {
 		return err
 	}
+
 	return o.withLimiter(repo, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		lease, err := o.acquire(ctx, lim)
 		if err != nil {
 			return errors.Join(o.printRefusal(err), o.suggestLimits(err, o.request))
 		}
+
 		if outage := lease.Outage(); outage != nil {
 			o.warn("nothing was taken: %v", outage)
 		}
+
 		if o.command != nil {
 			return o.runUnderLease(ctx, lease)
 		}
+
 		err = errors.Join(o.print(lease.Decision()), lease.Commit(ctx))
 		if err == nil && lease.Outage() == nil {
 			o.done("Took %s for %s %s", requestText(o.request), o.request.Entity, o.location())
@@ -149,17 +172,25 @@ func (o acquireOptions) acquire(ctx context.Context, lim *limiter.RateLimiter) (
 	if o.wait == 0 {
 		return lim.Acquire(ctx, o.request)
 	}
+
 	limited, cancel := context.WithTimeout(ctx, o.wait)
 	defer cancel()
+
 	stop := o.progress(func() string { return "waiting for " + requestText(o.request) })
 	defer stop()
+
 	lease, err := lim.Wait(limited, o.request)
+	// The error of an interrupt also wraps the last rejection, but the exit
+	// code must be that of an interrupt.
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+
+	// A request that never fits is refused at once, so --wait had no part in it.
 	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok && !ex.Decision.NeverFits() {
 		return nil, &waitedError{ex, o.wait}
 	}
+
 	return lease, err
 }
 
@@ -182,12 +213,15 @@ func (o acquireOptions) printRefusal(err error) error {
 	if o.command != nil {
 		return nil
 	}
+
 	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		return o.print(ex.Decision)
 	}
+
 	if off, ok := errors.AsType[*limiter.DisabledError](err); ok && o.json {
 		return o.printJSON(answer.NewDisabled(o.request, off))
 	}
+
 	return nil
 }
 

@@ -35,38 +35,52 @@ func started(failed error) bool {
 // the failure of the command, else that of settling.
 func (o acquireOptions) runUnderLease(ctx context.Context, lease *limiter.Lease) error {
 	actual := usageReport{used: map[string]int64{}}
-	failed := ctx.Err() // interrupted before it started
+	// An interrupt before the start means that no work was done, so the tokens
+	// go back.
+	failed := ctx.Err()
 	if failed == nil {
 		failed = o.runCommand(actual.line)
 	}
+
 	for _, line := range actual.invalid {
 		o.warn("line %q on descriptor %d is ignored, since it is not LIMIT=TOKENS", tty.Ellipsis(line, 60), o.adjustFD)
 	}
+
 	settle := lease.Commit
+
+	// A command that did not start used nothing, so --keep does not apply to
+	// it.
 	if failed != nil && (!o.keep || !started(failed)) {
 		settle = lease.Rollback
 	} else {
 		o.adjust(lease, actual.used)
 	}
+
+	// An interrupt must not keep the lease from being settled. If the command failed
+	// as well, its exit code wins, and the failure to settle is only a warning.
 	if err := settle(context.WithoutCancel(ctx)); err != nil {
 		if failed == nil {
 			return err
 		}
 		o.warn("%v", err)
 	}
+
 	if outage := lease.Outage(); outage != nil && failed == nil {
 		o.warn("not all tokens were recorded: %v", outage)
 	}
+
 	return failed
 }
 
 // runCommand runs the command and returns nil if it succeeded.
 func (o acquireOptions) runCommand(report func(string)) error {
 	c := child.Command{Args: o.command, Stdin: o.in, Stdout: o.file, Stderr: o.err}
+
 	if o.adjustFD > 0 {
 		c.ReportFD, c.Report = o.adjustFD, report
 		c.Env = []string{"ZAEL_ADJUST_FD=" + strconv.Itoa(o.adjustFD)}
 	}
+
 	code, err := child.Run(c)
 	if code == 0 && err == nil {
 		return nil
@@ -83,11 +97,15 @@ type usageReport struct {
 func (r *usageReport) line(text string) {
 	limit, n, err := parseAmount(strings.TrimSuffix(text, "\r"), 0)
 	if err != nil {
+		// A chatty command would otherwise fill stderr with warnings.
 		if len(r.invalid) < 3 {
 			r.invalid = append(r.invalid, text)
 		}
 		return
 	}
+
+	// A report is a total and not a difference, so the last line of a limit
+	// wins.
 	r.used[limit] = n
 }
 

@@ -49,7 +49,9 @@ twice is stored once.
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runAggregate(cmd.Context(), o) },
 	}
+
 	o.addStore(cmd)
+
 	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "wait for more records until interrupted")
 	cmd.Flags().BoolVar(&o.noRefill, "no-refill", false, "count without refilling buckets")
 	addFlag(cmd, &o.windows, "windows", "list", "hourly,daily,monthly", "windows in which usage is counted",
@@ -57,11 +59,13 @@ twice is stored once.
 	addFlag(cmd, &o.retention, "usage-retention-days", "number", "90", "days to keep usage", parseDays)
 	addFlag(cmd, &o.archive, "archive", "place", "", "folder or s3://bucket/prefix for expired audit events",
 		parseArchive)
+
 	return cmd
 }
 
 // parseArchive accepts a folder or a URL of S3, but no other URL.
 func parseArchive(place string) (string, error) {
+	// A URL of S3 needs a bucket: s3:// and s3:///logs are errors.
 	if bucket, isURL := strings.CutPrefix(place, s3files.Scheme); isURL && bucket != "" && bucket[0] != '/' ||
 		!strings.Contains(place, "://") {
 		return place, nil
@@ -77,6 +81,7 @@ func (o *aggregateOptions) openArchive(ctx context.Context) (aggregator.Files, e
 	case strings.HasPrefix(o.archive, s3files.Scheme):
 		return s3files.Open(ctx, o.archive, o.region)
 	}
+
 	folder, err := aggregator.OpenFolder(o.archive)
 	if err != nil {
 		return nil, fmt.Errorf("the archive must be a writable folder: %w", err)
@@ -86,6 +91,7 @@ func (o *aggregateOptions) openArchive(ctx context.Context) (aggregator.Files, e
 
 func parseDays(text string) (time.Duration, error) {
 	const maxDays = 3650
+
 	days, err := strconv.Atoi(text)
 	if err != nil || days < 1 || days > maxDays {
 		return 0, fmt.Errorf("must be a whole number from 1 to %d", maxDays)
@@ -101,32 +107,41 @@ func runAggregate(ctx context.Context, o aggregateOptions) (err error) {
 	if !s.dynamo {
 		return usagef("%s counts usage itself; aggregate is for a DynamoDB table, name one with --name", s.name)
 	}
+
 	opened, err := o.openStore(ctx, s, openOptions{access: accessChange})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
+
 	repo, ok := opened.(*dynamo.Repository)
 	if !ok {
 		return fmt.Errorf("%s has no stream", s.name)
 	}
+
 	files, err := o.openArchive(ctx)
 	if err != nil {
 		return err
 	}
+
 	a, err := aggregator.New(repo.UsageStore(o.retention), &aggregator.Options{
 		Windows: o.windows, NoRefill: o.noRefill, Archive: files,
 	})
 	if err != nil {
 		return usagef("%v", err)
 	}
+
 	counted := &aggregation{connection: o.connection, aggregator: a, skipped: map[string]int{}}
+
 	stop := o.progress(counted.String)
 	err = repo.Follow(ctx, &dynamo.FollowOptions{UntilEmpty: !o.follow, OnError: counted.failed}, counted.take)
 	stop()
+
 	if o.follow && errors.Is(err, context.Canceled) {
-		err = nil // an interrupt is the normal end of --follow
+		// An interrupt is the normal end of --follow.
+		err = nil
 	}
+
 	counted.report(err)
 	return err
 }
@@ -158,15 +173,20 @@ func (g *aggregation) take(ctx context.Context, records []dynamo.StreamRecord) (
 	g.damage += t.Lost
 	g.events += t.Events
 	g.files += t.Files
+
 	for _, skip := range t.Skipped {
 		g.skipped[skip.Reason]++
 	}
+
+	// Follow passes the remaining records again, and reports the error itself.
 	if t.Done < len(records) {
 		return t.Done, t.Err
 	}
+	// An error that needs no retry, such as that of a refill, never reaches Follow.
 	if t.Err != nil {
 		g.failed(t.Err)
 	}
+
 	return t.Done, nil
 }
 
@@ -185,14 +205,18 @@ func (g *aggregation) report(err error) {
 	for _, reason := range slices.Sorted(maps.Keys(g.skipped)) {
 		g.warn("%s not counted: %s", count(g.skipped[reason], "record"), reason)
 	}
+
 	if g.damage > 0 {
 		g.warn("%s lost to damaged snapshots", count(g.damage, "change"))
 	}
+	// After an error the totals would read as if the whole stream had been
+	// counted.
 	if err == nil {
 		g.done("Counted %s of %s %s: %s written, %s", count(int(g.changes.Load()), "change"),
 			count(int(g.records.Load()), "record"), g.location(),
 			count(g.snapshots, "snapshot"), count(g.refills, "refill"))
 	}
+	// Files that were stored stay stored, whatever happened after them.
 	if g.events > 0 {
 		g.done("Archived %s in %s", count(g.events, "audit event"), count(g.files, "file"))
 	}

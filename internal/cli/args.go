@@ -27,6 +27,7 @@ func arguments(want ...argument) cobra.PositionalArgs {
 		if len(args) > len(want) {
 			return usagef("unexpected argument %q; usage: %s", clip(args[len(want)]), cmd.UseLine())
 		}
+
 		return setArguments(want, args)
 	}
 }
@@ -55,6 +56,7 @@ func resourceArg(target *string) argument {
 }
 
 func checkResource(name string) error {
+	// Package limiter exports no validation of the name of a resource alone.
 	return limiter.Request{Entity: "any", Resource: name, Consume: limiter.Tokens("any", 0)}.Validate()
 }
 
@@ -62,6 +64,7 @@ func checkResource(name string) error {
 // tokens.
 func parseAmounts(words []string, least int64) (limiter.Amounts, error) {
 	var amounts limiter.Amounts
+
 	for _, word := range words {
 		limit, n, err := parseAmount(word, least)
 		if err != nil {
@@ -72,6 +75,7 @@ func parseAmounts(words []string, least int64) (limiter.Amounts, error) {
 				return amounts, usagef("%s is given twice; give each limit once", limit)
 			}
 		}
+
 		amounts = amounts.And(limit, n)
 	}
 	return amounts, nil
@@ -83,13 +87,16 @@ func parseAmount(word string, least int64) (limit string, n int64, err error) {
 		return "", 0, usagef("invalid amount %q: must be LIMIT=TOKENS, such as tpm=500, tpm=10k or 'spend=$0.25'",
 			clip(word))
 	}
+
 	if err := limiter.PerMinute(limit, 1).Validate(); err != nil {
 		return "", 0, usagef("%v", err)
 	}
+
 	n, why := figure.Parse(limit, digits)
 	if why == "" && n < least {
 		why = fmt.Sprintf("must be %d or more", least)
 	}
+
 	if why != "" {
 		return "", 0, usagef("invalid amount %q: %s %s", clip(word), limit, why)
 	}
@@ -106,6 +113,7 @@ func oneOf[T ~string](words ...T) func(string) (T, error) {
 			}
 			names[i] = string(w)
 		}
+
 		return "", fmt.Errorf("must be %s or %s", strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
 	}
 }

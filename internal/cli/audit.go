@@ -18,6 +18,7 @@ func newAudit(c *console) *cobra.Command {
 	conn := &connection{console: c}
 	cmd := newGroup("audit", "Show the audit trail",
 		"Show the audit trail, which records every change of entities and stored limits\nwith its author.")
+
 	conn.addNamespace(cmd)
 	cmd.AddCommand(newAuditList(conn))
 	return cmd
@@ -47,47 +48,64 @@ details say what was set: limits, amounts, reasons. --json has them as stored.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runAuditList(cmd.Context(), o) },
 	}
+
 	flags := cmd.Flags()
 	flags.StringVarP(&o.entity, "entity-id", "e", "", "only changes of this `entity`")
 	flags.StringVarP(&o.resource, "resource", "r", "", "only changes of the defaults of this `resource`")
 	flags.BoolVar(&o.system, "system", false, "only changes of the defaults of the system")
 	addFlag(cmd, &o.after, "start-event-id", "id", "", "only events older than this event", answer.ParseEvent)
 	exclusiveFlags(cmd, "entity-id", "resource", "system")
+
 	_ = cmd.RegisterFlagCompletionFunc("entity-id", conn.completeEntities)
 	_ = cmd.RegisterFlagCompletionFunc("resource", conn.completeResources)
+
 	addRowLimit(cmd, &o.limit, "l", 100)
 	addJSON[answer.Audit](cmd, &o.json, anArray, auditColumns)
 	return cmd
 }
 
 var auditColumns = []column{
-	{title: "timestamp", whole: true}, {title: "action", whole: true}, {title: "principal"}, {title: "resource"},
-	{title: "event id", whole: true, spare: true}, {title: "entity"}, {title: "details", extra: true},
+	{title: "timestamp", whole: true},
+	{title: "action", whole: true},
+	{title: "principal"},
+	{title: "resource"},
+	{title: "event id", whole: true, spare: true},
+	{title: "entity"},
+	{title: "details", extra: true},
 }
 
-// auditDetails returns the cell of what was changed: words in a table, and in a line
-// the forms that flags have.
+// auditDetails returns the cell of what was changed. A table shows it in words, and a
+// line in the form of the flags.
 func auditDetails(e limiter.AuditEvent) cell {
 	var parts detailWords
 	for _, d := range []struct{ key, prefix string }{
-		{"name", "name "}, {"parent_id", "parent "}, {"reason", ""}, {"id", ""},
+		{"name", "name "},
+		{"parent_id", "parent "},
+		{"reason", ""},
+		{"id", ""},
 		{"on_unavailable", "on_unavailable "},
 	} {
+		// An entity without a name of its own is stored with its ID as name,
+		// which the entity column shows already.
 		if s, ok := e.Details[d.key].(string); ok && s != "" && (d.key != "name" || s != e.Entity) {
 			parts.add(text(d.prefix + s))
 		}
 	}
+
 	if cascade, _ := e.Details["cascade"].(bool); cascade {
 		parts.add(text("cascade"))
 	}
+
 	metadata, _ := e.Details["metadata"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
 		parts.add(text(fmt.Sprint(name, "=", metadata[name])))
 	}
+
 	limits, _ := e.Details["limits"].([]any)
 	for _, limit := range limits {
 		parts.add(limitDetail(limit))
 	}
+
 	amounts, _ := e.Details["amounts"].(map[string]any)
 	for _, limit := range slices.Sorted(maps.Keys(amounts)) {
 		n, _ := amounts[limit].(int64)
@@ -97,8 +115,10 @@ func auditDetails(e limiter.AuditEvent) cell {
 	return parts.join()
 }
 
-// limitDetail returns the cell of a limit of an event: its name, or all of it.
+// limitDetail returns the cell of a limit in the details of an event: the whole
+// limit, or only its name if the event has no more.
 func limitDetail(detail any) cell {
+	// The event of a reset holds the names of its limits, and no more of them.
 	if stored, ok := detail.(map[string]any); ok {
 		var l limiter.Limit
 		if encoded, err := json.Marshal(stored); err == nil && json.Unmarshal(encoded, &l) == nil {
@@ -124,10 +144,14 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 	if err != nil {
 		return err
 	}
+
 	columns := slices.Clone(auditColumns)
-	if subject != "" { // which every row would repeat
+
+	// With a subject, every row would repeat it in the entity column.
+	if subject != "" {
 		columns[slices.IndexFunc(columns, func(c column) bool { return c.title == "entity" })].spare = true
 	}
+
 	list := listing[limiter.AuditEvent]{
 		columns,
 		func(e limiter.AuditEvent) []cell {
@@ -139,17 +163,22 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 		func(e limiter.AuditEvent) any { return answer.NewAudit(e) },
 		"There are no events" + ofSubject(subject) + ".",
 	}
+
 	if o.after != "" {
 		list.nothing = "There are no older events" + ofSubject(subject) + "."
 	}
+
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		more := ""
+
 		rows := answer.First(lim.AuditEvents(ctx, subject, o.after), o.limit, func(last limiter.AuditEvent) {
 			more = last.ID
 		})
+
 		if err := list.print(o.console, o.json, rows); err != nil || more == "" {
 			return err
 		}
+
 		o.say("There are more; continue with --start-event-id %s", more)
 		return nil
 	})
@@ -177,10 +206,14 @@ func (o auditOptions) subject() (string, error) {
 	case o.entity == "":
 		return "", nil
 	}
+
+	// An ID such as $RESOURCE:gpt-4 comes from the entity column of this
+	// command, and is no valid entity.
 	if resource, ok := strings.CutPrefix(o.entity, ofResource); ok {
 		o.resource = resource
 		return o.subject()
 	}
+
 	if err := (limiter.Entity{ID: o.entity}).Validate(); err != nil {
 		return "", usagef("%v", err)
 	}

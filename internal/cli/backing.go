@@ -31,6 +31,7 @@ func (conn *connection) openBacking(
 	if err := (limiter.Namespace{Name: options.namespace}).Validate(); err != nil {
 		return nil, usagef("%v", err)
 	}
+
 	log := observe.NewLogger(conn.err, slog.LevelWarn)
 	observer, err := observe.Start(ctx, &observe.Options{
 		Service: "zae-limiter " + service, Version: thisBuild().Version, Log: log,
@@ -38,25 +39,32 @@ func (conn *connection) openBacking(
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
+
 	b := &backing{observer: observer, log: log}
+	// The telemetry exports the capacity that requests consume.
 	options.countCapacity = true
 	repo, err := conn.openAs(ctx, options)
 	if err != nil {
+		// The store did not open, so this ends only the telemetry.
 		return nil, errors.Join(err, b.abandon(ctx, abandonTime))
 	}
+
 	if held {
 		repo = escrow.New(repo, nil) //nolint:contextcheck // it returns tokens after the calls that took them
 	}
+
+	// If the next step fails, abandon must close the store, too.
 	b.repo = repo
 	observed, err := observer.Wrap(repo, nil)
 	if err != nil {
 		return nil, errors.Join(err, b.abandon(ctx, abandonTime))
 	}
 	b.repo = observed
+
 	return b, nil
 }
 
-// abandonTime is the time to close what a server needs that could not start.
+// abandonTime bounds the cleanup after a server could not start.
 const abandonTime = time.Second
 
 // abandon closes everything after a failure, if close was not called.
@@ -64,6 +72,9 @@ func (b *backing) abandon(ctx context.Context, within time.Duration) error {
 	if b.closed.Load() {
 		return nil
 	}
+
+	// The context is often done when a start fails, and closing still needs
+	// some time.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
 	return b.close(ctx)
@@ -73,10 +84,12 @@ func (b *backing) abandon(ctx context.Context, within time.Duration) error {
 // ctx ends. Telemetry that cannot be sent is no failure.
 func (b *backing) close(ctx context.Context) error {
 	b.closed.Store(true)
+
 	var err error
 	if b.repo != nil {
 		err = b.closeStore(ctx)
 	}
+
 	if err := b.observer.Shutdown(ctx); err != nil {
 		b.log.Warn("not all telemetry was sent", "error", err.Error())
 	}
@@ -84,13 +97,17 @@ func (b *backing) close(ctx context.Context) error {
 }
 
 func (b *backing) closeStore(ctx context.Context) error {
-	if until, ok := ctx.Deadline(); ok { // a part of the time is for telemetry
+	// A quarter of the time remains for telemetry.
+	if until, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Until(until)*3/4)
 		defer cancel()
 	}
+
 	done := make(chan error, 1)
+	// Close takes no context, so a store that hangs is left behind.
 	go func() { done <- b.repo.Close() }()
+
 	select {
 	case err := <-done:
 		return err

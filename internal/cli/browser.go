@@ -15,16 +15,21 @@ import (
 
 // openBrowser opens a page in the user's browser if stdout is a terminal and there
 // is a screen. A token that is not empty follows the URL as its fragment. A failure
-// is a warning. The caller calls the function that it returns in the end.
+// is a warning. The caller calls the returned function at its end, which removes
+// the file below.
 //
 // Every user of the machine can read the arguments of programs, and the first to
 // send the token has its session. So the browser gets the path of a file that only
 // this user can read, and the file leads to the page.
 func (c *console) openBrowser(ctx context.Context, url, token string) (remove func()) {
 	switch {
+	// A pipe or a machine without a screen has no user in front of it, so only
+	// the URL is printed.
 	case !c.terminal || !hasScreen(runtime.GOOS):
 	case token == "":
 		c.startBrowser(ctx, url)
+	// A browser in a snap would show an error for the file, so it gets the URL
+	// without the token.
 	case confined(ctx):
 		c.say("The browser cannot read private files; open the URL above, or paste its token into the page.")
 		c.startBrowser(ctx, url)
@@ -37,6 +42,7 @@ func (c *console) openBrowser(ctx context.Context, url, token string) (remove fu
 		c.startBrowser(ctx, filepath.Join(folder, redirectFile))
 		return func() { _ = os.RemoveAll(folder) }
 	}
+
 	return func() {}
 }
 
@@ -51,6 +57,7 @@ func writeRedirect(url string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	if err := os.WriteFile(filepath.Join(folder, redirectFile), []byte(redirect(url)), 0o600); err != nil {
 		return "", errors.Join(err, os.RemoveAll(folder))
 	}
@@ -72,12 +79,18 @@ func redirect(url string) string {
 // it. The browser outlives this program.
 func (c *console) startBrowser(ctx context.Context, target string) {
 	words := append(opener(runtime.GOOS), target)
+	// The context of the command ends before the browser does.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), words[0], words[1:]...)
-	ownGroup(cmd) // Ctrl-C must not end a browser
+	// The terminal sends Ctrl-C to the whole process group, and it must not end
+	// the browser.
+	ownGroup(cmd)
 	if err := cmd.Start(); err != nil {
 		c.warn(noBrowser, err)
 		return
 	}
+
+	// A failure after the end of the command would appear under the next prompt
+	// of the shell.
 	go func() {
 		if err := cmd.Wait(); err != nil && ctx.Err() == nil {
 			c.warn(noBrowser, fmt.Errorf("%s: %w", words[0], err))
@@ -102,6 +115,8 @@ func hasScreen(system string) bool {
 	case "windows":
 		return true
 	case "darwin":
+		// A session over SSH would open the browser on the screen of the remote
+		// machine.
 		return os.Getenv("SSH_CONNECTION") == ""
 	}
 	return os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
@@ -113,8 +128,10 @@ func confined(ctx context.Context) bool {
 	if runtime.GOOS != "linux" {
 		return false
 	}
+	// A desktop service that hangs must not delay the command.
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
+
 	name, err := exec.CommandContext(ctx, "xdg-settings", "get", "default-web-browser").Output()
 	return err == nil && strings.Contains(string(name), "_")
 }

@@ -41,6 +41,7 @@ func amount(limit string, n int64) cell {
 func tokens(limit string, n int64) cell {
 	shown := tty.Thousandths(n)
 	plain := strings.ReplaceAll(shown, ",", "")
+
 	if figure.IsMoney(limit) {
 		shown = tty.Amount(limit, n/1000)
 	}
@@ -50,9 +51,11 @@ func tokens(limit string, n int64) cell {
 // decimal returns the cell of a fraction, with two digits in a table.
 func decimal(f float64) cell {
 	whole, fraction, _ := strings.Cut(strconv.FormatFloat(f, 'f', 2, 64), ".")
+	// The integer part 0 keeps the sign of -0.5, which tty.Number would drop.
 	if n, err := strconv.ParseInt(whole, 10, 64); err == nil && n != 0 {
 		whole = tty.Number(n)
 	}
+
 	return cell{display: whole + "." + fraction, plain: strconv.FormatFloat(f, 'f', -1, 64)}
 }
 

@@ -34,7 +34,9 @@ program cannot use the table.
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runCheck(cmd.Context(), o) },
 	}
+
 	o.addTo(cmd)
+
 	addJSON[checkJSON](cmd, &o.json, anObject, nil)
 	return cmd
 }
@@ -59,17 +61,23 @@ func runCheck(ctx context.Context, o *checkOptions) (err error) {
 	if err != nil {
 		return err
 	}
+
 	shape := checkJSON{Program: thisBuild().Version, Schema: dynamo.SchemaVersion, Pending: []string{}}
 	found := shape.inspect(ctx, name, o.place(), &dynamo.Options{
 		Namespace: registryNamespace, Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout,
 	})
+
+	// A refused version is what the command is for, so it is reported as a
+	// result.
 	if found != nil && !is[*limiter.VersionError](found) {
 		return stackError(found)
 	}
+
 	err = printProperties(o.console, o.json, shape.properties(), shape)
 	if !shape.Compatible {
 		return errors.Join(err, errors.New(shape.Result))
 	}
+
 	o.done("%s", shape.Result)
 	return err
 }
@@ -81,26 +89,37 @@ func (s *checkJSON) inspect(ctx context.Context, name string, at hint.Place, opt
 	if refused, ok := errors.AsType[*limiter.VersionError](err); ok {
 		s.Table = answer.OrNull(refused.Schema)
 	}
+
 	if err != nil {
 		s.Result = err.Error()
 		return err
 	}
+
 	defer func() { err = errors.Join(err, repo.Close()) }()
+
 	pending, err := dynamo.PendingMigrations(ctx, name, &dynamo.MigrateOptions{Options: *opts})
 	if err != nil {
 		return err
 	}
+
 	for _, m := range pending {
 		s.Pending = append(s.Pending, m.Version)
 	}
+
 	finish, migrate := at.Command("deploy", "--name", name), at.Command("upgrade", "--name", name)
-	if at.Endpoint != "" { // an emulator may have no stacks
+
+	// An emulator may have no stacks, so the commands for tables are suggested.
+	if at.Endpoint != "" {
 		finish, migrate = at.Command("table", "create", name), at.Command("table", "migrate", name)
 	}
+
 	newer := repo.CheckBuckets(ctx)
+
 	v, err := repo.Version(ctx)
 	s.Table, s.ClientMin, s.Lambda = answer.OrNull(v.Schema), answer.OrNull(v.ClientMin), answer.OrNull(v.Lambda)
 	switch {
+	// Connect accepts a table without a version record, which is incomplete, or
+	// holds data of a release that wrote no such record.
 	case errors.Is(err, limiter.ErrNotFound):
 		s.Result = fmt.Sprintf(
 			"table %s has no version record; %s completes a new table, and %s migrates data of releases "+
@@ -109,6 +128,8 @@ func (s *checkJSON) inspect(ctx context.Context, name string, at hint.Place, opt
 		)
 	case err != nil:
 		return err
+	// The version record admits this program, but buckets of a newer layout do
+	// not.
 	case is[*limiter.VersionError](newer):
 		s.Result = newer.Error()
 	case newer != nil:
@@ -118,11 +139,13 @@ func (s *checkJSON) inspect(ctx context.Context, name string, at hint.Place, opt
 	default:
 		s.Compatible, s.Result = true, "this program can use table "+name
 	}
+
 	return nil
 }
 
 func (s *checkJSON) properties() []property {
 	properties := []property{{"program", text(s.Program)}, {"schema", text(s.Schema)}}
+
 	for _, f := range []struct {
 		name  string
 		value *string
@@ -131,8 +154,10 @@ func (s *checkJSON) properties() []property {
 			properties = append(properties, property{f.name, text(*f.value)})
 		}
 	}
+
 	for _, version := range s.Pending {
 		properties = append(properties, property{"pending_migration", text(version)})
 	}
+
 	return append(properties, property{"compatible", yesNo(s.Compatible)})
 }

@@ -27,17 +27,23 @@ func (conn *connection) suggest(
 	cmd *cobra.Command, begun string,
 	words func(context.Context, *limiter.RateLimiter) iter.Seq2[string, error],
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
+	// A message would appear in the middle of the line that the user edits.
 	quiet := *conn
 	silent := *conn.console
 	silent.err, silent.errTerminal, silent.canAsk = io.Discard, false, false
 	quiet.console = &silent
+
 	parent := cmd.Context()
 	if parent == nil {
 		parent = context.Background()
 	}
+
 	ctx, cancel := context.WithTimeout(parent, completionTimeout)
 	defer cancel()
+
 	var found []cobra.Completion
+	// An error has no place on a command line, so completion suggests what it
+	// has found.
 	_ = quiet.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		for word, err := range words(ctx, lim) {
 			if err != nil || len(found) == maxCompletions {
@@ -49,6 +55,7 @@ func (conn *connection) suggest(
 		}
 		return nil
 	})
+
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
@@ -59,6 +66,7 @@ func (conn *connection) completeEntity(
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+
 	return conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
 		return namesOf(lim.Entities(ctx), func(e limiter.Entity) string { return e.ID })
 	})
@@ -140,26 +148,33 @@ func (conn *connection) completeRequest(
 	case 1:
 		return conn.completeResources(cmd, args, word)
 	}
-	// of the command to run; the library ends flags with a dash
+
+	// The library appends a -- of its own when it completes. A -- before the last
+	// argument is the user's, so the word belongs to the command to run.
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 && dash < len(args) {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
+
 	found, _ := conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
 		d, err := lim.Explain(ctx, limiter.Request{Entity: args[0], Resource: args[1]})
 		if err != nil {
 			return each[string](nil)
 		}
+
 		var limits []string
 		for _, s := range d.Statuses {
 			given := func(arg string) bool { return strings.HasPrefix(arg, s.Limit.Name+"=") }
+			// The limits of a parent would suggest a name a second time.
 			if s.Entity == args[0] && !slices.ContainsFunc(args[2:], given) {
 				limits = append(limits,
 					s.Limit.Name+"=\t"+amount(s.Limit.Name, s.Available).display+" of "+amount(s.Limit.Name,
 						s.Limit.Capacity).display+" left")
 			}
 		}
+
 		return each(limits)
 	})
+
 	return found, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }
 
@@ -168,7 +183,11 @@ func (conn *connection) completeNamespaces(
 	cmd *cobra.Command, _ []string, word string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	elsewhere := *conn
-	elsewhere.namespace = defaultNamespace // the namespace on the command line is incomplete
+
+	// The namespace on the command line is incomplete, so opening the store in
+	// it would fail.
+	elsewhere.namespace = defaultNamespace
+
 	return elsewhere.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
 		return namesOf(namespaces(ctx, lim, isActive), func(n limiter.Namespace) string { return n.Name })
 	})

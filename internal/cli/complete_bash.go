@@ -10,7 +10,7 @@ import (
 )
 
 // bashWords replaces functions of the package bash-completion, which many systems
-// lack. They are used where they exist.
+// lack. It calls the functions of the package where they exist.
 const bashWords = `# Splits the line into cur, prev, words and cword, where = and : are parts of words.
 __zae-limiter_init_completion()
 {
@@ -71,14 +71,19 @@ func printBashCompletion(root *cobra.Command, out io.Writer) error {
 	if err := root.GenBashCompletionV2(&script, true); err != nil {
 		return err
 	}
+
+	// Between these two comments, the generated script calls functions of
+	// bash-completion.
 	before, calls, found := strings.Cut(script.String(), "# This function calls the ")
 	head, _, replaced := strings.Cut(before, "# Macs have bash3 ")
 	if !found || !replaced {
 		return errors.New("completion of bash: the library generates another script than expected")
 	}
+
 	name := root.Name()
 	text := head + strings.ReplaceAll(bashWords, "zae-limiter",
 		name) + "# This function calls the " + strings.ReplaceAll(calls, "_filedir", "__"+name+"_filedir")
+
 	_, err := io.WriteString(out, text)
 	return err
 }

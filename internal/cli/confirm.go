@@ -19,14 +19,17 @@ func (conn *connection) confirm(ctx context.Context, yes bool, action string) er
 	if yes {
 		return nil
 	}
+
 	s, err := conn.selectStore()
 	if err != nil {
 		return err
 	}
+
 	where := s.name
 	if conn.usesNamespace {
 		where += ", namespace " + conn.namespaceName()
 	}
+
 	return conn.ask(ctx, tty.Visible(fmt.Sprintf("%s (%s)?", action, where)))
 }
 
@@ -35,10 +38,12 @@ func (c *console) ask(ctx context.Context, question string) error {
 	if !c.canAsk {
 		return usagef("this needs --yes, since there is no terminal to ask: %s", question)
 	}
+
 	line, err := c.readAnswer(ctx, question+" [y/N]")
 	if err != nil {
 		return err
 	}
+
 	switch strings.ToLower(line) {
 	case "y", "yes":
 		return nil
@@ -50,13 +55,19 @@ func (c *console) ask(ctx context.Context, question string) error {
 // around it.
 func (c *console) readAnswer(ctx context.Context, question string) (string, error) {
 	fmt.Fprintf(c.err, "%s: ", question)
+
 	answer := make(chan string, 1)
-	go func() { // ends with the program if there is no answer
+	// Reading a terminal cannot be cancelled, so the goroutine ends with the
+	// program if there is no answer.
+	go func() {
 		line, _ := bufio.NewReader(c.in).ReadString('\n')
 		answer <- line
 	}()
+
 	select {
 	case line := <-answer:
+		// Without the user's Enter, as at the end of the input, the cursor is
+		// still behind the question.
 		if !strings.HasSuffix(line, "\n") {
 			fmt.Fprintln(c.err)
 		}

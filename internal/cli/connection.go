@@ -30,9 +30,12 @@ type connection struct {
 	*console
 	store, name, region, endpoint, namespace string
 	principal                                string
-	usesNamespace                            bool   // the command works in a namespace
-	temporary                                bool   // without a store, the command uses a temporary file
-	selected                                 *store // cached by selectStore
+	// usesNamespace says that the command works in a namespace.
+	usesNamespace bool
+	// temporary makes the command use a temporary file if no store is selected.
+	temporary bool
+	// selected is the cache of selectStore.
+	selected *store
 }
 
 // addStore adds the flags of a store to a command and its subcommands.
@@ -96,6 +99,7 @@ func (conn *connection) selectStore() (store, error) {
 	if err != nil {
 		return store{}, err
 	}
+
 	if !s.dynamo {
 		for _, flag := range []struct{ name, value string }{{"region", conn.region}, {"endpoint-url", conn.endpoint}} {
 			if flag.value != "" {
@@ -104,9 +108,11 @@ func (conn *connection) selectStore() (store, error) {
 			}
 		}
 	}
+
 	if err := checkEndpoint(conn.endpoint); err != nil {
 		return store{}, err
 	}
+
 	conn.selected = &s
 	return s, nil
 }
@@ -125,9 +131,11 @@ func (conn *connection) lookUpStore() (store, error) {
 	case os.Getenv(envStack) != "":
 		return tableStore(os.Getenv(envStack)), nil
 	}
+
 	if conn.temporary {
 		return temporaryStore(), nil
 	}
+
 	s, err := embeddedStore()
 	if err == nil {
 		conn.say("using %s; --store chooses another", s.name)
@@ -139,12 +147,15 @@ func (conn *connection) lookUpStore() (store, error) {
 // sqlite:limits.db, namespace tenant-a".
 func (conn *connection) location() string {
 	place := "in " + conn.selected.name
+
 	if at := conn.tableEndpoint(); at != "" && conn.selected.dynamo {
 		place += " at " + at
 	}
+
 	if conn.usesNamespace && conn.namespaceName() != defaultNamespace {
 		place += ", namespace " + conn.namespaceName()
 	}
+
 	return place
 }
 
@@ -169,10 +180,13 @@ func (conn *connection) suggestion(words ...string) string {
 
 // storeSuggestion returns a command to suggest with the flags of the store.
 func (conn *connection) storeSuggestion(words ...string) string {
+	// A table and its endpoint may come from the environment of this program,
+	// which a pasted command need not have.
 	if s, err := conn.selectStore(); err == nil && s.dynamo {
 		at := hint.Place{Region: conn.region, Endpoint: conn.tableEndpoint()}
 		return at.Command(append(words, "--name", strings.TrimPrefix(s.name, tableScheme))...)
 	}
+
 	if conn.store != "" {
 		words = append(words, "--store", conn.store)
 	}
@@ -194,13 +208,15 @@ func (conn *connection) noLimits(entity, resource string) error {
 		entity, resource, conn.suggestion("resource", "set-defaults", resource, "-l", "rpm:100"))
 }
 
-// mend adds to an error of a server the command that its operator needs, if there
-// is one. No command reaches the memory of another process.
+// mend adds to an error of a server the command with which its operator can set the
+// missing limits. It leaves the error of a store in memory alone, since no command
+// reaches the memory of another process.
 func (conn *connection) mend(err error) error {
 	missing, ok := errors.AsType[*hint.NoLimitsError](err)
 	if s, failed := conn.selectStore(); !ok || failed != nil || s.name == memoryStore {
 		return err
 	}
+
 	at := *conn
 	at.namespace = cmp.Or(missing.Namespace, conn.namespace)
 	return at.noLimits(missing.Entity, missing.Resource)
@@ -226,6 +242,7 @@ func (conn *connection) open(ctx context.Context, access access) (limiter.Reposi
 	if err := (limiter.Namespace{Name: namespace}).Validate(); err != nil {
 		return nil, usagef("%v", err)
 	}
+
 	return conn.openAs(ctx, openOptions{access: access, namespace: namespace})
 }
 
@@ -238,12 +255,16 @@ func (conn *connection) openAs(ctx context.Context, o openOptions) (limiter.Repo
 }
 
 func (conn *connection) openStore(ctx context.Context, s store, o openOptions) (limiter.Repository, error) {
+	// The warning is for changes: a read of an empty memory loses nothing, and
+	// a temporary store was asked for.
 	if s.name == memoryStore && o.access != accessRead && !conn.temporary {
 		conn.warn("%s loses its data when this command ends", s.name)
 	}
+
 	o.region, o.endpoint, o.timeout = conn.region, conn.endpoint, conn.timeout
 	repo, err := s.open(ctx, o)
-	if is[*limiter.InvalidError](err) { // a name from the command line
+	// What is invalid here is a name from the command line or the environment.
+	if is[*limiter.InvalidError](err) {
 		return nil, usagef("%v", err)
 	}
 	return repo, err
@@ -265,7 +286,9 @@ func (conn *connection) withLimiter(
 	repo limiter.Repository, do func(*limiter.RateLimiter, limiter.Repository) error,
 ) (err error) {
 	defer func() { err = errors.Join(err, repo.Close()) }()
+
 	lim, err := limiter.New(repo, &limiter.Options{Now: conn.now, Principal: conn.author()})
+	// Of these options, only the principal can be invalid.
 	if err != nil {
 		return usagef("%v", err)
 	}
@@ -277,6 +300,7 @@ func (conn *connection) withLimiter(
 // up the caller's identity.
 func (conn *connection) author() string {
 	s, err := conn.selectStore()
+
 	if err == nil && s.dynamo && conn.tableEndpoint() == "" {
 		return conn.principal
 	}

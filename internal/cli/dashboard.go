@@ -55,6 +55,7 @@ environment.
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.apply(cmd) },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDashboard(cmd.Context(), o) },
 	}
+
 	o.addDashboard(cmd)
 	cmd.AddCommand(newSettingsSchema(c, cmd))
 	return cmd
@@ -74,8 +75,10 @@ func (o *dashboardOptions) addDashboard(cmd *cobra.Command) {
 }
 
 func parseLoopback(text string) (string, error) {
+	// net.Listen takes an empty host as all addresses of the machine.
 	if host, _, err := net.SplitHostPort(text); err != nil || host == "" {
 		return "", errors.New("must be a loopback address and a port, such as 127.0.0.1:9236")
 	}
+
 	return parseAddress(text)
 }

@@ -24,16 +24,21 @@ func runDashboard(ctx context.Context, o *dashboardOptions) (err error) {
 	if o.principal != "" && !o.write {
 		return usagef("--principal is the author of changes, so it needs --write")
 	}
+
 	listener, err := o.bind(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = listener.Close() }() // again, where the server has closed it
+
+	// Run closes the listener, too. This is for a return before Run.
+	defer func() { _ = listener.Close() }()
+
 	repo, err := o.openToShow(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
+
 	token, _ := server.NewToken()
 	page, err := dashboard.New(&dashboard.Options{
 		Open:      func(context.Context, string) (limiter.Repository, error) { return repo, nil },
@@ -71,6 +76,7 @@ func (o *dashboardOptions) openToShow(ctx context.Context) (limiter.Repository, 
 	if o.write {
 		access = accessChange
 	}
+
 	repo, err := o.open(ctx, access)
 	if err != nil {
 		return nil, err
@@ -78,12 +84,14 @@ func (o *dashboardOptions) openToShow(ctx context.Context) (limiter.Repository, 
 	if err := repo.Ping(ctx); err != nil {
 		return nil, errors.Join(err, repo.Close())
 	}
+
 	if o.selected.name == memoryStore {
 		o.warn(
 			`%s belongs to one process, so this one is empty; "zae-limiter serve --dashboard" shows the memory of a server`,
 			memoryStore,
 		)
 	}
+
 	return repo, nil
 }
 
@@ -92,20 +100,28 @@ func (o *dashboardOptions) serve(
 	ctx context.Context, page *dashboard.Handler, listener net.Listener, token string,
 ) error {
 	at := "http://" + listener.Addr().String() + "/"
+
 	changes := "read only"
 	if o.write {
 		changes = "with changes"
 	}
+
 	o.done("Showing the limits %s, %s; Ctrl-C ends it", o.location(), changes)
 	if _, err := fmt.Fprintf(o.out, "%s#token=%s\n", at, token); err != nil {
 		return errors.Join(err, page.Close())
 	}
+
 	if !o.noBrowser {
 		defer o.openBrowser(ctx, at, token)()
 	}
+
 	return listen.Run(ctx, &listen.RunOptions{
 		DrainTimeout: dashboardDrain,
-		Quiesce:      func(context.Context) { _ = page.Close() }, // ends its streams
-		Close:        func(context.Context) error { return page.Close() },
-	}, listen.HTTP(listener, page, &listen.Options{MaxRequests: -1, Vouching: true})) // the page bounds requests itself
+		// A stream of events never ends by itself, and the drain would wait for it.
+		Quiesce: func(context.Context) { _ = page.Close() },
+		Close:   func(context.Context) error { return page.Close() },
+	},
+		// The page bounds requests itself.
+		listen.HTTP(listener, page, &listen.Options{MaxRequests: -1, Vouching: true}),
+	)
 }

@@ -25,9 +25,12 @@ func decisionListing(c *console, req limiter.Request) listing[limiter.Status] {
 		columns: decisionColumns,
 		row: func(s limiter.Status) []cell {
 			asked, says := amount(s.Limit.Name, s.Requested), verdict(c, s)
+			// The row of a limit that the request does not name informs, and
+			// judges nothing.
 			if !requestsLimit(req, s.Limit.Name) {
 				asked, says = text(""), text("")
 			}
+
 			row := []cell{
 				text(s.Entity), text(s.Limit.Name), asked, available(c, s),
 				amount(s.Limit.Name, s.Limit.Capacity), rate(s.Limit), says, source(s.Source),
@@ -62,11 +65,14 @@ func verdict(c *console, s limiter.Status) cell {
 // requestText returns a request in words: "rpm=1 tpm=500 of gpt-4".
 func requestText(req limiter.Request) string {
 	var words []string
+
 	for limit, n := range req.Consume.All() {
 		words = append(words, limit+"="+figure.Amount(limit, n))
 	}
+
 	if words == nil {
 		return req.Resource
 	}
+
 	return strings.Join(words, " ") + " of " + req.Resource
 }

@@ -33,9 +33,11 @@ without a stack.`,
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDelete(cmd.Context(), o) },
 	}
+
 	o.addTo(cmd)
 	addSwitch(cmd.Flags(), &o.wait, "wait", "no-wait", "wait for the deletion to complete")
 	cmd.Flags().BoolVar(&o.archive, "delete-archive", false, "also delete the archived audit events")
+
 	addYes(cmd, &o.yes)
 	addJSON[infra.Removal](cmd, &o.json, anObject, nil)
 	return cmd
@@ -43,23 +45,28 @@ without a stack.`,
 
 func runDelete(ctx context.Context, o *deleteOptions) error {
 	name, opts, err := o.target()
+	// The default of target must not be deleted by accident.
 	if err == nil {
 		err = o.requireName(name)
 	}
 	if err != nil {
 		return err
 	}
+
 	opts.NoWait = !o.wait
-	r, err := infra.Delete(ctx, name, &infra.DeleteOptions{Options: opts, DeleteArchive: o.archive,
+	r, err := infra.Delete(ctx, name, &infra.DeleteOptions{
+		Options: opts, DeleteArchive: o.archive,
 		Confirm: func(r infra.Removal) error {
 			if o.yes {
 				return nil
 			}
 			return o.ask(ctx, deletionQuestion(r))
-		}})
+		},
+	})
 	if err != nil {
 		return stackError(err)
 	}
+
 	switch {
 	case !r.Existed:
 		o.done("There is no stack %s", name)
@@ -68,19 +75,24 @@ func runDelete(ctx context.Context, o *deleteOptions) error {
 	default:
 		o.done("Deleted stack %s", name)
 	}
+
 	if r.ArchiveKept {
 		o.say("  archive kept: bucket %s", r.Archive)
 	}
+
 	if o.json {
 		return o.printJSON(r)
 	}
+
 	return nil
 }
 
-// requireName rejects a stack that is not named, or that two environment variables
-// name differently.
+// requireName rejects a command line without the name of a stack, unless the
+// environment names exactly one.
 func (s *stackConnection) requireName(name string) error {
 	stack, store := os.Getenv(envStack), os.Getenv(envStore)
+	// stackName silently prefers ZAEL_STORE to ZAEL_STACK. A deletion must not
+	// guess which of them the user means.
 	switch isTable := strings.HasPrefix(store, tableScheme); {
 	case s.name != "":
 		return nil
@@ -95,8 +107,10 @@ func (s *stackConnection) requireName(name string) error {
 func deletionQuestion(r infra.Removal) string {
 	question := fmt.Sprintf("Delete stack %s (%s) with its table of about %s", r.Name, r.Region,
 		count(int(r.Items), "item"))
+
 	if r.Archive != "" && !r.ArchiveKept {
 		question += " and the archive in bucket " + r.Archive
 	}
+
 	return question + "?"
 }

@@ -67,13 +67,17 @@ other machines cannot use it. "zae-limiter loadtest local --url" loads it.`,
 			if err := o.web.check(cmd); err != nil {
 				return err
 			}
+
 			if o.web.web {
 				return o.web.run(cmd.Context(), c, o.store, o.seed)
 			}
-			o.out = c.file // not the wrapper, to detect a terminal
+
+			// The wrapper c.out hides whether stdout is a terminal.
+			o.out = c.file
 			return runDemo(cmd.Context(), o)
 		},
 	}
+
 	addFlag(cmd, &o.duration, "duration", "duration", "15s", "how long new calls arrive", parseDuration)
 	addFlag(cmd, &o.seed, "seed", "number", "", "seed of the traffic, to repeat a run (default: random)", parseSeed)
 	addFlag(cmd, &o.store, "store", "url", "",
@@ -82,12 +86,14 @@ other machines cannot use it. "zae-limiter loadtest local --url" loads it.`,
 		parseStore)
 	cmd.Flags().BoolVar(&o.escrow, "escrow", false,
 		"hold tokens of the store for a moment, so that some calls need no request")
+
 	o.web.addFlags(cmd)
 	return cmd
 }
 
 func parseDuration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
+
 	if err != nil || d <= 0 {
 		return 0, errors.New("must be a duration above zero, such as 15s or 2m")
 	}
@@ -107,7 +113,9 @@ func runDemo(ctx context.Context, o demoOptions) error {
 	if err != nil {
 		return err
 	}
+
 	screen := tty.OpenScreen(o.out)
+
 	return demo.Run(ctx, demo.Options{
 		Open: func(ctx context.Context) (limiter.Repository, error) {
 			return o.store.open(ctx, openOptions{access: accessCreate})

@@ -29,7 +29,9 @@ const webDemoAddress = "127.0.0.1:8080"
 
 func (o *webDemo) addFlags(cmd *cobra.Command) {
 	o.listen = webDemoAddress
+
 	flags := cmd.Flags()
+
 	flags.BoolVar(&o.web, "web", false, "serve the demo as a web page, until Ctrl-C")
 	addFlag(cmd, &o.listen, "listen", "address", webDemoAddress, "address of the page; port 0 chooses a free one",
 		parseAddress)
@@ -46,6 +48,7 @@ func (o *webDemo) check(cmd *cobra.Command) error {
 			return usagef("--%s has no effect with --web, which runs until Ctrl-C; leave one of them out", flag)
 		}
 	}
+
 	for _, flag := range web {
 		if !o.web && cmd.Flags().Changed(flag) {
 			return usagef("--%s has no effect without --web; add it or leave the flag out", flag)
@@ -58,6 +61,7 @@ func (o *webDemo) check(cmd *cobra.Command) error {
 // store.
 func (o *webDemo) run(ctx context.Context, c *console, s store, seed uint64) (err error) {
 	listener, err := listen.Bind(ctx, o.listen, o.insecure)
+	// The demo has no password, so only --insecure exposes it.
 	if errors.Is(err, listen.ErrExposed) {
 		return usagef(
 			"--listen %s: other machines can reach it, and the demo has no password; listen on a loopback "+
@@ -71,14 +75,18 @@ func (o *webDemo) run(ctx context.Context, c *console, s store, seed uint64) (er
 			o.listen,
 		)
 	}
+
 	if err != nil {
 		return err
 	}
-	defer func() { _ = listener.Close() }() // again, where the server has closed it
+	// Run closes the listener, too. This is for a return before Run.
+	defer func() { _ = listener.Close() }()
+
 	repo, err := s.open(ctx, openOptions{access: accessCreate})
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, repo.Close()) }()
 	return o.serve(ctx, c, listener, repo, s.name, seed)
 }
@@ -88,10 +96,12 @@ func (o *webDemo) serve(
 	ctx context.Context, c *console, listener net.Listener, repo limiter.Repository, name string, seed uint64,
 ) error {
 	onError := (&throttled{warn: c.warn}).report
+
 	space, lim, err := openWebDemo(ctx, c, repo)
 	if err != nil {
 		return err
 	}
+
 	page, err := dashboard.New(&dashboard.Options{
 		Open:      func(context.Context, string) (limiter.Repository, error) { return space, nil },
 		Namespace: webdemo.Namespace, Store: name, Write: true, Principal: webDemoPrincipal, Authenticate: anyViewer,
@@ -100,30 +110,45 @@ func (o *webDemo) serve(
 	if err != nil {
 		return err
 	}
+
 	handler, err := webdemo.New(lim, &webdemo.Options{
 		Dashboard: page, Seed: seed, Version: thisBuild().Version, OnError: onError,
 	})
 	if err != nil {
 		return errors.Join(err, page.Close())
 	}
+
 	closeAll := func(context.Context) error { return errors.Join(handler.Close(), page.Close()) }
+
 	var traffic sync.WaitGroup
+	// Deferred calls run in reverse order: stop ends the traffic before Wait
+	// waits for it.
 	defer traffic.Wait()
-	ctx, stop := context.WithCancel(ctx) // also ends the traffic if the server fails
+	// The traffic must also end if the server fails.
+	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+
 	at := "http://" + reachable(listener.Addr()) + "/dashboard/"
 	if _, err := fmt.Fprintln(c.out, at); err != nil {
 		return errors.Join(err, closeAll(ctx))
 	}
+
 	c.say("The demo runs on %s; Ctrl-C stops it.", name)
 	if !o.noBrowser && hasScreen(runtime.GOOS) {
 		c.startBrowser(ctx, at)
 	}
+
 	traffic.Go(func() { handler.RunTraffic(ctx) })
+
 	return listen.Run(ctx, &listen.RunOptions{
 		DrainTimeout: webDemoDrain, Close: closeAll,
-		Quiesce: func(ctx context.Context) { _ = closeAll(ctx) }, // ends all streams
-	}, listen.HTTP(listener, handler, &listen.Options{MaxRequests: -1})) // bodies that do not come take no place, and connections are bounded
+		// A stream never ends by itself, and the drain would wait for it.
+		Quiesce: func(ctx context.Context) { _ = closeAll(ctx) },
+	},
+		// A bound would count requests whose body never comes, and so let them
+		// keep out others. The number of connections is bounded anyway.
+		listen.HTTP(listener, handler, &listen.Options{MaxRequests: -1}),
+	)
 }
 
 // webDemoDrain is the time for calls under way when the demo ends.
@@ -154,13 +179,16 @@ func openWebDemo(
 	if _, err := repo.RegisterNamespace(ctx, c.now(), webdemo.Namespace); err != nil {
 		return nil, nil, err
 	}
+
 	space, err := repo.Namespace(ctx, webdemo.Namespace)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	lim, err := limiter.New(space, &limiter.Options{Principal: webDemoPrincipal})
 	if err != nil {
 		return nil, nil, err
 	}
+
 	return space, lim, webdemo.Seed(ctx, lim)
 }

@@ -19,8 +19,9 @@ import (
 
 type deployOptions struct {
 	*stackConnection
-	stack                                         infra.Stack
-	aggregator, provisioner, alarms, archive, iam bool // the opposites of the stack's No fields
+	stack infra.Stack
+	// These are the opposites of the stack's No fields.
+	aggregator, provisioner, alarms, archive, iam bool
 	leanIndex                                     bool // the kind of the index is infra.LeanIndex
 	wait, yes, downgrade, reset, tagsOnly, json   bool
 	zip, namespace                                string
@@ -51,9 +52,11 @@ repeated at any time.
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDeploy(cmd.Context(), o, cmd.Flags()) },
 	}
+
 	o.addTo(cmd)
 	o.flags(cmd)
 	addJSON[deploymentJSON](cmd, &o.json, anObject, nil)
+
 	return cmd
 }
 
@@ -74,7 +77,8 @@ type deploymentJSON struct {
 // setStack sets the flags to the settings of a stack.
 func (o *deployOptions) setStack(s infra.Stack) {
 	o.stack = s
-	o.aggregator, o.provisioner, o.alarms, o.archive, o.iam = !s.NoAggregator, !s.NoProvisioner, !s.NoAlarms, !s.NoAuditArchive, !s.NoIAM
+	o.aggregator, o.provisioner, o.alarms, o.archive, o.iam =
+		!s.NoAggregator, !s.NoProvisioner, !s.NoAlarms, !s.NoAuditArchive, !s.NoIAM
 	o.leanIndex = s.ResourceIndex == infra.LeanIndex
 }
 
@@ -82,9 +86,11 @@ func (o *deployOptions) setStack(s infra.Stack) {
 func (o *deployOptions) wanted() infra.Stack {
 	s := o.stack
 	s.Tags = maps.Clone(s.Tags)
+
 	for _, key := range o.untag {
 		delete(s.Tags, key)
 	}
+
 	for _, value := range []*string{
 		&s.AlarmTopicARN, &s.PermissionBoundary, &s.AggregatorRoleARN, &s.ProvisionerRoleARN, &s.ArtifactBucket,
 	} {
@@ -92,10 +98,13 @@ func (o *deployOptions) wanted() infra.Stack {
 			*value = ""
 		}
 	}
-	s.NoAggregator, s.NoProvisioner, s.NoAlarms, s.NoAuditArchive, s.NoIAM = !o.aggregator, !o.provisioner, !o.alarms, !o.archive, !o.iam
+
+	s.NoAggregator, s.NoProvisioner, s.NoAlarms, s.NoAuditArchive, s.NoIAM =
+		!o.aggregator, !o.provisioner, !o.alarms, !o.archive, !o.iam
 	if s.ResourceIndex = infra.FullIndex; o.leanIndex {
 		s.ResourceIndex = infra.LeanIndex
 	}
+
 	return s
 }
 
@@ -103,31 +112,39 @@ func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) erro
 	if err := o.checkTagsOnly(given); err != nil {
 		return err
 	}
+
 	name, opts, err := o.target()
 	if err != nil {
 		return err
 	}
+
 	opts.Stack, opts.Resolve = o.wanted(), func(deployed *infra.Stack) infra.Stack {
 		return o.merge(name, deployed, given)
 	}
+
 	opts.Zip, opts.NoWait, opts.Downgrade = o.zip, !o.wait, o.downgrade
 	opts.Dynamo.Namespace = o.namespace
 	opts.Confirm = o.confirmChanges(ctx, name, o.yes)
+
 	run := infra.Deploy
 	if o.tagsOnly {
 		run = infra.Tag
 	}
+
 	began := time.Now()
 	d, err := run(ctx, name, &opts)
 	if err != nil {
 		return stackError(err)
 	}
+
 	if err := o.report(d, o.json, time.Since(began)); err != nil {
 		return err
 	}
+	// The table of an incomplete stack cannot be used yet.
 	if d.Complete {
 		o.suggestStore(name)
 	}
+
 	return nil
 }
 
@@ -135,18 +152,25 @@ func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) erro
 // those of the deployed stack, if there is one.
 func (o *deployOptions) merge(name string, deployed *infra.Stack, given *pflag.FlagSet) infra.Stack {
 	wanted := o.wanted()
+
 	if deployed != nil && !o.reset {
 		wanted = o.overlay(*deployed, given)
 	}
-	if !given.Changed("lean-index") && !given.Changed("no-lean-index") && deployed != nil { // --reset cannot change it
+
+	// The kind of the index is fixed when the table is created, so not even
+	// --reset changes it.
+	if !given.Changed("lean-index") && !given.Changed("no-lean-index") && deployed != nil {
 		wanted.ResourceIndex = deployed.ResourceIndex
 	}
+	// Functions that run stay on their architecture, unless a flag names
+	// another.
 	if wanted.Architecture == "" && deployed != nil {
 		wanted.Architecture = deployed.Architecture
 	}
 	if wanted.Architecture == "" {
 		wanted.Architecture = infra.DefaultArchitecture(o.zip)
 	}
+
 	o.announce(name, wanted.WithDefaults())
 	return wanted
 }
@@ -156,37 +180,50 @@ func (o *deployOptions) checkTagsOnly(given *pflag.FlagSet) (err error) {
 	if !o.tagsOnly {
 		return nil
 	}
+
 	if len(o.stack.Tags) == 0 {
 		return usagef("--tag is missing; --tags-only only adds tags")
 	}
+
 	has := []string{"tags-only", "tag", "wait", "no-wait", "yes", "json", "output", "name", "region", "endpoint-url"}
 	given.Visit(func(f *pflag.Flag) {
 		if !slices.Contains(has, f.Name) && err == nil {
 			err = usagef("--%s has no effect with --tags-only, which only adds tags; leave one of them out", f.Name)
 		}
 	})
+
 	return err
 }
 
 // overlay returns the deployed stack with the settings of the given flags.
 func (o *deployOptions) overlay(deployed infra.Stack, given *pflag.FlagSet) infra.Stack {
+	// The flags of a second command write into merged, so that each given flag
+	// changes only its own setting.
 	merged, scratch := &deployOptions{}, &cobra.Command{}
 	merged.flags(scratch)
+	// Adding a flag stores its default, so the deployed settings come after.
 	merged.setStack(deployed)
+
 	given.Visit(func(f *pflag.Flag) {
 		twin := scratch.Flags().Lookup(f.Name)
 		if twin == nil {
+			// The second command lacks the flags that do not describe the
+			// stack, such as --name.
 			return
 		}
+
 		switch said := f.Value.(type) {
 		case *negatedFlag:
+			// A negated flag has no text. Its argument is the opposite of the
+			// switch it sets.
 			_ = twin.Value.Set(strconv.FormatBool(!*said.of))
 		case *pairs:
 			maps.Copy(merged.stack.Tags, *said.all)
 		case pflag.SliceValue:
 			merged.untag = said.GetSlice()
 		default:
-			_ = twin.Value.Set(said.String()) // it was valid before
+			// The text has passed the same parser before, so this cannot fail.
+			_ = twin.Value.Set(said.String())
 		}
 	})
 	return merged.wanted()
@@ -206,6 +243,7 @@ func stackSettings(s infra.Stack) [][2]string {
 	if s.AuditRetentionDays > 0 {
 		audit = fmt.Sprintf("kept %d days", s.AuditRetentionDays)
 	}
+
 	properties := [][2]string{
 		{"usage", fmt.Sprintf("%s, kept %d days", s.SnapshotWindows, s.UsageRetentionDays)},
 		{"audit events", audit},
@@ -213,6 +251,7 @@ func stackSettings(s infra.Stack) [][2]string {
 		{"aggregator", onOff(s.HasAggregator())},
 		{"provisioner", onOff(s.HasProvisioner())},
 	}
+
 	if s.HasAggregator() {
 		properties = append(properties,
 			[2]string{"function", fmt.Sprintf("%s, %v, %d MB", s.Architecture, s.LambdaTimeout, s.LambdaMemory)},
@@ -220,6 +259,7 @@ func stackSettings(s infra.Stack) [][2]string {
 	} else if !s.NoAggregator {
 		properties = append(properties, [2]string{"note", "without IAM the aggregator needs --aggregator-role-arn"})
 	}
+
 	properties = append(properties, [2]string{"alarms", onOff(!s.NoAlarms)})
 	for _, f := range [][2]string{{"alarms are sent to", s.AlarmTopicARN}, {
 		"permission boundary", s.PermissionBoundary,
@@ -228,6 +268,7 @@ func stackSettings(s infra.Stack) [][2]string {
 			properties = append(properties, f)
 		}
 	}
+
 	properties = append(properties, [2]string{"policies", onOff(!s.NoIAM)},
 		[2]string{"roles for users", onOff(s.IAMRoles)},
 		[2]string{"deletion protection", onOff(s.DeletionProtection)})
@@ -247,6 +288,8 @@ func onOff(on bool) string {
 // report reports the deployment on stderr and prints its result.
 func (s *stackConnection) report(d infra.Deployment, asJSON bool, took time.Duration) error {
 	look := s.place().Command("status", "--name", d.Name)
+	// A busy stack is incomplete, too, but nothing was begun, so its message
+	// comes first.
 	switch {
 	case d.Action == "waiting":
 		s.warn("Stack %s is busy (%s); run this again when %s shows that it is done", d.Name, d.Status, look)
@@ -269,7 +312,10 @@ func (s *stackConnection) report(d infra.Deployment, asJSON bool, took time.Dura
 		append([]string{}, d.Migrated...), d.Outputs,
 	}
 	properties := []property{
-		{"name", text(d.Name)}, {"region", text(d.Region)}, {"status", text(d.Status)}, {"action", text(d.Action)},
+		{"name", text(d.Name)},
+		{"region", text(d.Region)},
+		{"status", text(d.Status)},
+		{"action", text(d.Action)},
 		{"stack_id", text(d.StackID)},
 	}
 	if d.NamespaceID != "" {

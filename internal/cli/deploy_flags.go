@@ -14,6 +14,7 @@ import (
 func addSwitch(flags *pflag.FlagSet, target *bool, on, off, usage string) {
 	flags.BoolVar(target, on, *target, usage)
 	no := flags.VarPF(&negatedFlag{target}, off, "", "disable --"+on)
+	// Without this value, the flag would take the next argument as its own.
 	no.NoOptDefVal = "true"
 }
 
@@ -34,12 +35,15 @@ func (o *deployOptions) flags(cmd *cobra.Command) {
 	o.dataFlags(cmd)
 	o.functionFlags(cmd)
 	o.accessFlags(cmd)
+
 	flags := cmd.Flags()
 	addSwitch(flags, &o.wait, "wait", "no-wait", "wait for the deployment to complete")
+
 	flags.VarP(&pairs{"tag", &o.stack.Tags}, "tag", "t", "tag `KEY=VALUE` for the stack and its resources; repeatable")
 	flags.StringArrayVar(&o.untag, "untag", nil, "`KEY` of a tag to remove; repeatable")
 	flags.StringVarP(&o.namespace, "namespace", "N", "",
 		"`namespace` to register (default $ZAEL_NAMESPACE, else default)")
+
 	flags.BoolVar(&o.tagsOnly, "tags-only", false, "only add the tags of --tag")
 	flags.BoolVar(&o.reset, "reset", false, "reset settings without a flag to their defaults")
 	flags.BoolVar(&o.downgrade, "downgrade", false, "replace a stack of a newer version")
@@ -51,12 +55,14 @@ const allWindows = "hourly,daily,monthly"
 func (o *deployOptions) dataFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.stack.SnapshotWindows, "snapshot-windows", allWindows, "`windows` in which usage is counted")
+
 	const tenYears = 3650
 	addNumber(cmd, &o.stack.UsageRetentionDays, "usage-retention-days", "90", "days to keep usage", 1, tenYears)
 	addNumber(cmd, &o.stack.AuditRetentionDays, "audit-retention-days", "",
 		"days to keep audit events (default: as before; 90 in a new table)", 1, tenYears)
 	addNumber(cmd, &o.stack.PITRRecoveryDays, "pitr-recovery-days", "",
 		"days for which the table can be restored (default 35)", 1, 35)
+
 	addSwitch(flags, &o.stack.DeletionProtection, "enable-deletion-protection", "no-deletion-protection",
 		"protect the table against deletion")
 	addSwitch(flags, &o.leanIndex, "lean-index", "no-lean-index",
@@ -70,9 +76,11 @@ func (o *deployOptions) dataFlags(cmd *cobra.Command) {
 
 func (o *deployOptions) functionFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
+
 	addSwitch(flags, &o.aggregator, "enable-aggregator", "no-aggregator", "create the function that counts usage")
 	addSwitch(flags, &o.provisioner, "enable-provisioner", "no-provisioner",
 		"create the function that applies declared limits")
+
 	addFlag(cmd, &o.stack.LambdaTimeout, "lambda-timeout", "seconds", "60", "timeout of the aggregator",
 		func(text string) (time.Duration, error) {
 			n, err := strconv.Atoi(text)
@@ -85,11 +93,14 @@ func (o *deployOptions) functionFlags(cmd *cobra.Command) {
 	addNumber(cmd, &o.stack.LogRetentionDays, "log-retention-days", "30",
 		"days to keep logs; CloudWatch supports only some values", 1, 3653)
 	addSwitch(flags, &o.stack.Tracing, "enable-tracing", "no-tracing", "trace the aggregator with X-Ray")
+
 	addSwitch(flags, &o.alarms, "enable-alarms", "no-alarms", "create CloudWatch alarms")
 	flags.StringVar(&o.stack.AlarmTopicARN, "alarm-sns-topic", "",
 		"`ARN` of the SNS topic for alarms; \"none\" removes it")
+
 	addNumber(cmd, &o.stack.DurationThresholdPct, "lambda-duration-threshold-pct", "80",
 		"percentage of the timeout that raises an alarm", 1, 100)
+
 	flags.StringVar(&o.stack.Architecture, "architecture", "",
 		"`arch` of the functions: arm64 or x86_64 (default: as deployed; for a new stack, that of this "+
 			"program if it can be packaged, else arm64)")

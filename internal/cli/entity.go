@@ -18,6 +18,7 @@ func newEntity(c *console) *cobra.Command {
 		`Manage entities, such as API keys, users and projects. An entity needs a record
 only for a parent, a name or metadata; limits and buckets work without one. An
 entity created with --cascade is charged together with its parent.`)
+
 	conn.addNamespace(cmd)
 	cmd.AddCommand(
 		newEntityCreate(conn), newEntityShow(conn), newEntityList(conn), newEntityChildren(conn), newEntityDelete(conn),
@@ -25,15 +26,18 @@ entity created with --cascade is charged together with its parent.`)
 		newEntityBuckets(conn), newEntityStatus(conn),
 		newEntityDisable(conn), newEntityEnable(conn), newEntityReset(conn), newEntityTopUp(conn),
 	)
+
 	return cmd
 }
 
-// entityListing describes how to print entities, with their switches among off.
+// entityListing describes how to print entities. It finds their switches in off,
+// which may hold the switches of others, too.
 func entityListing(nothing string, off []limiter.Switch) listing[limiter.Entity] {
 	switches := map[string][]limiter.Switch{}
 	for _, s := range off {
 		switches[s.Scope.Entity] = append(switches[s.Scope.Entity], s)
 	}
+
 	return listing[limiter.Entity]{
 		entityColumns,
 		func(e limiter.Entity) []cell {
@@ -52,8 +56,12 @@ func entityListing(nothing string, off []limiter.Switch) listing[limiter.Entity]
 }
 
 var entityColumns = []column{
-	{title: "entity"}, {title: "name"}, {title: "parent"}, {title: "cascade", whole: true},
-	{title: "created", whole: true}, disabledColumn,
+	{title: "entity"},
+	{title: "name"},
+	{title: "parent"},
+	{title: "cascade", whole: true},
+	{title: "created", whole: true},
+	disabledColumn,
 }
 
 // disabledColumn is the column of disabledSince.
@@ -93,14 +101,17 @@ each limit is stored.`,
 		Args: arguments(entityArg(&o.entity.ID)),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntityCreate(cmd.Context(), o) },
 	}
+
 	flags := cmd.Flags()
 	flags.StringVar(&o.entity.Name, "display-name", "", "display `name` (default: the ID)")
 	flags.StringVar(&o.entity.Parent, "parent", "", "parent `entity`")
 	_ = cmd.RegisterFlagCompletionFunc("parent", conn.completeEntities)
+
 	flags.BoolVar(&o.entity.Cascade, "cascade", false, "charge the parent together with this entity")
 	no := flags.VarPF(&negatedFlag{&o.entity.Cascade}, "no-cascade", "", "charge this entity alone (default)")
 	no.NoOptDefVal = "true"
 	flags.Var(&pairs{"metadata", &o.entity.Metadata}, "metadata", "metadata `KEY=VALUE`; repeatable")
+
 	conn.addPrincipal(cmd)
 	return cmd
 }
@@ -109,18 +120,23 @@ func runEntityCreate(ctx context.Context, o entityCreateOptions) error {
 	if o.entity.Cascade && o.entity.Parent == "" {
 		return usagef("--cascade needs --parent, the entity to charge too")
 	}
+
 	if err := o.entity.Validate(); err != nil {
 		return usagef("%v", err)
 	}
+
 	return o.withStore(ctx, accessCreate, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+		// The parent is read first, so that an error of the store creates nothing.
 		orphan, err := o.lacksParent(ctx, lim)
 		if err != nil {
 			return err
 		}
+
 		e, err := lim.CreateEntity(ctx, o.entity)
 		if err != nil {
 			return err
 		}
+
 		switch {
 		case e.Cascade:
 			o.done("Created entity %s %s, charged together with its parent %s", e.ID, o.location(), e.Parent)
@@ -129,6 +145,7 @@ func runEntityCreate(ctx context.Context, o entityCreateOptions) error {
 		default:
 			o.done("Created entity %s %s", e.ID, o.location())
 		}
+
 		switch {
 		case orphan && e.Cascade:
 			o.warn("entity %s has no record, but is charged, by its own limits or by defaults; %s creates the record",
@@ -147,6 +164,7 @@ func (o entityCreateOptions) lacksParent(ctx context.Context, lim *limiter.RateL
 		return false, nil
 	}
 	_, err := lim.Entity(ctx, o.entity.Parent)
+	// The parent may be created later, so a missing one causes only a warning.
 	if errors.Is(err, limiter.ErrNotFound) {
 		return true, nil
 	}
@@ -181,10 +199,12 @@ func runEntityShow(ctx context.Context, o entityShowOptions) error {
 		if err != nil {
 			return err
 		}
+
 		off, err := answer.ReadSwitches(ctx, lim, e)
 		if err != nil {
 			return err
 		}
+
 		object := answer.NewEntity(e)
 		object.Disabled = answer.NewSwitches(off)
 		return printProperties(o.console, o.json, append(entityProperties(e), switchProperties(off)...), object)
@@ -194,6 +214,7 @@ func runEntityShow(ctx context.Context, o entityShowOptions) error {
 // switchProperties returns a property for each level that is off.
 func switchProperties(off []limiter.Switch) []property {
 	var properties []property
+
 	for _, s := range off {
 		properties = append(properties, property{"disabled", text(s.Refuse("", "").Error())})
 	}
@@ -202,12 +223,17 @@ func switchProperties(off []limiter.Switch) []property {
 
 func entityProperties(e limiter.Entity) []property {
 	properties := []property{
-		{"entity", text(e.ID)}, {"name", text(e.Name)}, {"parent", text(e.Parent)},
-		{"cascade", yesNo(e.Cascade)}, {"created", moment(e.CreatedAt)},
+		{"entity", text(e.ID)},
+		{"name", text(e.Name)},
+		{"parent", text(e.Parent)},
+		{"cascade", yesNo(e.Cascade)},
+		{"created", moment(e.CreatedAt)},
 	}
+
 	metadata := ""
 	if len(e.Metadata) > 0 {
-		encoded, _ := json.Marshal(e.Metadata) // cannot fail for strings
+		// Marshalling strings cannot fail.
+		encoded, _ := json.Marshal(e.Metadata)
 		metadata = string(encoded)
 	}
 	return append(properties, property{"metadata", text(metadata)})
@@ -235,6 +261,7 @@ entities that have limits of their own for a resource, with or without a record;
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntityList(cmd.Context(), o) },
 	}
+
 	cmd.Flags().StringVar(&o.withLimits, "with-custom-limits", "",
 		"only entities with limits of their own for this `resource`")
 	_ = cmd.RegisterFlagCompletionFunc("with-custom-limits", conn.completeLimitedResources)
@@ -249,9 +276,11 @@ func runEntityList(ctx context.Context, o entityListOptions) error {
 	if err != nil {
 		return err
 	}
+
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		var err error
 		more := false
+
 		if o.withLimits == "" {
 			rows := answer.First(lim.Entities(ctx), o.limit, func(limiter.Entity) { more = true })
 			err = o.printEntities(ctx, lim, o.json, rows, "There are no entities with a record.")
@@ -259,9 +288,11 @@ func runEntityList(ctx context.Context, o entityListOptions) error {
 			rows := answer.First(lim.EntitiesWithLimits(ctx, resource), o.limit, func(string) { more = true })
 			err = idListing("No entity has limits of its own for "+o.withLimits+".").print(o.console, o.json, rows)
 		}
+
 		if err == nil && more {
 			o.say("There are more; --limit 0 shows all.")
 		}
+
 		return err
 	})
 }
@@ -275,6 +306,7 @@ func (conn *connection) printEntities(
 	if err != nil {
 		return err
 	}
+
 	return entityListing(nothing, off).print(conn.console, asJSON, rows)
 }
 
@@ -342,6 +374,7 @@ func runEntityDelete(ctx context.Context, o entityDeleteOptions) error {
 	if err := o.confirm(ctx, o.yes, "Delete entity "+o.id+" with its limits, buckets and usage"); err != nil {
 		return err
 	}
+
 	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.DeleteEntity(ctx, o.id); err != nil {
 			return err
@@ -366,6 +399,8 @@ func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 // orAllResources validates the resource of a flag. It returns "" for all
 // resources, as the limiter does.
 func orAllResources(name string) (string, error) {
+	// The limiter calls the level of all resources "", and commands call it
+	// _default_.
 	if name == "" || name == answer.AllResources {
 		return "", nil
 	}

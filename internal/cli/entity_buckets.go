@@ -29,6 +29,7 @@ marked so.`,
 		ValidArgsFunction: conn.completeEntity,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runEntityBuckets(cmd.Context(), o) },
 	}
+
 	cmd.Flags().StringVarP(&o.resource, "resource", "r", "", "only this `resource`")
 	_ = cmd.RegisterFlagCompletionFunc("resource", conn.completeResources)
 	addJSON[answer.Tokens](cmd, &o.json, anArray, tokensColumns)
@@ -41,6 +42,7 @@ func runEntityBuckets(ctx context.Context, o entityBucketsOptions) error {
 			return usagef("%v", err)
 		}
 	}
+
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
 		buckets := answer.ReadBuckets(ctx, o.now(), lim, repo, o.id, o.resource)
 		return tokensListing(o.id+" has no buckets.").print(o.console, o.json, buckets)

@@ -39,6 +39,7 @@ func (o *fillOptions) check() error {
 	if o.resource == "" {
 		return usagef("--resource is missing; name the resource whose bucket to fill")
 	}
+
 	if err := checkResource(o.resource); err != nil {
 		return usagef("%v", err)
 	}
@@ -57,8 +58,10 @@ and the bucket of the parent stay as they are.`,
   zae-limiter entity reset key-abc -r gpt-4 -l tpm`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntityReset(cmd.Context(), *o) },
 	}
+
 	o.addBucket(cmd)
 	cmd.Flags().StringArrayVarP(&o.names, "limit", "l", nil, "only the limit of this `name`; repeatable")
+
 	return cmd
 }
 
@@ -66,6 +69,7 @@ func runEntityReset(ctx context.Context, o fillOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+
 	for i, name := range o.names {
 		if err := limiter.PerMinute(name, 1).Validate(); err != nil {
 			return usagef("invalid --limit %q: %v", clip(name), err)
@@ -74,18 +78,23 @@ func runEntityReset(ctx context.Context, o fillOptions) error {
 			return usagef("--limit %s is given twice; give each limit once", name)
 		}
 	}
+
 	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		before, err := o.bucket(ctx, lim)
 		if err != nil {
 			return err
 		}
+
 		if err := lim.Reset(ctx, o.entity, o.resource, o.names...); err != nil {
 			return o.fillError(err)
 		}
+
+		// A missing bucket is full, so the reset succeeds without an effect.
 		if len(before) == 0 {
 			o.say("Nothing to fill: %s", o.missing())
 			return o.show(ctx, lim)
 		}
+
 		o.done("Filled %s of %s %s", cmp.Or(strings.Join(o.names, ", "), "all limits"),
 			ofResource(o.entity, o.resource), o.location())
 		return o.show(ctx, lim)
@@ -109,10 +118,12 @@ no bucket for the resource, which is full then.`,
   zae-limiter entity top-up key-abc -r gpt-4 -l rpm=10 -l tpm=5000`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntityTopUp(cmd.Context(), *o) },
 	}
+
 	o.addBucket(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.words, "limit", "l", nil, "tokens to add, as `LIMIT=TOKENS`; repeatable")
 	flags.StringVar(&o.id, "id", "", "`ID` of the top-up (default: a random one)")
+
 	return cmd
 }
 
@@ -120,32 +131,44 @@ func runEntityTopUp(ctx context.Context, o fillOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+
 	if len(o.words) == 0 {
 		return usagef("--limit is missing; say what to add as LIMIT=TOKENS, such as --limit tpm=500")
 	}
+
 	amounts, err := parseAmounts(o.words, 1)
 	if err != nil {
 		return err
 	}
+
 	random := o.id == ""
 	if random {
 		o.id = strings.ToLower(rand.Text())
 	}
+	// A wrong amount is a usage error, which must come before the store is
+	// opened.
 	if err := o.checkTopUp(ctx, amounts); err != nil {
 		return err
 	}
+
 	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		before, err := o.bucket(ctx, lim)
 		if err != nil {
 			return err
 		}
-		if random && hasLimits(before, amounts) { // otherwise there is nothing to repeat
+
+		// The outcome of the top-up may stay unknown, so its ID is shown
+		// before. Without a bucket that has all limits, there is nothing to
+		// repeat.
+		if random && hasLimits(before, amounts) {
 			o.say("The ID of this top-up is %s", o.id)
 		}
+
 		done, err := lim.TopUp(ctx, o.entity, o.resource, amounts, o.id)
 		if err != nil {
 			return o.fillError(err)
 		}
+
 		o.reportTopUp(done, before, amounts)
 		return o.show(ctx, lim)
 	})
@@ -153,13 +176,17 @@ func runEntityTopUp(ctx context.Context, o fillOptions) error {
 
 // checkTopUp checks a top-up as the limiter does.
 func (o fillOptions) checkTopUp(ctx context.Context, amounts limiter.Amounts) error {
+	// A limiter on an empty memory makes the same checks of its arguments and
+	// changes nothing.
 	lim, err := limiter.New(memory.New(nil), nil)
 	if err == nil {
 		_, err = lim.TopUp(ctx, o.entity, o.resource, amounts, o.id)
 	}
+
 	bad, ok := errors.AsType[*limiter.InvalidError](err)
 	switch {
-	case !ok, errors.Is(err, limiter.ErrNoLimits): // as for every valid one, since there are none
+	// Every valid top-up gets ErrNoLimits here, since the memory has none.
+	case !ok, errors.Is(err, limiter.ErrNoLimits):
 		return nil
 	case bad.Field == "amounts":
 		return usagef("invalid amount %q: %s", clip(bad.Value), bad.Reason)
@@ -171,11 +198,13 @@ func (o fillOptions) checkTopUp(ctx context.Context, amounts limiter.Amounts) er
 // before.
 func (o fillOptions) reportTopUp(done bool, before []limiter.Status, amounts limiter.Amounts) {
 	var full []string
+	// TopUp also reports success where the capacity left no room.
 	for _, s := range before {
 		if s.Available == s.Limit.Capacity && amounts.Get(s.Limit.Name) > 0 {
 			full = append(full, s.Limit.Name)
 		}
 	}
+
 	switch {
 	case !done:
 		o.say("ID %s was used before; nothing was added", o.id)
@@ -218,7 +247,7 @@ func (o fillOptions) fillError(err error) error {
 	return err
 }
 
-// show prints what is left in the bucket now.
+// show prints what is left in the bucket after the fill.
 func (o fillOptions) show(ctx context.Context, lim *limiter.RateLimiter) error {
 	_, statuses, err := answer.ReadStatuses(ctx, lim, o.entity, o.resource)
 	if err != nil {

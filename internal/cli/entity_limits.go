@@ -63,9 +63,11 @@ levels are not combined.
 		Args: arguments(entityArg(&o.id)),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntitySetLimits(cmd.Context(), o) },
 	}
+
 	o.addResource(cmd)
 	addLimits(cmd, &o.limits, "limit to set")
 	conn.addPrincipal(cmd)
+
 	return cmd
 }
 
@@ -77,13 +79,16 @@ func runEntitySetLimits(ctx context.Context, o entityLimitsOptions) error {
 	if len(o.limits.all) == 0 {
 		return errNoLimitGiven
 	}
+
 	return o.withStore(ctx, accessCreate, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.SetLimits(ctx, o.id, resource, o.limits.all...); err != nil {
 			return err
 		}
+
 		o.warnCents(o.limits.all)
 		o.done("Set %s of %s %s: %s", count(len(o.limits.all), "limit"), ofResource(o.id, resource), o.location(),
 			o.limits.describe())
+
 		return nil
 	})
 }
@@ -99,8 +104,10 @@ the entity and all resources. "zae-limiter explain" shows the limits in force.`,
 		Args:    arguments(entityArg(&o.id)),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runEntityGetLimits(cmd.Context(), o) },
 	}
+
 	o.addResource(cmd)
 	addJSON[answer.Limit](cmd, &o.json, anArray, limitColumns)
+
 	return cmd
 }
 
@@ -109,11 +116,13 @@ func runEntityGetLimits(ctx context.Context, o entityLimitsOptions) error {
 	if err != nil {
 		return err
 	}
+
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		stored, err := lim.Limits(ctx, o.id, resource)
 		if err != nil {
 			return err
 		}
+
 		return limitListing(
 			"No limits are stored of "+ofResource(o.id, resource)+".",
 		).print(o.console, o.json, each(stored))
@@ -131,9 +140,11 @@ func newEntityDeleteLimits(conn *connection) *cobra.Command {
 		Args:    arguments(entityArg(&o.id)),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runEntityDeleteLimits(cmd.Context(), o) },
 	}
+
 	o.addResource(cmd)
 	addYes(cmd, &o.yes)
 	conn.addPrincipal(cmd)
+
 	return cmd
 }
 
@@ -142,10 +153,12 @@ func runEntityDeleteLimits(ctx context.Context, o entityLimitsOptions) error {
 	if err != nil {
 		return err
 	}
+
 	which := ofResource(o.id, resource)
 	if err := o.confirm(ctx, o.yes, "Delete the limits of "+which); err != nil {
 		return err
 	}
+
 	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.DeleteLimits(ctx, o.id, resource); err != nil {
 			return err
@@ -172,10 +185,12 @@ func (o namesOptions) printResources(
 		if err != nil {
 			return err
 		}
+		// A switch of one entity leaves the resource on for others.
 		if s.Scope.Entity == "" && s.Scope.Resource != "" {
 			off[s.Scope.Resource] = &s
 		}
 	}
+
 	return listing[string]{
 		resourceColumns,
 		func(name string) []cell {
@@ -212,6 +227,7 @@ func newEntityListResources(conn *connection) *cobra.Command {
 		},
 	}
 	addJSON[answer.Resource](cmd, &o.json, anArray, resourceColumns)
+
 	return cmd
 }
 

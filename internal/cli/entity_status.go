@@ -37,10 +37,12 @@ longer. It is empty if nothing was counted.`,
 		ValidArgsFunction: conn.completeEntity,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runEntityStatus(cmd.Context(), o) },
 	}
+
 	cmd.Flags().StringVarP(&o.resource, "resource", "r", "", "only this `resource`")
 	_ = cmd.RegisterFlagCompletionFunc("resource", conn.completeResources)
 	addJSON[answer.Owner](cmd, &o.json, anObject, statusColumns)
 	documentFields[answer.Status](cmd, "Each of its limits")
+
 	return cmd
 }
 
@@ -50,30 +52,38 @@ func runEntityStatus(ctx context.Context, o entityStatusOptions) error {
 			return usagef("%v", err)
 		}
 	}
+
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		e, statuses, err := answer.ReadStatuses(ctx, lim, o.id, o.resource)
 		if err != nil {
 			return err
 		}
+
 		resources := []string{o.resource}
 		for _, s := range statuses {
 			resources = append(resources, s.Resource)
 		}
-		e.ID = o.id // also without a record
+
+		// An entity without a record has an empty one here, and its switches
+		// are found by its ID.
+		e.ID = o.id
 		off, err := answer.ReadSwitches(ctx, lim, e, resources...)
 		if err != nil {
 			return err
 		}
+
 		used, err := answer.ReadUsed(ctx, lim, o.now(), statuses)
 		if err != nil {
 			return err
 		}
+
 		nothing := ""
 		if len(statuses) == 0 {
 			if nothing, err = o.nothing(ctx, lim, e); err != nil {
 				return err
 			}
 		}
+
 		return o.print(e, statuses, used, off, nothing)
 	})
 }
@@ -84,8 +94,10 @@ func (o entityStatusOptions) print(
 	if o.json {
 		return o.printJSON(answer.NewOwner(o.id, e, statuses, used, off...))
 	}
+
 	defer o.warnSwitches(off)
 	defer o.warnZones(statuses)
+
 	if o.terminal && e.Parent != "" {
 		relation := "whose parent is "
 		if e.Cascade {
@@ -97,6 +109,7 @@ func (o entityStatusOptions) print(
 			return err
 		}
 	}
+
 	return statusListing(o.console, nothing).print(o.console, false, each(statusRows(statuses, used)))
 }
 
@@ -152,7 +165,8 @@ var statusColumns = append([]column{
 	{title: "used", right: true},
 	{title: "available", right: true},
 	{title: "capacity", right: true},
-	{title: "debt", right: true, spare: true}, // available is negative then
+	// The debt may be left out, since available is negative then.
+	{title: "debt", right: true, spare: true},
 	{title: "refill", right: true, spare: true},
 	{title: "full in", right: true},
 	{title: "source", spare: true},
@@ -204,9 +218,12 @@ func (r statusRow) usedCell() cell {
 // the capacity, red in debt.
 func available(c *console, s limiter.Status) cell {
 	shown := amount(s.Limit.Name, s.Available)
+
 	switch {
 	case s.Available < 0:
 		return shown.withColour(c.style.Red)
+	// A quarter is rounded up, so that a limit of 1 is yellow when 0 are left:
+	// (1+3)/4 = 1.
 	case s.Available < (s.Limit.Capacity+3)/4:
 		return shown.withColour(c.style.Yellow)
 	}

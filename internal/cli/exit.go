@@ -22,8 +22,8 @@ const (
 	exitBrokenPipe = 128 + 13 // stdout was closed, as a shell reports SIGPIPE
 )
 
-// errDrift is wrapped by errors that report a difference between stored and
-// loadManifest limits.
+// errDrift is wrapped by errors that report a difference between the stored
+// limits and those of the manifest.
 var errDrift = errors.New("drift")
 
 // usageError reports a mistake in the command line.
@@ -37,15 +37,21 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(f
 // nothing to report.
 func errorText(err error) string {
 	if failed, ok := errors.AsType[*commandError](err); ok && failed.err == nil {
-		return "" // the command that ran reported it
+		// The command that ran has reported its failure.
+		return ""
 	}
+
 	if err = dropBrokenPipe(err); err == nil {
 		return ""
 	}
+
 	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
+	// A decision without violations has no sentence that could replace the text
+	// of the library.
 	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok && len(ex.Decision.Violations()) > 0 {
 		text = strings.Replace(text, ex.Error(), "limit exceeded: "+strings.Join(answer.Reasons(ex.Decision), "; "), 1)
 	}
+
 	return tty.Visible(shorten(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")))
 }
 
@@ -55,10 +61,13 @@ func dropBrokenPipe(err error) error {
 	if !errors.Is(err, errBrokenPipe) {
 		return err
 	}
+
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return nil
 	}
+	// Joined errors are failures of their own, and only that of the pipe needs no
+	// message.
 	var rest []error
 	for _, e := range joined.Unwrap() {
 		rest = append(rest, dropBrokenPipe(e))
@@ -66,19 +75,22 @@ func dropBrokenPipe(err error) error {
 	return errors.Join(rest...)
 }
 
-// shorten cuts words of a message that are longer than any useful path, such as
-// an argument of 100 KB, and the end of a message that is too long.
+// shorten cuts long words of a message, such as an argument of 100 KB, and the end of
+// a long message. A word that it cuts is longer than any useful path.
 func shorten(text string) string {
 	const maxWord, maxText = 1000, 3_500
+
 	if len(text) <= maxWord {
 		return text
 	}
+
 	words := strings.Split(text, " ")
 	for i, w := range words {
 		if len(w) > maxWord {
 			words[i] = clip(w)
 		}
 	}
+
 	if text = strings.Join(words, " "); len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "") + "..."
 	}
@@ -90,6 +102,8 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitDone
+	// The caller of acquire waits for the code of the command, whatever else
+	// failed.
 	case is[*commandError](err):
 		failed, _ := errors.AsType[*commandError](err)
 		return failed.code

@@ -42,13 +42,16 @@ since when.
 		ValidArgsFunction: o.completeRequest,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runExplain(cmd.Context(), o) },
 	}
+
 	o.addNamespace(cmd)
 	addLimits(cmd, &o.limits, "limit to check in place of the stored limits")
 	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false,
 		"exit with code 3 if the request would be refused, or 5 if a level is disabled")
+
 	addJSON[answer.Explanation](cmd, &o.json, anObject, decisionColumns)
 	documentFields[answer.Status](cmd, "Each of its limits")
 	documentFields[answer.Level](cmd, "Each of its levels")
+
 	return cmd
 }
 
@@ -56,12 +59,15 @@ since when.
 func requestArgs(req *limiter.Request, minAmounts int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		names := []string{"ENTITY", "RESOURCE", "LIMIT=TOKENS"}
+
 		if len(args) < 2+minAmounts {
 			return usagef("%s is missing; usage: %s", names[len(args)], cmd.UseLine())
 		}
+
 		if err := setArguments([]argument{entityArg(&req.Entity), resourceArg(&req.Resource)}, args); err != nil {
 			return err
 		}
+
 		var err error
 		req.Consume, err = parseAmounts(args[2:], 0)
 		return err
@@ -85,27 +91,37 @@ func runExplain(ctx context.Context, o explainOptions) error {
 	if err := setOverride(&o.request, o.limits.all); err != nil {
 		return err
 	}
+
 	now := o.now()
+	// The time must be the same for all reads, or the decision could contradict
+	// the list.
 	frozen := *o.console
-	frozen.now = func() time.Time { return now } // one time for all reads
+
+	frozen.now = func() time.Time { return now }
 	o.console = &frozen
+
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
 		d, levels, err := answer.Explain(ctx, lim, repo, o.request)
+
 		if off, ok := errors.AsType[*limiter.DisabledError](err); ok {
 			if err := o.printDisabled(off, levels); err != nil || !o.exitCode {
 				return err
 			}
 			return off
 		}
+
 		if err != nil {
 			return o.suggestLimits(err, o.request)
 		}
+
 		if err := o.print(d, levels); err != nil {
 			return err
 		}
+
 		if o.exitCode && !d.Admitted() {
 			return &limiter.ExceededError{Decision: d}
 		}
+
 		return nil
 	})
 }
@@ -114,6 +130,7 @@ func (o explainOptions) print(d limiter.Decision, levels []answer.StoredLevel) e
 	if o.json {
 		return o.printJSON(answer.NewExplanation(o.request, d, levels))
 	}
+
 	if o.terminal {
 		answer := o.answer(d)
 		if who := o.parentLevel(d); who != "" {
@@ -123,10 +140,14 @@ func (o explainOptions) print(d limiter.Decision, levels []answer.StoredLevel) e
 			return err
 		}
 	}
+
 	err := decisionListing(o.console, o.request).print(o.console, false, each(d.Statuses))
+
+	// Lines are for programs, which would take the levels for more limits.
 	if !o.terminal || err != nil {
 		return err
 	}
+
 	_, err = fmt.Fprintln(o.out)
 	return errors.Join(err, o.levelListing().print(o.console, false, each(flattenLevels(levels))))
 }
@@ -136,14 +157,18 @@ func (o explainOptions) printDisabled(off *limiter.DisabledError, levels []answe
 	switch {
 	case o.json:
 		return o.printJSON(answer.NewDisabledExplanation(o.request, off, levels))
-	case !o.terminal && o.exitCode: // the error says it
+
+	// The exit code comes with an error, which says the same.
+	case !o.terminal && o.exitCode:
 		return nil
 	case !o.terminal:
 		o.say("refused: %v", off)
 		return nil
 	}
+
 	verdict := o.style.Red("refused") + fmt.Sprintf(": %s may take nothing of %s\n  %s", o.request.Entity,
 		o.request.Resource, tty.Visible(off.Error()))
+
 	_, err := fmt.Fprintf(o.out, "%s\n\n", tty.Wrap(verdict, o.width))
 	return errors.Join(err, o.levelListing().print(o.console, false, each(flattenLevels(levels))))
 }
@@ -151,6 +176,7 @@ func (o explainOptions) printDisabled(off *limiter.DisabledError, levels []answe
 // answer returns the decision in words.
 func (o explainOptions) answer(d limiter.Decision) string {
 	who := o.request.Entity
+
 	switch {
 	case o.request.Consume.Len() == 0:
 		return o.style.Bold(fmt.Sprintf("What %s has left of %s", who, o.request.Resource))
@@ -163,10 +189,12 @@ func (o explainOptions) answer(d limiter.Decision) string {
 			"\n  ",
 		)
 	}
+
 	verdict := o.style.Red("refused") + fmt.Sprintf(": %s may not take %s now", who, requestText(o.request))
 	for _, r := range answer.Reasons(d) {
 		verdict += "\n  " + r
 	}
+
 	return verdict
 }
 
@@ -216,16 +244,20 @@ func (o explainOptions) levelListing() listing[levelLimit] {
 		},
 		row: func(s levelLimit) []cell {
 			who, where, off := text(s.Payer), source(s.Config.Scope.Level()), text("")
+
 			if s.Off != nil {
 				off = moment(s.Off.Since).withColour(o.style.Red)
 			}
+
 			if s.limit == nil {
 				return []cell{who, where, text(""), text(""), text(""), text(""), text(""), off}
 			}
+
 			force := yesNo(s.InForce)
 			if s.InForce {
 				force = force.withColour(o.style.Green)
 			}
+
 			return []cell{
 				who, where, text(s.limit.Name), rate(*s.limit), amount(s.limit.Name, s.limit.Capacity), force,
 				mode(*s.limit), off,

@@ -40,12 +40,15 @@ func (v *parsedFlag[T]) Type() string { return v.kind }
 // Set parses the argument.
 func (v *parsedFlag[T]) Set(text string) error {
 	parsed, err := v.parse(text)
+
 	if complete, ok := errors.AsType[*flagValueError](err); ok {
 		return complete
 	}
+
 	if err != nil {
 		return invalidFlag(v.flag, text, err.Error())
 	}
+
 	*v.target, v.text = parsed, text
 	return nil
 }
@@ -65,18 +68,23 @@ func flagError(cmd *cobra.Command, err error) error {
 	if bad, ok := errors.AsType[*flagValueError](err); ok {
 		return usagef("%s", bad.message)
 	}
+	// pflag passes on the text of strconv.ParseBool.
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok && bad.GetFlag().Value.Type() == "bool" {
 		return usagef("invalid --%s %q: must be true or false", bad.GetFlag().Name, clip(bad.GetValue()))
 	}
+	// The flag of a misspelt command is unknown, too, as in "zae-limiter lst
+	// --json", so the command is to blame.
 	if args := cmd.Flags().Args(); len(args) > 0 && cmd.HasAvailableSubCommands() {
 		return requireKnownCommand(cmd, args)
 	}
+
 	if bad, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if name := similarFlag(cmd, bad.GetSpecifiedName()); name != "" {
 			return usagef(`unknown flag --%s; did you mean --%s? "%s --help" lists the flags`,
 				clip(bad.GetSpecifiedName()), name, cmd.CommandPath())
 		}
 	}
+
 	return usagef(`%s; "%s --help" lists the flags`, clip(err.Error()), cmd.CommandPath())
 }
 
@@ -85,9 +93,11 @@ func flagError(cmd *cobra.Command, err error) error {
 func rejectEmptyFlags(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Value.(type) {
-		case *limitFlags, *pairs, *negatedFlag: // their String is always empty
+		// The text of these values is always empty.
+		case *limitFlags, *pairs, *negatedFlag:
 			return
 		}
+
 		if f.Value.String() == "" && err == nil {
 			err = usagef("--%s is empty; give it a value or leave it out", f.Name)
 		}
@@ -135,10 +145,12 @@ func newGroup(name, short, long string) *cobra.Command {
 // addRowLimit adds the flag --limit, the maximum number of rows.
 func addRowLimit(cmd *cobra.Command, target *int, short string, fallback int) {
 	*target = fallback
+
 	shown := "all"
 	if fallback > 0 {
 		shown = strconv.Itoa(fallback)
 	}
+
 	addFlagP(cmd, target, "limit", short, "number", shown, "maximum number of rows; 0 for all",
 		func(text string) (int, error) {
 			n, err := strconv.Atoi(text)
@@ -162,6 +174,7 @@ func (n *negatedFlag) Type() string { return "bool" }
 // Set parses a boolean.
 func (n *negatedFlag) Set(text string) error {
 	b, err := strconv.ParseBool(text)
+
 	if err == nil {
 		*n.of = !b
 	}
@@ -183,18 +196,23 @@ func (p *pairs) Type() string { return "pair" }
 // Set adds a pair.
 func (p *pairs) Set(text string) error {
 	key, value, ok := strings.Cut(text, "=")
+
 	if !ok || key == "" {
 		return invalidFlag(p.flag, text, "must be KEY=VALUE")
 	}
+
 	if *p.all == nil {
 		*p.all = map[string]string{}
 	}
+	// Repeating a pair is harmless. A script may give --tag twice with the same
+	// value.
 	if before, ok := (*p.all)[key]; ok && before != value {
 		return &flagValueError{
 			"--" + p.flag + " gives " + strconv.Quote(clip(key)) + " twice, as " + strconv.Quote(clip(before)) +
 				" and as " + strconv.Quote(clip(value)),
 		}
 	}
+
 	(*p.all)[key] = value
 	return nil
 }

@@ -39,6 +39,7 @@ statically for Linux.`,
 		"`arch` of the functions: arm64 or x86_64 (default: that of this program if it can be packaged, else arm64)")
 	cmd.Flags().BoolVarP(&o.force, "force", "f", false, "overwrite an existing file")
 	cmd.Flags().BoolVar(&o.info, "info", false, "only describe the zip file; build and write nothing")
+
 	addJSON[packageJSON](cmd, &o.json, anObject, nil)
 	return cmd
 }
@@ -55,24 +56,30 @@ type packageJSON struct {
 }
 
 func runLambdaExport(ctx context.Context, o *exportOptions) error {
+	// A build takes minutes, so an existing file is an error before it.
 	if _, err := os.Stat(o.output); err == nil && !o.info && !o.force {
 		return fmt.Errorf("%s already exists; overwrite it with --force", o.output)
 	}
+
 	p, err := infra.NewPackage(ctx, &infra.PackageOptions{
 		Architecture: o.architecture, Version: thisBuild().Version, NoBuild: o.info, Building: o.building,
 	})
 	if err != nil {
 		return stackError(err)
 	}
+
 	shape := packageJSON{
 		Runtime: "provided.al2023", Handler: "bootstrap", Architecture: p.Architecture,
 		SHA256: answer.OrNull(p.SHA256), Source: p.Source,
 	}
+
+	// With --info nothing is built, so the size may be unknown.
 	size := text("")
 	if p.Zip != nil {
 		shape.Size = new(len(p.Zip))
 		size = cell{display: tty.Bytes(int64(len(p.Zip))), plain: fmt.Sprint(len(p.Zip))}
 	}
+
 	if !o.info {
 		if err := os.MkdirAll(filepath.Dir(o.output), 0o755); err != nil {
 			return err
@@ -83,6 +90,7 @@ func runLambdaExport(ctx context.Context, o *exportOptions) error {
 		shape.Path = &o.output
 		o.done("Wrote %s", o.output)
 	}
+
 	return printProperties(o.console, o.json, []property{
 		{"runtime", text(shape.Runtime)},
 		{"handler", text(shape.Handler)},

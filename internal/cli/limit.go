@@ -23,8 +23,9 @@ var units = []struct {
 // limitForms shows the usual forms of --limit, which [limiter.ParseLimit] parses.
 const limitForms = `a limit is NAME:RATE[/PERIOD][:BURST], such as rpm:100 or tpm:10k/min:15k, or NAME:CAPACITY@WINDOW, such as tokens:1M@month or 'spend:$50@month'; "zae-limiter help entity set-limits" explains all forms`
 
-// shortReason shortens the reason of [limiter.ParseLimit], which lists all forms,
-// and which advises programs that link no zones to link them.
+// shortReason shortens the reason of [limiter.ParseLimit] for the command line. It
+// drops the list of all forms, and the advice to import time/tzdata, which is for
+// programs that use the library.
 func shortReason(reason string) string {
 	reason, _, _ = strings.Cut(reason, "; a limit is NAME:")
 	return strings.Replace(reason, ", and import time/tzdata where the system has no zone data", "",
@@ -40,6 +41,7 @@ func limitText(l limiter.Limit) string {
 	if l.IsShadow {
 		text += " (shadow)"
 	}
+
 	return text
 }
 
@@ -70,13 +72,15 @@ func limitWord(l limiter.Limit) string {
 	if l.IsShadow {
 		word += ":shadow"
 	}
+
 	return word
 }
 
 // kindColumns are the columns of limits that are not plain rates.
 //
-// A shadow limit must not look like an enforced one, so its mark is kept. The end of
-// a window is known roughly by the time until the bucket is full.
+// A shadow limit must not look like an enforced one, so its mark is kept. A narrow
+// terminal leaves out the end of a window, since the time until the bucket is full
+// says roughly the same.
 var kindColumns = []column{{title: "mode", whole: true, keep: true, extra: true}, {
 	title: "window end", whole: true, spare: true, extra: true,
 }}
@@ -92,8 +96,9 @@ func mode(l limiter.Limit) cell {
 	return text("")
 }
 
-// warnCents warns of limits of money that are below a cent, which few mean: a
-// number without a dollar sign counts millionths, and a shell replaces $ and digits.
+// warnCents warns of limits of money below a cent, which are mostly mistakes. A
+// number without a dollar sign counts millionths, so spend:50@month is 50 millionths
+// of a dollar, and a shell replaces the $5 of an unquoted spend:$50@month.
 func (c *console) warnCents(limits []limiter.Limit) {
 	for _, l := range limits {
 		if l.IsMoney() && max(l.Capacity, l.Refill) < figure.Cent {
@@ -132,10 +137,13 @@ func withinText(text string) string {
 	if len(parts) < 3 || !strings.HasPrefix(parts[2], "within") {
 		return ""
 	}
+	// The limit without its third part has the rate that the user gave. That of
+	// the whole limit is lower: tpm:10000/min:within refills 9,000.
 	limit, err := limiter.ParseLimit(parts[0] + ":" + parts[1])
 	if err != nil {
 		return ""
 	}
+
 	return fmt.Sprintf("at most %s in any %s", tty.Amount(limit.Name, limit.Refill), periodWords(limit.Period))
 }
 
@@ -165,18 +173,22 @@ func (l *limitFlags) Set(text string) error {
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
 		return invalidFlag("limit", bad.Value, shortReason(bad.Reason))
 	}
+
 	for _, other := range l.all {
 		if other.Name == limit.Name {
 			return invalidFlag("limit", text, limit.Name+" is given twice; give each limit once")
 		}
 	}
+
 	l.all = append(l.all, limit)
+
 	if allowed := withinText(text); allowed != "" {
 		if l.within == nil {
 			l.within = map[string]string{}
 		}
 		l.within[limit.Name] = allowed
 	}
+
 	return nil
 }
 

@@ -33,12 +33,14 @@ leaves limits alone that it never declared.
 A limit has the form of --limit after NAME:, or is a mapping with capacity,
 burst, refill_amount and refill_period (in seconds), or for a quota with
 capacity, window and zone. In either, shadow: true makes it a shadow limit.`)
+
 	conn.addNamespace(cmd)
 	cmd.AddCommand(
 		newLimitsValidate(conn), newLimitsPlan(conn), newLimitsWhatIf(conn), newLimitsApply(conn),
 		newLimitsDiff(conn), newLimitsExport(conn),
 		newLimitsTemplate(conn), newLimitsSchema(conn),
 	)
+
 	return cmd
 }
 
@@ -77,17 +79,22 @@ func (o *limitsOptions) loadManifest() (*manifest.Manifest, error) {
 	if err != nil {
 		return nil, o.reportProblems(err)
 	}
+
 	if given := o.namespace; given != "" && m.Namespace != "" && given != m.Namespace {
 		return nil, usagef("invalid --namespace %q: %s is for namespace %q; remove one of them", given, o.file,
 			m.Namespace)
 	}
+
 	if m.Namespace == "" {
 		m.Namespace = o.namespaceName()
 	}
+	// The store is opened in the namespace of the connection.
 	o.namespace = m.Namespace
+
 	for _, level := range m.Levels {
 		o.warnCents(level.Limits)
 	}
+
 	return m, nil
 }
 
@@ -97,10 +104,13 @@ func (o *limitsOptions) parseFile() (*manifest.Manifest, error) {
 	if o.file == "-" {
 		read = func() ([]byte, error) { return io.ReadAll(o.in) }
 	}
+
 	data, err := read()
+	// A missing file is a mistake on the command line.
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usagef("%v", err)
 	}
+
 	if err != nil {
 		return nil, err
 	}
@@ -114,9 +124,11 @@ func (o *limitsOptions) reportProblems(err error) error {
 	if !ok {
 		return err
 	}
+
 	if len(bad.Problems) == 1 {
 		return errors.New(o.problemText(bad.Problems[0]))
 	}
+
 	for _, p := range bad.Problems {
 		o.say("%s", o.problemText(p))
 	}
@@ -145,6 +157,7 @@ func levelCounts(levels []limiter.Config) string {
 	entities, resources, system := map[string]bool{}, 0, false
 	for _, level := range levels {
 		switch manifest.Level(level.Scope) {
+		// An entity may have limits for several resources, and counts once.
 		case "entity":
 			entities[level.Scope.Entity] = true
 		case "resource":
@@ -153,6 +166,7 @@ func levelCounts(levels []limiter.Config) string {
 			system = true
 		}
 	}
+
 	var parts []string
 	if system {
 		parts = append(parts, "the system")
@@ -163,6 +177,7 @@ func levelCounts(levels []limiter.Config) string {
 	if n := len(entities); n > 0 {
 		parts = append(parts, entityCount(n))
 	}
+
 	return cmp.Or(strings.Join(parts, ", "), "nothing")
 }
 

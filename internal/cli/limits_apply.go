@@ -46,6 +46,7 @@ takes it over.
 		"replace a damaged list of managed limits; the limits in it stay stored")
 	conn.addPrincipal(cmd)
 	addChanges[resultJSON](cmd, &o.json)
+
 	return cmd
 }
 
@@ -54,10 +55,15 @@ func runLimitsApply(ctx context.Context, o limitsOptions) error {
 	if err != nil {
 		return err
 	}
+
 	access, apply := accessChange, o.applyWithPrompt
-	if o.yes { // otherwise the file of the store would be created before the confirmation
+
+	// Only --yes may create the file of the store, or it would exist before the
+	// confirmation.
+	if o.yes {
 		access, apply = accessCreate, o.applyUnprompted
 	}
+
 	return o.withStore(ctx, access, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
 		o.warnPython(m)
 		return apply(ctx, repo, m)
@@ -67,14 +73,19 @@ func runLimitsApply(ctx context.Context, o limitsOptions) error {
 // applyWithPrompt shows the plan, asks for confirmation and applies it.
 func (o *limitsOptions) applyWithPrompt(ctx context.Context, repo limiter.Repository, m *manifest.Manifest) error {
 	p, err := manifest.NewPlan(ctx, repo, m, o.planOptions())
+	// A plan that is made while another apply runs is outdated when that ends.
+	// Apply of such a plan waits for the end, changes nothing and returns
+	// ErrStale.
 	for err == nil && p.Busy() {
-		if _, err = p.Apply(ctx); errors.Is(err, manifest.ErrStale) { // the other apply has ended
+		if _, err = p.Apply(ctx); errors.Is(err, manifest.ErrStale) {
 			p, err = manifest.NewPlan(ctx, repo, m, o.planOptions())
 		}
 	}
+
 	if err != nil {
 		return err
 	}
+
 	if action := o.action(p); action != "" {
 		if err := o.show(p); err != nil {
 			return err
@@ -83,12 +94,15 @@ func (o *limitsOptions) applyWithPrompt(ctx context.Context, repo limiter.Reposi
 			return err
 		}
 	}
+
 	stop := o.progress(func() string { return "applying " + count(len(p.Changes), "change") })
 	report, err := p.Apply(ctx)
 	stop()
+
 	if o.json && report != nil {
 		err = errors.Join(o.printResults(report), err)
 	}
+
 	return o.report(p, report, err)
 }
 
@@ -101,18 +115,24 @@ func (o *limitsOptions) action(p *manifest.Plan) string {
 	if n := len(p.Adopted); n > 0 {
 		actions = append(actions, "Take over "+count(n, "level"))
 	}
+
 	if len(actions) > 0 {
 		actions[0] += " of " + o.file
 	}
+
 	if stack := p.TakesFrom(); stack != "" {
 		actions = append(actions, "Take the namespace over from stack "+stack)
 	}
+
 	if len(actions) == 0 {
 		return ""
 	}
+	// The actions become one sentence, so only the first keeps its capital
+	// letter.
 	for i, a := range actions[1:] {
 		actions[i+1] = strings.ToLower(a[:1]) + a[1:]
 	}
+
 	return strings.Join(actions, ", ")
 }
 
@@ -120,15 +140,19 @@ func (o *limitsOptions) action(p *manifest.Plan) string {
 // since stdout is for the results.
 func (o *limitsOptions) show(p *manifest.Plan) error {
 	shown := *o
+	// Without a terminal the confirmation fails in any case, and its error is
+	// enough.
 	if o.json && !o.canAsk {
 		return nil
 	}
+
 	if o.json {
 		talk, conn := *o.console, *o.connection
 		talk.out, talk.terminal, talk.width, talk.style = o.err, o.errTerminal, o.errWidth, o.errStyle
 		conn.console = &talk
 		shown.connection, shown.json = &conn, false
 	}
+
 	return shown.printChanges(p.Steps())
 }
 
@@ -137,13 +161,16 @@ func (o *limitsOptions) applyUnprompted(ctx context.Context, repo limiter.Reposi
 	stop := o.progress(func() string { return "applying " + o.file })
 	p, report, err := manifest.Apply(ctx, repo, m, o.planOptions())
 	stop()
+
 	switch {
+	// A nil report means that no change was tried.
 	case report == nil:
 	case o.json:
 		err = errors.Join(o.printResults(report), err)
 	default:
 		err = errors.Join(o.printChanges(append(report.Made(), report.Adopted...)), err)
 	}
+
 	return o.report(p, report, err)
 }
 
@@ -152,6 +179,7 @@ func (o *limitsOptions) printResults(r *manifest.Report) error {
 	for _, c := range r.Adopted {
 		results = append(results, manifest.Result{Change: c})
 	}
+
 	list := listing[manifest.Result]{object: func(r manifest.Result) any {
 		failure := ""
 		if r.Err != nil {
@@ -159,6 +187,7 @@ func (o *limitsOptions) printResults(r *manifest.Report) error {
 		}
 		return resultJSON{newChangeJSON(r.Change), answer.OrNull(failure)}
 	}}
+
 	return list.print(o.console, true, each(results))
 }
 
@@ -167,8 +196,10 @@ func (o *limitsOptions) report(p *manifest.Plan, r *manifest.Report, err error) 
 	if r == nil {
 		return err
 	}
+
 	failed := r.Failed()
 	o.warnFailures(failed, r, err)
+
 	switch {
 	case err != nil:
 	case len(failed) > 0:
@@ -179,17 +210,21 @@ func (o *limitsOptions) report(p *manifest.Plan, r *manifest.Report, err error) 
 		o.done("Applied %s %s: %d created, %d updated, %d deleted, %d as declared before",
 			o.file, o.location(), r.Count(manifest.Create), r.Count(manifest.Update), r.Count(manifest.Delete), r.Same)
 	}
+	// The report has adopted levels only if the list of managed levels was
+	// stored, whatever became of the changes.
 	if n := len(r.Adopted); n > 0 {
 		o.done("Took over %s that no manifest managed %s", count(n, "level"), o.location())
 	}
+
 	if stack := p.TakesFrom(); stack != "" && err == nil {
 		o.done("Took the namespace over from stack %s %s", stack, o.location())
 	}
+
 	return err
 }
 
-// warnFailures reports each change that failed, and once why the rest was not
-// started, unless err says so.
+// warnFailures reports each change that failed. If the apply stopped before some
+// changes, it reports their number and the reason once, unless err has the reason.
 func (o *limitsOptions) warnFailures(failed []manifest.Result, r *manifest.Report, err error) {
 	for _, f := range failed {
 		if f.Begun() {
@@ -198,6 +233,7 @@ func (o *limitsOptions) warnFailures(failed []manifest.Result, r *manifest.Repor
 				errorText(f.Err))
 		}
 	}
+	// A failure of the apply as a whole is in err, and would be reported twice.
 	if n, why := r.Left(); n > 0 && err == nil {
 		o.warn("%s not started: %s", count(n, "change"), errorText(why))
 	}

@@ -42,16 +42,19 @@ With --json, print the manifest as JSON, which apply also accepts.`,
 		"read a table that may belong to a newer release of Python's library: dynamodb:NAME, a `URL` as of --store")
 	cmd.Flags().BoolVar(&o.partial, "partial", false, "with --from, leave out what a manifest cannot express")
 	cmd.Flags().BoolVar(&o.entities, "entities", false, "with --from, print commands that create the entities")
+
 	return cmd
 }
 
 func runLimitsExport(ctx context.Context, o limitsExportOptions) error {
+	// The table of --from may be one that openStore refuses.
 	if o.from != "" {
 		return runSettingsExport(ctx, o)
 	}
 	if o.partial || o.entities {
 		return usagef("--partial and --entities belong to --from; name a table with --from dynamodb:NAME")
 	}
+
 	return o.withStore(ctx, accessRead, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
 		m, err := manifest.Export(ctx, repo, o.namespaceName())
 		if err != nil {
@@ -66,10 +69,12 @@ func (o *limitsOptions) printManifest(m *manifest.Manifest) error {
 	if o.json {
 		write = m.JSON
 	}
+
 	text, err := write()
 	if err != nil {
 		return err
 	}
+
 	_, err = o.out.Write(text)
 	return err
 }

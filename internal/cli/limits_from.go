@@ -19,9 +19,11 @@ func runSettingsExport(ctx context.Context, o limitsExportOptions) error {
 	if o.store != "" || o.name != "" {
 		return usagef("--from names the table to read; remove --store and --name")
 	}
+
 	if o.entities && o.json {
 		return usagef("--entities prints commands; remove --json")
 	}
+
 	s, err := storeFrom("--from", o.from)
 	if err != nil {
 		return err
@@ -29,18 +31,24 @@ func runSettingsExport(ctx context.Context, o limitsExportOptions) error {
 	if !s.dynamo {
 		return usagef("invalid --from %q: must be dynamodb:NAME; --store reads other stores", clip(o.from))
 	}
+
 	if err := checkEndpoint(o.endpoint); err != nil {
 		return err
 	}
+
 	found, err := dynamo.ReadSettings(ctx, strings.TrimPrefix(s.name, tableScheme), &dynamo.Options{
 		Namespace: o.namespaceName(), Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout,
 	})
-	if is[*limiter.InvalidError](err) { // a name from the command line
+
+	// What is invalid here is a name from the command line or the environment.
+	if is[*limiter.InvalidError](err) {
 		return usagef("%v", err)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	if o.entities {
 		return o.printEntities(found)
 	}
@@ -54,17 +62,21 @@ func (o *limitsExportOptions) printSettings(found *dynamo.Settings) error {
 	if err := m.Validate(); err != nil {
 		return err
 	}
+
 	for _, what := range found.LeftOut {
 		o.warn("%s", what)
 	}
+
 	if n := len(found.LeftOut); n > 0 && !o.partial {
 		return fmt.Errorf("a manifest cannot express %s of namespace %s; --partial prints the rest",
 			count(n, "setting"), found.Namespace)
 	}
+
 	if n := len(found.Entities) + len(found.Disabled); n > 0 {
 		o.say("a manifest holds limits alone; --entities prints %s for %s", count(n, "command"),
 			entityCount(len(found.Entities)))
 	}
+
 	return o.printManifest(m)
 }
 
@@ -78,8 +90,10 @@ func (o *limitsExportOptions) printEntities(found *dynamo.Settings) error {
 		}
 		lines = append(lines, hint.Place{}.Line(words...))
 	}
+
 	for _, e := range found.Entities {
 		words := []string{"entity", "create", e.ID}
+		// A new entity has its ID as name by default.
 		if e.Name != "" && e.Name != e.ID {
 			words = append(words, "--display-name", e.Name)
 		}
@@ -92,8 +106,10 @@ func (o *limitsExportOptions) printEntities(found *dynamo.Settings) error {
 		for _, key := range slices.Sorted(maps.Keys(e.Metadata)) {
 			words = append(words, "--metadata", key+"="+e.Metadata[key])
 		}
+
 		add(words...)
 	}
+
 	for _, s := range found.Disabled {
 		switch {
 		case s.Entity == "":
@@ -104,13 +120,18 @@ func (o *limitsExportOptions) printEntities(found *dynamo.Settings) error {
 			add("entity", "disable", s.Entity, "--resource", s.Resource, "--yes")
 		}
 	}
+
 	if len(lines) > 0 {
+		// A command that fails must end the script, since later ones depend on
+		// it, such as children on their parent.
 		lines = append([]string{"set -e # set ZAEL_STORE to the store that they go to"}, lines...)
 	}
+
 	for _, line := range lines {
 		if _, err := fmt.Fprintln(o.out, line); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -42,9 +42,11 @@ func newChangeJSON(c manifest.Change) changeJSON {
 	for _, f := range c.Summary() {
 		changes = append(changes, lineJSON{f.Name, answer.OrNull(f.Before), answer.OrNull(f.After)})
 	}
+
 	for _, f := range c.Fields() {
 		fields = append(fields, fieldJSON{f.Name, answer.OrNull(f.Before), answer.OrNull(f.After)})
 	}
+
 	return changeJSON{
 		string(c.Action), manifest.Level(c.Scope), answer.OrNull(manifest.Target(c.Scope)), changes, fields,
 	}
@@ -52,23 +54,32 @@ func newChangeJSON(c manifest.Change) changeJSON {
 
 // changeColumns are the columns of changes, a row for each limit.
 var changeColumns = []column{
-	{title: "action", whole: true}, {title: "level", whole: true}, {title: "target"}, {title: "limit"},
-	{title: "before", right: true}, {title: "after", whole: true},
+	{title: "action", whole: true},
+	{title: "level", whole: true},
+	{title: "target"},
+	{title: "limit"},
+	{title: "before", right: true},
+	{title: "after", whole: true},
 }
 
 // fieldRow is a line of a change.
 type fieldRow struct {
 	manifest.Change
 	field manifest.Field
-	again bool // a table does not repeat the change
+	// again marks a line after the first one, for which a table does not repeat the
+	// change.
+	again bool
 }
 
 func fieldRows(changes []manifest.Change) (rows []fieldRow) {
 	for _, c := range changes {
 		fields := c.Summary()
-		if len(fields) == 0 { // an adopted level
+
+		// An adopted level differs in nothing, but needs a row of its own.
+		if len(fields) == 0 {
 			fields = []manifest.Field{{}}
 		}
+
 		for i, f := range fields {
 			rows = append(rows, fieldRow{c, f, i > 0})
 		}
@@ -80,27 +91,34 @@ func (o *limitsOptions) cells(r fieldRow) []cell {
 	signs := map[manifest.Action]string{
 		manifest.Create: "+ ", manifest.Update: "~ ", manifest.Delete: "- ", manifest.Adopt: "= ",
 	}
+
 	paint := map[manifest.Action]func(string) string{
 		manifest.Create: o.style.Green, manifest.Update: o.style.Yellow, manifest.Delete: o.style.Red,
 		manifest.Adopt: o.style.Green,
 	}
+
 	action := cell{display: signs[r.Action] + string(r.Action), plain: string(r.Action)}.withColour(paint[r.Action])
 	about := []cell{action, text(manifest.Level(r.Scope)), text(manifest.Target(r.Scope))}
+	// In a table the change is shown once. Lines repeat it, so that each can be
+	// read alone.
 	if r.again {
 		for i := range about {
 			about[i] = cell{plain: about[i].plain}
 		}
 	}
+
 	before, after := changeCell(r.Before, r.field.Name,
 		r.field.Before), changeCell(r.After, r.field.Name, r.field.After)
+
 	if r.field.Before != "" && r.field.After != "" {
 		after.display = "-> " + after.display
 	}
+
 	return append(about, text(r.field.Name), before, after)
 }
 
-// changeCell returns the cell of a value of a level: of a limit with grouped digits
-// in a table.
+// changeCell returns the cell of a value of a level. In a table, the numbers of a
+// limit have grouped digits.
 func changeCell(level limiter.Config, name, value string) cell {
 	c := text(value)
 	if i := slices.IndexFunc(level.Limits, func(l limiter.Limit) bool {
@@ -108,6 +126,7 @@ func changeCell(level limiter.Config, name, value string) cell {
 	}); i >= 0 && value != "" {
 		c.display = rateAndBurst(&level.Limits[i]).display
 	}
+
 	return c
 }
 
@@ -117,6 +136,7 @@ func (o *limitsOptions) printChanges(changes []manifest.Change) error {
 		list := listing[manifest.Change]{object: func(c manifest.Change) any { return newChangeJSON(c) }}
 		return list.print(o.console, true, each(changes))
 	}
+
 	return listing[fieldRow]{columns: changeColumns, row: o.cells}.print(o.console, false, each(fieldRows(changes)))
 }
 
@@ -149,14 +169,17 @@ counts as empty.
 func runLimitsPlan(ctx context.Context, o limitsOptions) error {
 	return o.withPlan(ctx, o.openForPlan, (*manifest.Plan).Steps, func(p *manifest.Plan) error {
 		defer o.reportExtras(p)
+
 		if len(p.Changes) == 0 {
 			o.say("Nothing to change: %s as declared", count(p.Same, "level"))
 			return nil
 		}
+
 		n := map[manifest.Action]int{}
 		for _, c := range p.Changes {
 			n[c.Action]++
 		}
+
 		o.say("%d to create, %d to update, %d to delete, %d as declared", n[manifest.Create], n[manifest.Update],
 			n[manifest.Delete], p.Same)
 		return nil
@@ -188,21 +211,26 @@ func (o *limitsOptions) withPlan(
 	if err != nil {
 		return err
 	}
+
 	repo, err := open(ctx, accessRead)
 	if err != nil {
 		return err
 	}
+
 	return o.withLimiter(repo, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
 		p, err := manifest.NewPlan(ctx, repo, m, o.planOptions())
 		if err != nil {
 			return err
 		}
+
 		if err := o.printChanges(wanted(p)); err != nil {
 			return err
 		}
+
 		if p.Busy() {
 			o.warn("another apply is running, so this is changing")
 		}
+
 		o.warnPython(m)
 		return then(p)
 	})
@@ -212,28 +240,34 @@ func (o *limitsOptions) withPlan(
 // exist yet.
 func (o *limitsOptions) openForPlan(ctx context.Context, access access) (limiter.Repository, error) {
 	repo, err := o.open(ctx, access)
+	// Another namespace must be registered first, so for it the missing file
+	// stays an error.
 	missing, ok := errors.AsType[*noFileError](err)
 	if !ok || o.namespaceName() != defaultNamespace {
 		return repo, err
 	}
+
 	o.say("There is no store in file %s yet, so everything is new", missing.path)
 	return memory.New(nil), nil
 }
 
-// warnPython says what services with the Python library, which share only tables,
-// do with the declared limits that they do not know.
+// warnPython says what services with the Python library do with declared quotas and
+// shadow limits, which they do not know. Such services share only tables.
 func (o *limitsOptions) warnPython(m *manifest.Manifest) {
 	if s, err := o.selectStore(); err != nil || !s.dynamo {
 		return
 	}
+
 	quota, shadow := false, false
 	for _, level := range m.Levels {
 		quota = quota || slices.ContainsFunc(level.Limits, limiter.Limit.IsQuota)
 		shadow = shadow || slices.ContainsFunc(level.Limits, func(l limiter.Limit) bool { return l.IsShadow })
 	}
+
 	if shadow {
 		o.warn("services that use the Python library enforce shadow limits")
 	}
+
 	if quota {
 		o.warn(
 			"services that use the Python library charge quotas but never begin a window, which the next " +
@@ -257,6 +291,7 @@ drift. The command only reads.
 		ValidArgsFunction: completeManifest,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runLimitsDiff(cmd.Context(), o) },
 	}
+
 	cmd.Flags().BoolVar(&o.exit, "exit-code", false, "exit with code 4 if something differs")
 	addChanges[changeJSON](cmd, &o.json)
 	return cmd
@@ -269,10 +304,12 @@ func runLimitsDiff(ctx context.Context, o limitsOptions) error {
 			o.say("No drift: %s as declared", count(p.Same, "level"))
 			return nil
 		}
+
 		drift := fmt.Errorf("%w in %s of %s", errDrift, count(len(p.Changes), "level"), o.file)
 		if o.exit {
 			return drift
 		}
+
 		o.say("%v", drift)
 		return nil
 	})

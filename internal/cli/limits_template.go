@@ -39,10 +39,12 @@ func runLimitsTemplate(o limitsOptions) error {
 	if err != nil {
 		return err
 	}
+
 	name, err := o.stackName()
 	if err != nil {
 		return err
 	}
+
 	text, err := m.Template(name, o.json)
 	if is[*limiter.InvalidError](err) {
 		return usagef("%v", err)
@@ -50,10 +52,12 @@ func runLimitsTemplate(o limitsOptions) error {
 	if err != nil {
 		return err
 	}
+
 	if len(text) > maxInline {
 		o.warn("the template has %s bytes; above %s, CloudFormation reads it only from S3",
 			tty.Number(int64(len(text))), tty.Number(maxInline))
 	}
+
 	_, err = o.out.Write(text)
 	return err
 }
@@ -61,15 +65,20 @@ func runLimitsTemplate(o limitsOptions) error {
 // stackName returns the name of the stack that owns the selected table.
 func (conn *connection) stackName() (string, error) {
 	const missing = "no stack is named; give its name with --name"
+	// selectStore would fall back to the embedded store, which belongs to no
+	// stack.
 	if conn.store == "" && conn.name == "" && os.Getenv(envStore) == "" && os.Getenv(envStack) == "" {
 		return "", usagef(missing)
 	}
+
 	s, err := conn.selectStore()
 	if err != nil {
 		return "", err
 	}
+
 	if !s.dynamo {
 		return "", usagef("%s, since %s belongs to no stack", missing, s.name)
 	}
+
 	return strings.TrimPrefix(s.name, tableScheme), nil
 }

@@ -33,6 +33,7 @@ problem.`,
 		ValidArgsFunction: completeManifest,
 		RunE:              func(*cobra.Command, []string) error { return runLimitsValidate(o) },
 	}
+
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	cmd.Annotations = map[string]string{}
 	documentFields[problemJSON](cmd, "`--json` prints "+anArray)
@@ -45,6 +46,7 @@ func runLimitsValidate(o limitsOptions) error {
 	if err != nil && !invalid {
 		return err
 	}
+
 	if o.json {
 		var problems []manifest.Problem
 		if invalid {
@@ -57,16 +59,21 @@ func runLimitsValidate(o limitsOptions) error {
 			return err
 		}
 	}
-	if invalid && o.json { // printed above
+
+	// The problems are on stdout, so the error holds their number alone.
+	if invalid && o.json {
 		return fmt.Errorf("%s has %s", o.file, count(len(bad.Problems), "problem"))
 	}
+
 	if invalid {
 		return o.reportProblems(bad)
 	}
+
 	where := "any namespace"
 	if m.Namespace != "" {
 		where = "namespace " + m.Namespace
 	}
+
 	o.done("%s is valid: for %s, it declares %s", o.file, where, levelCounts(m.Levels))
 	return nil
 }

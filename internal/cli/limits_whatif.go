@@ -41,6 +41,7 @@ and for its parent.
 		ValidArgsFunction: completeManifest,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runLimitsWhatIf(cmd.Context(), o) },
 	}
+
 	flags := cmd.Flags()
 	o.replay.Days = defaultWhatIfDays
 	addFlag(cmd, &o.replay.Days, "days", "number", strconv.Itoa(defaultWhatIfDays), "days of usage to replay",
@@ -48,8 +49,10 @@ and for its parent.
 	flags.StringVarP(&o.replay.Entity, "entity-id", "e", "", "only usage of this `entity`")
 	flags.StringVarP(&o.replay.Resource, "resource", "r", "", "only usage of this `resource`")
 	flags.BoolVar(&o.replay.All, "all", false, "show all limits that would change, also those that nothing exceeds")
+
 	_ = cmd.RegisterFlagCompletionFunc("entity-id", o.completeEntities)
 	_ = cmd.RegisterFlagCompletionFunc("resource", o.completeResources)
+
 	addJSON[manifest.WhatIfReport](cmd, &o.json, anObject, whatIfColumns)
 	documentFields[manifest.WhatIfRow](cmd, "Each of `rows` has")
 	return cmd
@@ -59,6 +62,7 @@ const defaultWhatIfDays = 7
 
 func parseWhatIfDays(text string) (int, error) {
 	const maxDays = 366
+
 	days, err := strconv.Atoi(text)
 	if err != nil || days < 1 || days > maxDays {
 		return 0, fmt.Errorf("must be a whole number from 1 to %d", maxDays)
@@ -84,12 +88,15 @@ func (o *whatIfOptions) cells(r manifest.WhatIfRow) []cell {
 	worst := cell{display: none}
 	if r.Worst != nil {
 		worst = moment(*r.Worst)
+		// Usage is counted by the hour, so the minutes are always zero.
 		worst.display = r.Worst.UTC().Format("2006-01-02 15h")
 	}
+
 	over := amount(r.Limit, r.Over)
 	if r.Worse() {
 		over = over.withColour(o.style.Red)
 	}
+
 	return []cell{
 		text(r.Entity), text(r.Resource), text(r.Limit), rateAndBurst(r.Current), rateAndBurst(r.Proposed),
 		number(int64(r.HoursOver)), number(int64(r.HoursUsed)), over, worst, amount(r.Limit, r.OverNow),
@@ -103,14 +110,18 @@ func rateAndBurst(l *limiter.Limit) cell {
 	if l == nil {
 		return cell{display: none}
 	}
+
 	c := rate(*l)
+	// The burst of a quota is its capacity, which its text shows already.
 	if !l.IsQuota() && l.Capacity != l.Refill {
 		burst := amount(l.Name, l.Capacity)
 		c.display, c.plain = c.display+":"+burst.display, c.plain+":"+burst.plain
 	}
+
 	if l.IsShadow {
 		c.display, c.plain = c.display+":shadow", c.plain+":shadow"
 	}
+
 	return c
 }
 
@@ -118,10 +129,12 @@ func runLimitsWhatIf(ctx context.Context, o whatIfOptions) error {
 	if err := (limiter.UsageQuery{Entity: o.replay.Entity, Resource: o.replay.Resource}).Validate(); err != nil {
 		return usagef("%v", err)
 	}
+
 	m, err := o.loadManifest()
 	if err != nil {
 		return err
 	}
+
 	o.replay.Now = o.now
 	return o.withStore(ctx, accessRead, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
 		stop := o.progress(func() string { return "reading usage" })
@@ -130,6 +143,7 @@ func runLimitsWhatIf(ctx context.Context, o whatIfOptions) error {
 		if err != nil {
 			return err
 		}
+
 		if o.json {
 			err = o.printJSON(report)
 		} else {
@@ -137,9 +151,11 @@ func runLimitsWhatIf(ctx context.Context, o whatIfOptions) error {
 				columns: whatIfColumns, row: o.cells,
 			}.print(o.console, false, each(report.Rows))
 		}
+
 		if err != nil {
 			return err
 		}
+
 		o.explain(report)
 		return nil
 	})
@@ -148,7 +164,9 @@ func runLimitsWhatIf(ctx context.Context, o whatIfOptions) error {
 // explain says what the numbers of a report mean.
 func (o *whatIfOptions) explain(r *manifest.WhatIfReport) {
 	const bound = "a lower bound, since refused calls are not in the usage"
+
 	days := count(o.replay.Days, "day")
+
 	switch {
 	case r.Levels == 0:
 		o.say("The manifest changes no limits, so there is nothing to replay")
@@ -165,17 +183,21 @@ func (o *whatIfOptions) explain(r *manifest.WhatIfReport) {
 		o.say("%s of %s with other limits would have been refused at least this much in the last %s: %s",
 			tty.Number(int64(r.EntitiesOver)), entityCount(r.Entities), days, bound)
 	}
+
 	if !r.Complete {
 		o.warn("only the latest %s were read, from %s on; give --resource, --entity-id or fewer --days",
 			count(r.Snapshots, "snapshot"), moment(*r.First).display)
 	}
+
 	if len(r.Unseen) > 0 {
 		o.say("There is no usage of %s yet, so this says nothing about it", strings.Join(r.Unseen, ", "))
 	}
+
 	o.explainRows(r.Rows)
 }
 
-// entitiesRemoved returns the number of entities that used a limit that would go.
+// entitiesRemoved returns the number of entities that used a limit that would be
+// removed.
 func entitiesRemoved(rows []manifest.WhatIfRow) int {
 	entities := map[string]bool{}
 	for _, row := range rows {
@@ -186,12 +208,14 @@ func entitiesRemoved(rows []manifest.WhatIfRow) int {
 	return len(entities)
 }
 
-// explainRemoved says what a report means whose limits would go in part.
+// explainRemoved says what a report means if some of its limits would be removed.
 func (o *whatIfOptions) explainRemoved(r *manifest.WhatIfReport, days, bound string) {
 	others := "usage of the last " + days + " exceeds no other limit more than now"
+
 	if r.EntitiesOver > 0 {
 		others = tty.Number(int64(r.EntitiesOver)) + " would have been refused at least this much in the last " + days
 	}
+
 	o.warn("calls of %s of %s with other limits would fail with an error, since they name limits that would "+
 		"go (those without a proposed value); %s: %s",
 		tty.Number(int64(entitiesRemoved(r.Rows))), entityCount(r.Entities), others, bound)

@@ -32,7 +32,10 @@ func newList(c *console) *cobra.Command {
 }
 
 var foundColumns = []column{
-	{title: "name"}, {title: "status", whole: true}, {title: "version"}, {title: "created", whole: true},
+	{title: "name"},
+	{title: "status", whole: true},
+	{title: "version"},
+	{title: "created", whole: true},
 	{title: "region", spare: true},
 }
 
@@ -54,10 +57,12 @@ func runList(ctx context.Context, o *listOptions) error {
 	if err != nil {
 		return err
 	}
+
 	found, err := infra.List(ctx, &opts)
 	if err != nil {
 		return stackError(err)
 	}
+
 	l := listing[infra.StackSummary]{
 		foundColumns,
 		func(f infra.StackSummary) []cell {
@@ -72,6 +77,7 @@ func runList(ctx context.Context, o *listOptions) error {
 		},
 		"There are no stacks; " + o.place().Command("deploy") + " creates one.",
 	}
+
 	return l.print(o.console, o.json, each(found))
 }
 

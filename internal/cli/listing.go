@@ -20,7 +20,8 @@ type column struct {
 	whole bool // never cut; right columns never are
 	spare bool // leave out if the terminal is too narrow
 	keep  bool // leave out last, if the terminal is too narrow
-	extra bool // leave out if it is empty; extra columns are the last ones
+	// extra leaves the column out if it is empty. Extra columns are the last ones.
+	extra bool
 }
 
 func titles(columns []column) []string {
@@ -46,12 +47,17 @@ type listing[T any] struct {
 // error of the sequence after the rows that precede it.
 func (l listing[T]) print(c *console, asJSON bool, rows iter.Seq2[T, error]) error {
 	counted, stop := rows, func() {}
-	if c.terminal && !asJSON || c.outIsFile { // progress would disturb a pager, say
+
+	// If stdout is a pipe, it may lead to a pager that owns the terminal, and
+	// progress would disturb that.
+	if c.terminal && !asJSON || c.outIsFile {
 		counted, stop = watch(c, rows)
 	}
 	defer stop()
+
 	var n int
 	var err error
+
 	switch {
 	case asJSON:
 		n, err = buffered(c.out, counted, l.printJSON)
@@ -60,10 +66,12 @@ func (l listing[T]) print(c *console, asJSON bool, rows iter.Seq2[T, error]) err
 	default:
 		n, err = buffered(c.out, counted, l.printFields)
 	}
+	// The line of progress must be gone before the message.
 	stop()
 	if err == nil && n == 0 && l.nothing != "" {
 		c.say("%s", l.nothing)
 	}
+
 	return err
 }
 
@@ -81,35 +89,45 @@ func (l listing[T]) printTable(c *console, rows iter.Seq2[T, error]) (int, error
 	var cells [][]string
 	var failed error
 	filled := make([]bool, len(l.columns))
+
 	for v, err := range rows {
 		if err != nil {
 			failed = err
 			break
 		}
+
 		row := l.row(v)
 		shown := make([]string, len(row))
 		for i := range row {
 			shown[i] = row[i].shown()
+			// A column counts as empty by its plain text, since an empty cell
+			// shows a dash in a table.
 			filled[i] = filled[i] || row[i].plain != ""
 		}
 		cells = append(cells, shown)
 	}
+
 	if len(cells) == 0 {
 		return 0, failed
 	}
+
 	var columns []tty.Column
 	for i, col := range l.columns {
+		// Columns before this one that were empty are deleted already, so its
+		// place is the number of those that were kept.
 		if col.extra && !filled[i] {
 			for j := range cells {
 				cells[j] = slices.Delete(cells[j], len(columns), len(columns)+1)
 			}
 			continue
 		}
+
 		columns = append(columns, tty.Column{
 			Title: strings.ToUpper(col.title), Right: col.right, Whole: col.whole || col.right,
 			Spare: col.spare, Keep: col.keep,
 		})
 	}
+
 	_, err := io.WriteString(c.out, strings.Join(tty.Table(columns, cells, c.width, c.style), "\n")+"\n")
 	return len(cells), errors.Join(failed, err)
 }
@@ -119,19 +137,24 @@ func (l listing[T]) printFields(out io.Writer, rows iter.Seq2[T, error]) (n int,
 		if err != nil {
 			return n, err
 		}
+
 		var fields []string
 		for _, c := range l.row(v) {
 			fields = append(fields, c.plain)
 		}
+		// Only fields at the end are left out, so that the numbers of the
+		// others stay the same.
 		for last := len(fields) - 1; last >= 0 && last < len(l.columns) && l.columns[last].extra &&
 			fields[last] == ""; last-- {
 			fields = fields[:last]
 		}
+
 		if _, err := fmt.Fprintln(out, strings.Join(fields, "\t")); err != nil {
 			return n, err
 		}
 		n++
 	}
+
 	return n, nil
 }
 
@@ -143,20 +166,24 @@ func (l listing[T]) printJSON(out io.Writer, rows iter.Seq2[T, error]) (n int, e
 		if err != nil {
 			return n, err
 		}
+
 		object, err := encode(l.object(v))
 		if err != nil {
 			return n, err
 		}
+
 		if _, err := io.WriteString(out, separator+object); err != nil {
 			return n, err
 		}
 		separator = ",\n"
 		n++
 	}
+
 	end := "\n]\n"
 	if n == 0 {
 		end = "[]\n"
 	}
+
 	_, err = io.WriteString(out, end)
 	return n, err
 }
@@ -183,10 +210,12 @@ func printProperties(c *console, asJSON bool, properties []property, object any)
 	if asJSON {
 		return c.printJSON(object)
 	}
+
 	wide := 0
 	for _, p := range properties {
 		wide = max(wide, tty.Width(p.name))
 	}
+
 	var b strings.Builder
 	for _, p := range properties {
 		if c.terminal {
@@ -195,6 +224,7 @@ func printProperties(c *console, asJSON bool, properties []property, object any)
 			b.WriteString(p.name + "\t" + p.value.plain + "\n")
 		}
 	}
+
 	_, err := io.WriteString(c.out, b.String())
 	return err
 }

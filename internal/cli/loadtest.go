@@ -14,11 +14,13 @@ program of one's own can compile them in.`,
 		Args: requireKnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+
 	cmd.AddCommand(
 		newLoadtestDelete(c), newLoadtestDeploy(c), newLoadtestList(c), newLoadtestLocal(c),
 		newLoadtestLocustfile(c), newLoadtestOrchestrate(c),
 		newLoadtestPush(c), newLoadtestRun(c), newLoadtestScenarios(c), newLoadtestSchema(c), newLoadtestTune(c),
 		newLoadtestUI(c), newLoadtestWorker(c),
 	)
+
 	return cmd
 }

@@ -38,11 +38,14 @@ func (a *accountTest) choose(args []string) error {
 	if err != nil {
 		return err
 	}
+
 	name, _ := a.choice.name(args)
 	a.scenario = strings.TrimSuffix(path.Base(filepath.ToSlash(name)), ".py")
+	// An empty list stands for all classes.
 	if len(classes) < len(scenario.Classes) {
 		a.classes = classes
 	}
+
 	return nil
 }
 
@@ -62,6 +65,7 @@ type taskFlags struct {
 
 func (f *taskFlags) addTo(cmd *cobra.Command) {
 	f.port = 8089
+
 	addFlag(cmd, &f.port, "port", "port", "8089", "local port for the web page of the master", parseLocalPort)
 	addFlag(cmd, &f.cpu, "cpu", "units", "", "CPU of the task, in 1/1024 vCPU (default: of the load stack)", parseCount)
 	addFlag(cmd, &f.memory, "memory", "MiB", "", "memory of the task (default: of the load stack)", parseCount)
@@ -90,6 +94,7 @@ func parseSeconds(text string) (time.Duration, error) {
 	if n, err := strconv.ParseFloat(text, 64); err == nil && n > 0 && n < 1e9 {
 		return time.Duration(n * float64(time.Second)), nil
 	}
+
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
 		return 0, errors.New("must be a number of seconds above zero, or a duration such as 90s or 5m")
@@ -100,10 +105,12 @@ func parseSeconds(text string) (time.Duration, error) {
 // taskOptions returns the options of a task for the test.
 func (a *accountTest) taskOptions(opts infra.Options, f taskFlags) infra.LoadTaskOptions {
 	var last string
+
 	opts.Poll = a.poll
 	return infra.LoadTaskOptions{
 		Options: opts, Scenario: a.scenario, Classes: a.classes, CPU: f.cpu, Memory: f.memory, Standalone: f.standalone,
 		Progress: func(state string) {
+			// The state is polled, so the same one comes many times.
 			if state != last {
 				last = state
 				a.say("  %s", state)
@@ -121,8 +128,10 @@ func (c *console) follow(line func() string) (stop func()) {
 	if c.errTerminal && tty.CanRedraw() {
 		return c.progress(line)
 	}
+
 	end := make(chan struct{})
 	var wg sync.WaitGroup
+
 	wg.Go(func() {
 		tick := time.NewTicker(lineEvery)
 		defer tick.Stop()
@@ -135,5 +144,6 @@ func (c *console) follow(line func() string) (stop func()) {
 			}
 		}
 	})
+
 	return sync.OnceFunc(func() { close(end); wg.Wait() })
 }

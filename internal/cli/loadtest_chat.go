@@ -34,6 +34,7 @@ const (
 
 func (o *chatLoad) addFlags(cmd *cobra.Command) {
 	o.keys, o.model, o.delay = []string{"key-alice", "key-bob", "key-charlie"}, "gpt-4", 100*time.Millisecond
+
 	addFlag(cmd, &o.url, "url", "URL", "",
 		"base URL of a server whose chat completions are called, in place of a scenario", parseChatURL)
 	addFlag(cmd, &o.keys, "api-keys", "keys", strings.Join(o.keys, ","),
@@ -63,7 +64,7 @@ func parseKeys(text string) ([]string, error) {
 		if keys[i] = strings.TrimSpace(key); keys[i] == "" || strings.ContainsFunc(keys[i], func(r rune) bool {
 			return r <= ' ' || r > '~'
 		}) {
-			// shows no key
+			// A key is a secret, so the message must not repeat the value.
 			return nil, &flagValueError{
 				"invalid --api-keys: must be API keys with commas between them, such as key-alice,key-bob",
 			}
@@ -91,10 +92,12 @@ func parseDelay(text string) (time.Duration, error) {
 func (o *chatLoad) check(cmd *cobra.Command, args []string) (err error) {
 	own := []string{"api-keys", "model", "delay", "max-tokens"}
 	shared := []string{"url", "users", "duration", "json", outputFlag}
+
 	if o.url != nil && len(args) > 0 {
 		return usagef("unexpected argument %q: --url takes the place of a scenario; leave one of them out",
 			clip(args[0]))
 	}
+
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch {
 		case err != nil:
@@ -104,6 +107,7 @@ func (o *chatLoad) check(cmd *cobra.Command, args []string) (err error) {
 			err = usagef("--%s has no effect with --url; leave one of them out", f.Name)
 		}
 	})
+
 	return err
 }
 
@@ -134,22 +138,29 @@ func runChatLoad(ctx context.Context, o *loadLocalOptions) error {
 	if o.durationGiven {
 		duration = o.duration
 	}
+
 	o.say("running %s for %s, on %s", count(users, "user"), shortLength(duration), o.chat.url)
+
 	test := chatload.New(&chatload.Options{
 		URL: o.chat.url, Keys: o.chat.keys, Model: o.chat.model, Workers: users, Duration: duration,
 		Delay: o.chat.delay, MaxTokens: o.chat.maxTokens,
 	})
+
 	stop := o.console.follow(func() string {
 		r := test.Result()
 		return fmt.Sprintf("%s: calls %s, ok %s, refused %s, failed %s",
 			tty.Duration(r.Elapsed.Truncate(time.Second)), tty.Number(r.Calls()), tty.Number(r.OK),
 			tty.Number(r.Refused), tty.Number(r.Failed))
 	})
+
 	r, err := test.Run(ctx)
 	stop()
+
+	// Without any answer there are no figures to print.
 	if errors.Is(err, chatload.ErrUnreachable) {
 		return err
 	}
+
 	switch {
 	case ctx.Err() != nil:
 		o.warn("interrupted; the figures cover the time until then")
@@ -157,14 +168,18 @@ func runChatLoad(ctx context.Context, o *loadLocalOptions) error {
 		o.warn("cancelled %s that had not ended %s after the end of the test", count(int(r.Cancelled), "call"),
 			shortLength(chatload.DefaultStopTimeout))
 	}
+
 	for _, cause := range slices.Sorted(maps.Keys(r.Failures)) {
 		o.warn("%s failed: %s", count(int(r.Failures[cause]), "call"), cause)
 	}
+
 	return errors.Join(o.printChatLoad(r, users), err)
 }
 
 func (o *loadLocalOptions) printChatLoad(r chatload.Result, users int) error {
+	// Without calls, every share is 0 and not a division by zero.
 	total := max(r.Calls(), 1)
+
 	return printProperties(o.console, o.json, []property{
 		{"requests", number(r.Calls())},
 		{"ok", withShare(r.OK, total)},

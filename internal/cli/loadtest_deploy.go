@@ -48,16 +48,20 @@ gateway. A terminal is asked for a VPC and subnets that are missing.
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLoadtestDeploy(cmd.Context(), o, cmd.Flags()) },
 	}
+
 	o.addTo(cmd)
 	o.flags(cmd)
+
 	return cmd
 }
 
 func (o *loadDeployOptions) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
+
 	flags.StringVar(&o.load.VPC, "vpc-id", "", "`ID` of the VPC for the master and its workers")
 	flags.StringSliceVar(&o.load.Subnets, "subnet-ids", nil,
 		"`IDs` of two or more subnets of the VPC, separated by commas")
+
 	addNumber(cmd, &o.load.MaxWorkers, "max-workers", "100", "maximum number of workers", 1, 1000)
 	addNumber(cmd, &o.load.UsersPerWorker, "users-per-worker", "10", "users that one worker runs", 1, 100_000)
 	addNumber(cmd, &o.load.MinWorkers, "min-workers", "1", "workers that stay connected between two tests", 1, 1000)
@@ -67,11 +71,14 @@ func (o *loadDeployOptions) flags(cmd *cobra.Command) {
 			if err != nil || n < 0 || n > 120 {
 				return 0, errors.New("must be a whole number of seconds from 0 to 120")
 			}
+
 			if n == 0 {
-				return -1, nil // none, while 0 is the default
+				// In a LoadStack 0 is the default, so -1 stands for none.
+				return -1, nil
 			}
 			return time.Duration(n) * time.Second, nil
 		})
+
 	addFlag(cmd, &o.load.Timeout, "lambda-timeout", "minutes", "5",
 		"timeout of a worker, after which another takes over", func(text string) (time.Duration, error) {
 			n, err := strconv.Atoi(text)
@@ -80,6 +87,7 @@ func (o *loadDeployOptions) flags(cmd *cobra.Command) {
 			}
 			return time.Duration(n) * time.Minute, nil
 		})
+
 	addNumber(cmd, &o.load.Memory, "lambda-memory", "1769", "memory of a worker in MB; 1769 is one processor", 128,
 		10_240)
 	addFlag(cmd, &o.load.CapacityProvider, "capacity-provider", "name", infra.FargateSpot,
@@ -89,13 +97,16 @@ func (o *loadDeployOptions) flags(cmd *cobra.Command) {
 			}
 			return text, nil
 		})
+
 	addSwitch(flags, &o.load.SSMEndpoints, "ssm-endpoint", "no-ssm-endpoint",
 		"create interface endpoints for Systems Manager, which bill by the hour")
 	addSwitch(flags, &o.endpoint, "dynamodb-endpoint", "no-dynamodb-endpoint",
 		"create a gateway endpoint for DynamoDB, unless the VPC has one")
+
 	flags.VarP(&pairs{"tag", &o.tags}, "tag", "t", "tag `KEY=VALUE` for the stack and its resources; repeatable")
 	flags.StringVar(&o.bucket, "artifact-bucket", "",
 		"existing S3 `bucket` for the function's code (default: create one)")
+
 	addYes(cmd, &o.yes)
 }
 
@@ -104,16 +115,20 @@ func runLoadtestDeploy(ctx context.Context, o *loadDeployOptions, given *pflag.F
 	if err != nil {
 		return err
 	}
+
 	opts.Options.Stack.Tags, opts.Options.Stack.ArtifactBucket = o.tags, o.bucket
+
 	opts.Options.Confirm = o.confirmLoad(ctx, infra.LoadName(name), o.yes)
 	opts.Resolve = func(deployed *infra.LoadStack) (infra.LoadStack, error) {
 		return o.resolve(ctx, name, deployed, given)
 	}
+
 	began := time.Now()
 	d, err := infra.DeployLoad(ctx, name, &opts)
 	if err != nil {
 		return stackError(err)
 	}
+
 	return o.report(d, time.Since(began))
 }
 
@@ -126,6 +141,8 @@ func (o *loadDeployOptions) resolve(
 	if deployed != nil {
 		wanted = *deployed
 	}
+	// Only the given flags override the deployed settings, since the others
+	// hold their defaults.
 	for flag, apply := range map[string]func(){
 		"vpc-id":            func() { wanted.VPC = o.load.VPC },
 		"subnet-ids":        func() { wanted.Subnets = o.load.Subnets },
@@ -141,15 +158,18 @@ func (o *loadDeployOptions) resolve(
 			apply()
 		}
 	}
+
 	if given.Changed("ssm-endpoint") || given.Changed("no-ssm-endpoint") {
 		wanted.SSMEndpoints = o.load.SSMEndpoints
 	}
 	if given.Changed("dynamodb-endpoint") || given.Changed("no-dynamodb-endpoint") {
 		wanted.NoDynamoDBEndpoint = !o.endpoint
 	}
+
 	if err := o.askNetwork(ctx, &wanted); err != nil {
 		return wanted, err
 	}
+
 	o.announceLoad(name, wanted.WithDefaults())
 	return wanted, nil
 }
@@ -159,14 +179,17 @@ func (o *loadDeployOptions) askNetwork(ctx context.Context, s *infra.LoadStack) 
 	if (s.VPC == "" || len(s.Subnets) == 0) && !o.canAsk {
 		return usagef("--vpc-id and --subnet-ids are required for a new stack; there is no terminal to ask for them")
 	}
+
 	if s.VPC == "" {
 		if s.VPC, err = o.readAnswer(ctx, "VPC for the load test (vpc-...)"); err != nil {
 			return err
 		}
 	}
+
 	if len(s.Subnets) > 0 {
 		return nil
 	}
+
 	answer, err := o.readAnswer(ctx, "Two or more subnets of "+tty.Visible(s.VPC)+", separated by commas")
 	s.Subnets = strings.FieldsFunc(answer, func(r rune) bool { return r == ',' || r == ' ' })
 	return err
@@ -194,6 +217,7 @@ func (o *loadDeployOptions) confirmLoad(ctx context.Context, stack string, yes b
 				o.say("  %s", changeLine(c))
 			}
 		}
+
 		if len(asked) == 0 {
 			return nil
 		}
@@ -208,15 +232,22 @@ func (l *loadCode) report(d infra.LoadDeployment, took time.Duration) error {
 	} else {
 		l.done("Stack %s %s in %s", d.Name, d.Action, tty.Duration(took))
 	}
+
 	if d.Pushed {
 		l.say("  pushed %s", d.Image)
 	}
+
 	shape := loadDeploymentJSON{
 		d.Name, d.Target, d.Region, d.StackID, d.Status, d.Action, d.Image, d.Pushed, d.Code, d.Outputs,
 	}
+
 	return printProperties(l.console, l.json, []property{
-		{"name", text(d.Name)}, {"target", text(d.Target)}, {"region", text(d.Region)}, {"status", text(d.Status)},
-		{"action", text(d.Action)}, {"image", text(d.Image)},
+		{"name", text(d.Name)},
+		{"target", text(d.Target)},
+		{"region", text(d.Region)},
+		{"status", text(d.Status)},
+		{"action", text(d.Action)},
+		{"image", text(d.Image)},
 	}, shape)
 }
 
@@ -239,6 +270,7 @@ func (c *console) step(text string) (done func(error)) {
 	began := time.Now()
 	c.say("  %s", text)
 	stop := c.progress(func() string { return text + ": " + tty.Duration(time.Since(began).Truncate(time.Second)) })
+
 	return func(err error) {
 		stop()
 		if took := time.Since(began); err == nil && took > progressAfter {

@@ -19,6 +19,7 @@ func newLoadtestList(c *console) *cobra.Command {
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLoadtestList(cmd.Context(), o) },
 	}
+
 	o.addPlace(cmd)
 	addJSON[infra.LoadSummary](cmd, &o.json, anArray, loadColumns)
 	return cmd
@@ -33,10 +34,12 @@ func runLoadtestList(ctx context.Context, o *listOptions) error {
 	if err != nil {
 		return err
 	}
+
 	found, err := infra.ListLoads(ctx, &opts)
 	if err != nil {
 		return stackError(err)
 	}
+
 	l := listing[infra.LoadSummary]{
 		loadColumns,
 		func(s infra.LoadSummary) []cell {
@@ -48,5 +51,6 @@ func runLoadtestList(ctx context.Context, o *listOptions) error {
 		func(s infra.LoadSummary) any { return s },
 		"There are no load tests; " + o.place().Command("loadtest", "deploy") + " creates one.",
 	}
+
 	return l.print(o.console, o.json, each(found))
 }

@@ -72,29 +72,36 @@ turn. It counts answers, refusals (status 429) and failures, and stores nothing.
 			if err := o.chat.check(cmd, args); err != nil {
 				return err
 			}
+
 			o.usersGiven, o.durationGiven = cmd.Flags().Changed("users"), cmd.Flags().Changed("duration")
 			if o.chat.url != nil {
 				return runChatLoad(cmd.Context(), o)
 			}
+
 			return runLoadLocal(cmd.Context(), o, args)
 		},
 	}
+
 	o.addStore(cmd)
 	o.choice.addFlags(c, cmd)
 	o.addLoad(cmd)
+
 	flags := cmd.Flags()
 	flags.StringVar(&o.html, "html", "", "`file` for the report as a page with charts")
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON, same as -o json")
 	o.loadUI.addFlags(cmd)
 	o.chat.addFlags(cmd)
+
 	addFlag(cmd, &o.failIf, "fail-if", "conditions", "",
 		"exit with 1 if one of these holds, such as p99>50ms,failures>0.1%", loadtest.ParseConditions)
 	addFlagP(cmd, &o.output, outputFlag, "o", "format", "",
 		"output format: json, table (the default), or tsv with a line for each call", parseReportFormat(&o.json))
+
 	_ = cmd.RegisterFlagCompletionFunc(outputFlag, completeWords(formatJSON, formatTable, formatTSV))
 	cmd.Annotations = map[string]string{}
 	documentFields[loadJSON](cmd, "`--json` prints "+anObject)
 	documentFields[chatLoadJSON](cmd, "With `--url`, `--json` prints "+anObject)
+
 	return cmd
 }
 
@@ -133,10 +140,14 @@ func parseUsers(text string) (int, error) {
 
 func parsePositive(text string) (float64, error) {
 	f, err := strconv.ParseFloat(text, 64)
+
 	const most = 1_000_000
-	if err != nil || f > most || !(f > 0) { // not a number is not above zero
+
+	// The comparison is negated, since NaN is not above zero, nor is it below.
+	if err != nil || f > most || !(f > 0) {
 		return 0, fmt.Errorf("must be a number above zero and at most %d, such as 10 or 0.5", most)
 	}
+
 	return f, nil
 }
 
@@ -148,11 +159,13 @@ func (o *loadLocalOptions) check(s loadtest.Scenario) error {
 	if o.shape == "" {
 		return nil
 	}
+
 	if o.usersGiven {
 		return usagef(
 			"--users and --shape exclude each other, since the shape sets the number of users; give one of them",
 		)
 	}
+
 	if _, err := s.Shape(o.shape); err != nil {
 		return usagef("%v", err)
 	}
@@ -167,13 +180,16 @@ func runLoadLocal(ctx context.Context, o *loadLocalOptions, args []string) error
 	if err := o.check(s); err != nil {
 		return err
 	}
+
 	if o.ui {
 		return runLoadUI(ctx, o, s, classes)
 	}
+
 	page, err := createPage(o.html)
 	if err != nil {
 		return err
 	}
+
 	defer page.discard()
 	return o.run(ctx, s, classes, page)
 }
@@ -181,21 +197,29 @@ func runLoadLocal(ctx context.Context, o *loadLocalOptions, args []string) error
 // run runs the test and prints its report.
 func (o *loadLocalOptions) run(ctx context.Context, s loadtest.Scenario, classes []string, page *page) error {
 	report, err := o.measure(ctx, s, classes)
-	if report.Elapsed == 0 && is[*limiter.InvalidError](err) { // a setting of the scenario
+
+	// The settings of a scenario come from the environment, and a wrong one is
+	// a usage error.
+	if report.Elapsed == 0 && is[*limiter.InvalidError](err) {
 		return usagef("%v", err)
 	}
+
 	if report.Total.Requests == 0 && ctx.Err() != nil {
 		return errors.Join(err, fmt.Errorf("the test ended before its first call: %w", ctx.Err()))
 	}
+	// A test that never ran has no report.
 	if report.Elapsed == 0 {
 		return err
 	}
+
 	if ctx.Err() != nil {
 		o.warn("interrupted; the report covers the time until then")
 	}
+
 	if report.Cancelled {
 		o.warn("tasks that had not ended some seconds after the test were cancelled")
 	}
+
 	err = errors.Join(err, o.printReport(report))
 	if page != nil {
 		err = errors.Join(err, page.write(report))
@@ -203,6 +227,7 @@ func (o *loadLocalOptions) run(ctx context.Context, s loadtest.Scenario, classes
 			o.done("wrote %s", o.html)
 		}
 	}
+
 	return errors.Join(err, failure(report))
 }
 
@@ -214,18 +239,23 @@ func (o *loadLocalOptions) measure(
 	if err != nil {
 		return report, err
 	}
+
 	defer func() { err = errors.Join(err, repo.Close()) }()
 	report = loadtest.Report{
 		Classes: classes, Load: o.load(), Store: o.storeName(), Version: thisBuild().Version, Seed: o.seed,
 		Started: time.Now(), Conditions: o.failIf,
 	}
+
 	view := o.newLoadView(report, s)
 	defer view.close()
 	defer context.AfterFunc(ctx, func() {
+		// A second interrupt ends the program at once, before the namespace is
+		// removed.
 		view.say(
 			"interrupted: ending the tasks and removing the namespace; another interrupt would leave it in the store",
 		)
 	})()
+
 	report.Result, err = loadtest.Run(ctx, repo, s, o.options(classes, repo, view))
 	return report, err
 }
@@ -244,15 +274,21 @@ func (o *loadLocalOptions) options(classes []string, repo limiter.Repository, vi
 		Duration: o.duration, Seed: o.seed,
 		Report: view.show, Phase: view.begin, Interval: view.interval, Meter: meterOf(repo),
 	}
+	// The default of --users belongs to the closed model. With 0 the library
+	// uses its default for the open one.
 	if o.rate > 0 && !o.usersGiven {
 		opts.Users = 0
 	}
+	// With 0 the library uses the length of the shape.
 	if o.shape != "" && !o.durationGiven {
 		opts.Duration = 0
 	}
+	// A plain write on DynamoDB may admit up to this share in excess, which
+	// breaks no promise.
 	if o.selected.dynamo {
 		opts.Slack = tableSlack
 	}
+
 	return &opts
 }
 
@@ -264,6 +300,7 @@ func (o *loadLocalOptions) load() string {
 	case o.shape != "":
 		return "shape " + o.shape
 	}
+
 	return fmt.Sprintf("%s, %s started a second", count(o.users, "user"), loadtest.Rate(o.spawnRate))
 }
 
@@ -272,6 +309,7 @@ func (o *loadLocalOptions) length(s loadtest.Scenario) time.Duration {
 	if shape, err := s.Shape(o.shape); o.shape != "" && err == nil && !o.durationGiven {
 		return shape.Length()
 	}
+
 	return o.duration
 }
 
@@ -281,6 +319,7 @@ func (o *loadLocalOptions) storeName() string {
 	if at := o.tableEndpoint(); at != "" && o.selected.dynamo {
 		name += " at " + at
 	}
+
 	return name
 }
 
@@ -292,8 +331,10 @@ func failure(r loadtest.Report) error {
 			failed = append(failed, fmt.Errorf("--fail-if %s holds: %s is %s", c, c.Metric, c.Describe(r.Result)))
 		}
 	}
+
 	if r.Promise.Broken > 0 {
 		failed = append(failed, errors.New("more was admitted than the limits allow"))
 	}
+
 	return errors.Join(failed...)
 }

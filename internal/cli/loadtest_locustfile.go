@@ -28,17 +28,21 @@ Locust offers all classes and shapes on its page.`,
 			if err != nil {
 				return err
 			}
+
 			o.Classes = classes
 			file, err := locust.File(scenario, &o)
 			if err != nil {
 				return usagef("%v", err)
 			}
+
 			_, err = c.out.Write(file)
 			return err
 		},
 	}
+
 	choice.addFlags(c, cmd)
 	cmd.Flags().StringVar(&o.Shape, "shape", "", "`name` of the shape that the master follows")
+
 	cmd.Flags().BoolVar(&o.Keep, "keep", false, "leave the namespace of a test in the store")
 	return cmd
 }

@@ -15,28 +15,36 @@ func LoadtestMain(
 	program string, scenarios []loadtest.Scenario, args []string, stdin io.Reader, stdout, stderr io.Writer,
 ) int {
 	c := newConsole(stdin, stdout, stderr)
+
 	c.loadOnly, c.scenarios = program, scenarios
 	if len(args) > 0 && args[0] == "loadtest" {
 		args = args[1:]
 	}
+
 	return c.main(args)
 }
 
 // newProgram returns the command tree of the program.
 func newProgram(c *console) *cobra.Command {
 	root := newRoot(c)
+
 	if c.loadOnly == "" {
 		addCommands(root, c)
 		return root
 	}
+
 	group := newLoadtest(c)
 	root.Use, root.Short, root.Long, root.Example = c.loadOnly, group.Short, group.Long, ""
 	root.PersistentFlags().AddFlagSet(group.PersistentFlags())
+	// RemoveCommand clears the parent of a command, so it must come before
+	// AddCommand.
 	commands := group.Commands()
 	group.RemoveCommand(commands...)
 	root.AddCommand(commands...)
+
 	root.AddCommand(newCompletion(), newVersion(c))
 	root.SetHelpCommand(newHelp())
 	completeNoFiles(root)
+
 	return root
 }

@@ -52,43 +52,51 @@ func runOrchestrate(ctx context.Context, c *console, getenv func(string) string)
 	if err != nil {
 		return err
 	}
+
 	o := settings.OrchestrateOptions
 	if c.poll > 0 {
 		o.Interval = c.poll
 	}
+
 	function, scenario := getenv("WORKER_FUNCTION_NAME"), getenv("LOCUSTFILE")
 	if function == "" || scenario == "" {
 		return usagef("WORKER_FUNCTION_NAME and LOCUSTFILE must be set; the task of a load stack sets them")
 	}
+
 	address, err := infra.TaskAddress(ctx, getenv("ECS_CONTAINER_METADATA_URI_V4"))
 	if err != nil {
 		return err
 	}
+
 	worker, err := infra.LoadWorkerByName(ctx, function, nil)
 	if err != nil {
 		return err
 	}
+
 	master := loadtest.Master{URL: fmt.Sprintf("http://127.0.0.1:%d", settings.webPort)}
 	config := loadtest.InvocationConfig{
 		Mode: loadtest.ModeWorker, Locustfile: scenario, UserClasses: getenv("LOCUST_USER_CLASSES"),
 		MasterHost: address, MasterPort: settings.port,
 		PoolConnections: settings.pool,
 	}
+
 	o.Stats = master.Stats
 	o.Invoke = func(ctx context.Context, deadline time.Time) (string, error) {
 		return startWorker(ctx, worker, config, deadline)
 	}
 	o.Report = reportDecisions(c)
+
 	c.say("keeping workers of %s for the master at %s:%d", function, address, settings.port)
 	if err := loadtest.Orchestrate(ctx, o); err != nil {
 		return stackError(err)
 	}
+
 	c.done("no test has run for %v", o.IdleTimeout)
 	return nil
 }
 
-// connectTime is the part of a worker's time to connect that it needs after its
-// start.
+// connectTime is how long a worker takes to connect after its start. A worker that
+// starts later than this before its deadline would be too late.
 const connectTime = 5 * time.Second
 
 // invokeTimeout limits one invocation with its retries, so that a throttled account
@@ -105,12 +113,17 @@ func startWorker(
 	if err != nil {
 		return "", err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, invokeTimeout)
 	defer cancel()
+
 	id, err := worker.Start(ctx, request)
+	// The orchestrator takes "" for an unknown ID, so it must not become the name
+	// of a worker.
 	if err != nil || id == "" {
 		return "", err
 	}
+
 	return loadtest.WorkerID(id), nil
 }
 
@@ -119,6 +132,7 @@ func startWorker(
 func reportDecisions(c *console) func(loadtest.Decision, error) {
 	var last loadtest.Decision
 	var lastErr string
+
 	return func(d loadtest.Decision, err error) {
 		text := ""
 		if err != nil {
@@ -128,10 +142,12 @@ func reportDecisions(c *console) func(loadtest.Decision, error) {
 			c.warn("%s", text)
 		}
 		lastErr = text
+
 		if d != last {
 			c.say("%s: %s, %d of %d workers, %d pending, %d expiring; invoking %d", orDash(d.State),
 				count(d.Users, "user"), d.Connected, d.Desired, d.Pending, d.Expiring, d.Invoke)
 		}
+
 		last = d
 	}
 }

@@ -23,10 +23,14 @@ func createPage(path string) (*page, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // no page is wanted
 	}
+
 	given := path
 	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // a link stays
+		// The report replaces the file to which a link leads, and the link
+		// stays.
+		path = target
 	}
+
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil, usagef("invalid --html %q: is a folder; give the name of a file in it, such as %s", clip(given),
 			filepath.Join(given, "report.html"))
@@ -36,6 +40,8 @@ func createPage(path string) (*page, error) {
 			clip(given),
 		)
 	}
+	// The temporary file is in the same folder, because a rename cannot cross
+	// file systems.
 	file, err := os.CreateTemp(filepath.Dir(path), ".report-*.html")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usagef("invalid --html %q: there is no folder %s", clip(path), filepath.Dir(path))
@@ -43,15 +49,19 @@ func createPage(path string) (*page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--html %s: %w", path, err)
 	}
+
 	return &page{file, path}, nil
 }
 
 // write writes the report and puts the file in its place.
 func (p *page) write(r loadtest.Report) error {
 	err := r.WriteHTML(p.file)
+	// CreateTemp makes a file that only the user can read, but a report is for
+	// others, too.
 	if err = errors.Join(err, p.file.Chmod(0o644), p.file.Close()); err != nil {
 		return fmt.Errorf("--html %s: %w", p.path, err)
 	}
+
 	return os.Rename(p.file.Name(), p.path)
 }
 
@@ -59,6 +69,8 @@ func (p *page) write(r loadtest.Report) error {
 func (p *page) discard() {
 	if p != nil {
 		_ = p.file.Close()
-		_ = os.Remove(p.file.Name()) // gone if it was written
+
+		// After write there is no such file.
+		_ = os.Remove(p.file.Name())
 	}
 }

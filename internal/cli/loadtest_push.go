@@ -58,6 +58,7 @@ deployed. A running task keeps its image.
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLoadtestPush(cmd.Context(), l) },
 	}
+
 	l.addTo(cmd)
 	return cmd
 }
@@ -67,10 +68,12 @@ func runLoadtestPush(ctx context.Context, l *loadCode) error {
 	if err != nil {
 		return err
 	}
+
 	began := time.Now()
 	d, err := infra.PushLoad(ctx, name, &opts)
 	if err != nil {
 		return stackError(err)
 	}
+
 	return l.report(d, time.Since(began))
 }

@@ -25,6 +25,7 @@ func (o *loadLocalOptions) printReport(r loadtest.Report) error {
 	if o.terminal || tty.IsTerminal(o.file) {
 		width = o.width
 	}
+
 	_, err := o.out.Write([]byte(reportText(r, width, o.style)))
 	return err
 }
@@ -33,8 +34,10 @@ func (o *loadLocalOptions) printReport(r loadtest.Report) error {
 // width; 0 is any width.
 func reportText(r loadtest.Report, width int, style tty.Style) string {
 	if width == 0 {
+		// No table is wider, so that nothing is cut.
 		width = 1000
 	}
+
 	t := r.Total
 	lines := []string{
 		style.Bold("Load test "+r.Scenario) + ": " + r.Load + ", for " + tty.Thousandths(
@@ -62,13 +65,16 @@ func reportText(r loadtest.Report, width int, style tty.Style) string {
 			"Late tasks", fmt.Sprintf("%s, and %s never began", tty.Number(r.Late), tty.Number(r.Waiting)),
 		})
 	}
+
 	for _, cost := range costs(r.Snapshot) {
 		facts = append(facts, [2]string{strings.ToUpper(cost[0][:1]) + cost[0][1:], cost[1]})
 	}
+
 	facts = append(facts, [2]string{"Seed", strconv.FormatUint(r.Seed, 10)})
 	for _, f := range facts {
 		lines = append(lines, style.Bold(tty.Left(f[0], 12))+f[1])
 	}
+
 	lines = append(append(lines, ""), rowTable(append(slices.Clone(r.Rows), t), width, style)...)
 	return strings.Join(append(lines, "", r.Promise.String()), "\n") + "\n"
 }
@@ -181,14 +187,17 @@ func newLoadJSON(r loadtest.Report) loadJSON {
 		},
 		FailIf: []conditionJSON{}, Calls: []callJSON{}, Seconds: []secondJSON{},
 	}
+
 	if r.Elapsed > 0 {
 		out.CPU = 100 * r.CPU.Seconds() / r.Elapsed.Seconds()
 	}
+	// Every acquire costs requests, refused and failed ones too.
 	if acquires := float64(max(r.Admitted+r.Refused+r.Snapshot.Failed, 1)); r.Usage != nil {
 		out.Usage = &perAcquireJSON{
 			float64(r.Usage.Requests) / acquires, r.Usage.ReadUnits / acquires, r.Usage.WriteUnits / acquires,
 		}
 	}
+
 	for _, c := range r.Conditions {
 		out.FailIf = append(out.FailIf, conditionJSON{c.String(), c.Describe(r.Result), c.Holds(r.Result)})
 	}
@@ -201,6 +210,7 @@ func newLoadJSON(r loadtest.Report) loadJSON {
 			milliseconds(p.P95), milliseconds(p.P99),
 		})
 	}
+
 	return out
 }
 
@@ -209,6 +219,7 @@ func mostUsers(r loadtest.Report) int {
 	for _, p := range r.Points {
 		most = max(most, p.Users)
 	}
+
 	return most
 }
 

@@ -51,9 +51,11 @@ of it is left. Ctrl-C ends the test early and prints the results up to then.
 					return usagef("--%s has no effect without --workers; add it or leave the flag out", flag)
 				}
 			}
+
 			return runLoadRun(cmd.Context(), o, args)
 		},
 	}
+
 	o.addTo(cmd)
 	addFlag(cmd, &o.users, "users", "number", "20", "number of users", parseUsers)
 	addFlag(cmd, &o.duration, "duration", "duration", "60s", "length of the test; a plain number is seconds",
@@ -61,8 +63,10 @@ of it is left. Ctrl-C ends the test early and prints the results up to then.
 	addFlag(cmd, &o.spawnRate, "spawn-rate", "number", "10", "users started a second", parsePositive)
 	addNumber(cmd, &o.workers, "workers", "", "run the users in so many functions under a Locust master", 1,
 		maxLoadWorkers)
+
 	o.task.addTo(cmd)
 	addJSON[loadRunJSON](cmd, &o.json, anObject, nil)
+
 	return cmd
 }
 
@@ -70,13 +74,16 @@ func runLoadRun(ctx context.Context, o *loadRunOptions, args []string) error {
 	if err := o.choose(args); err != nil {
 		return err
 	}
+
 	name, opts, err := o.target()
 	if err != nil {
 		return err
 	}
+
 	if o.workers > 0 || o.task.standalone {
 		return stackError(o.runDistributed(ctx, name, opts))
 	}
+
 	return stackError(o.runFunction(ctx, name, opts))
 }
 
@@ -86,28 +93,35 @@ func (o *loadRunOptions) runFunction(ctx context.Context, name string, opts infr
 	if err != nil {
 		return err
 	}
+	// The function stops its users when a tenth of its time is left.
 	if most := worker.Timeout() * 9 / 10; o.duration > most {
 		o.warn("--duration %v is more than 90 %% of the function's timeout of %v, so the test will end after %v",
 			o.duration, worker.Timeout(), most)
 	}
+
 	o.say("Running %s with %s for %v in one function", o.what(), count(o.users, "user"), o.duration)
+
 	began := time.Now()
 	stop := o.follow(func() string {
 		return fmt.Sprintf("running: %s of %v", tty.Duration(time.Since(began).Truncate(time.Second)), o.duration)
 	})
 	defer stop()
+
 	f := &functionTest{stackConnection: o.stackConnection, worker: worker, table: name, id: loadtest.NewID()}
 	summary, err := f.run(ctx, loadtest.InvocationConfig{
 		Locustfile: o.scenario, UserClasses: joinClasses(o.classes), Users: o.users, SpawnRate: o.spawnRate,
 		DurationSeconds: o.duration.Seconds(), TestID: f.id,
 	})
+
 	stop()
 	if err != nil {
 		return err
 	}
+
 	if ctx.Err() != nil {
 		o.warn("interrupted; these are the results up to then")
 	}
+
 	return o.printSummary(summary, o.json)
 }
 
@@ -129,21 +143,28 @@ func (f *functionTest) run(
 	if err := ctx.Err(); err != nil {
 		return summary, err
 	}
+
 	request, err := json.Marshal(loadtest.Invocation{Config: config})
 	if err != nil {
 		return summary, err
 	}
+
 	type answer struct {
 		response []byte
 		err      error
 	}
+
+	// The request must outlive an interrupt, since the response has the
+	// results. A function cannot be cancelled anyway.
 	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+
 	answers := make(chan answer, 1)
 	go func() {
 		response, err := f.worker.Run(whole, request)
 		answers <- answer{response, err}
 	}()
+
 	var got answer
 	select {
 	case got = <-answers:
@@ -155,19 +176,25 @@ func (f *functionTest) run(
 				"the function ends by itself after its duration, since it could not be stopped: %w", err,
 			)
 		}
+		// The mark stays until the function has responded, or the function
+		// might never see it.
 		defer unmark()
+
 		select {
 		case got = <-answers:
 		case <-time.After(stopWithin):
 			return summary, fmt.Errorf("the function has not responded %v after it was stopped", stopWithin)
 		}
 	}
+
 	if got.err != nil {
 		return summary, got.err
 	}
+	// Code of an older version responds without statistics.
 	if err := json.Unmarshal(got.response, &summary); err != nil {
 		return summary, errors.New("the response of the function has no statistics; push its code again")
 	}
+
 	return summary, nil
 }
 
@@ -175,6 +202,7 @@ func (f *functionTest) run(
 // function removes it.
 func (f *functionTest) markStopped(ctx context.Context) (unmark func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, stopWithin)
+
 	repo, err := dynamo.Connect(ctx, f.table, &dynamo.Options{
 		Namespace: registryNamespace, Region: f.region, Endpoint: f.endpoint, Timeout: tableTimeout,
 		PurgeWait: -1,
@@ -183,15 +211,19 @@ func (f *functionTest) markStopped(ctx context.Context) (unmark func(), err erro
 		cancel()
 		return nil, err
 	}
+
 	lim, err := limiter.New(repo, nil)
 	if err == nil {
 		_, err = lim.RegisterNamespaces(ctx, loadtest.StopNamespace(f.id))
 	}
+
 	if err != nil {
 		cancel()
 		return nil, errors.Join(err, repo.Close())
 	}
+	// The connection stays open, since unmark needs it.
 	cancel()
+
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 		defer cancel()

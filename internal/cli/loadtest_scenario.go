@@ -19,6 +19,7 @@ type scenarioChoice struct{ file, dir string }
 func (s *scenarioChoice) addFlags(c *console, cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&s.file, "locustfile", "f", "",
 		"`scenario`, in place of the first argument; the name of its Python file works, too")
+
 	s.addDir(cmd)
 	cmd.ValidArgsFunction = s.completer(c)
 }
@@ -40,9 +41,12 @@ func (s *scenarioChoice) name(args []string) (name string, classes []string) {
 // none is given. It reports the problems of a file.
 func (s *scenarioChoice) find(c *console, args []string) (loadtest.Scenario, []string, error) {
 	name, args := s.name(args)
+
 	if name == "" {
 		return loadtest.Scenario{}, nil, usagef(`SCENARIO is missing; "%s scenarios" lists them`, c.loadCommand())
 	}
+	// A missing file or a wrong name is a mistake on the command line; what is
+	// wrong in a file is not.
 	found, err := loadtest.Find(name, s.dir, c.scenarios...)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), is[*limiter.InvalidError](err):
@@ -50,10 +54,12 @@ func (s *scenarioChoice) find(c *console, args []string) (loadtest.Scenario, []s
 	case err != nil:
 		return found, nil, c.reportFile(err)
 	}
+
 	chosen, err := found.Select(args)
 	if err != nil {
 		return found, nil, usagef("%v", err)
 	}
+
 	return found, classNames(chosen), nil
 }
 
@@ -69,12 +75,15 @@ func (c *console) loadCommand() string {
 // several as messages and their number as the error.
 func (c *console) reportFile(err error) error {
 	bad, ok := errors.AsType[*loadtest.FileError](err)
+	// A single problem is the whole message, so it needs no number.
 	if !ok || len(bad.Problems) == 1 {
 		return err
 	}
+
 	for line := range strings.Lines(bad.Error()) {
 		c.say("%s", strings.TrimSuffix(line, "\n"))
 	}
+
 	return fmt.Errorf("%s has %s", bad.File, count(len(bad.Problems), "problem"))
 }
 
@@ -90,17 +99,21 @@ func classNames(s loadtest.Scenario) []string {
 func (s *scenarioChoice) completer(c *console) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var words []cobra.Completion
+
 		if s.file == "" && len(args) == 0 {
-			all, _ := s.all(c) // a wrong file is not suggested
+			// Completion leaves out a file with a mistake and goes on.
+			all, _ := s.all(c)
 			for _, scenario := range all {
 				words = append(words, scenario.Name)
 			}
 			return words, cobra.ShellCompDirectiveNoFileComp
 		}
+
 		name, _ := s.name(args)
 		if found, err := loadtest.Find(name, s.dir, c.scenarios...); err == nil {
 			words = classNames(found)
 		}
+
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
 }
@@ -109,6 +122,7 @@ func (s *scenarioChoice) completer(c *console) cobra.CompletionFunc {
 // with one name it returns the first.
 func (s *scenarioChoice) all(c *console) ([]loadtest.Scenario, error) {
 	files, err := loadtest.LoadDir(s.dir)
+
 	var all []loadtest.Scenario
 	seen := map[string]bool{}
 	for _, list := range [][]loadtest.Scenario{c.scenarios, loadtest.Scenarios(), files} {
@@ -119,5 +133,6 @@ func (s *scenarioChoice) all(c *console) ([]loadtest.Scenario, error) {
 			}
 		}
 	}
+
 	return all, err
 }

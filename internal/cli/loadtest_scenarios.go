@@ -29,6 +29,7 @@ and left out.`,
 		Args:    noArgs,
 		RunE:    func(*cobra.Command, []string) error { return runLoadScenarios(o) },
 	}
+
 	o.choice.addDir(cmd)
 	addJSON[scenarioJSON](cmd, &o.json, anArray, scenarioColumns)
 	return cmd
@@ -39,6 +40,8 @@ func runLoadScenarios(o loadScenariosOptions) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return usagef("%v", err)
 	}
+	// The scenarios without a mistake are listed in any case, and then err
+	// reports the mistakes.
 	if err := scenarioListing().print(o.console, o.json, each(all)); err != nil {
 		return err
 	}
@@ -68,6 +71,7 @@ func scenarioListing() listing[loadtest.Scenario] {
 		}
 		return names
 	}
+
 	return listing[loadtest.Scenario]{
 		scenarioColumns,
 		func(s loadtest.Scenario) []cell {

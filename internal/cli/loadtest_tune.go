@@ -47,6 +47,7 @@ function's timeout. A baseline with failures is an error.
 			"simple --max-users 100 --threshold 0.9",
 		RunE: func(cmd *cobra.Command, args []string) error { return runLoadTune(cmd.Context(), o, args) },
 	}
+
 	o.addTo(cmd)
 	addFlag(cmd, &o.MaxUsers, "max-users", "number", "40", "the most users to try", parseUsers)
 	addFlag(cmd, &o.Threshold, "threshold", "share", "0.80", "the least efficiency, above 0 and at most 1",
@@ -57,14 +58,17 @@ function's timeout. A baseline with failures is an error.
 		"length of the baseline; a plain number is seconds", parseSeconds)
 	addFlag(cmd, &o.spawnRate, "spawn-rate", "number", "10", "users started a second", parsePositive)
 	addJSON[tuningJSON](cmd, &o.json, anObject, tuneListing.columns)
+
 	return cmd
 }
 
 func parseThreshold(text string) (float64, error) {
 	f, err := strconv.ParseFloat(text, 64)
+	// The comparison is negated, so that NaN is out of range, too.
 	if err != nil || !(f > 0 && f <= 1) {
 		return 0, errors.New("must be a number above 0 and at most 1, such as 0.8")
 	}
+
 	return f, nil
 }
 
@@ -115,6 +119,7 @@ var tuneListing = listing[tuneStepJSON]{
 		case s.Baseline:
 			mark = "baseline"
 		}
+
 		efficiency := strconv.FormatFloat(100*s.Efficiency, 'f', 0, 64) + "%"
 		return []cell{
 			number(int64(s.Users)), oneDecimal(s.RPS), millis(s.P50), millis(s.P95), millis(s.P99), number(s.Requests),
@@ -128,20 +133,25 @@ func runLoadTune(ctx context.Context, o *loadTuneOptions, args []string) error {
 	if err := o.choose(args); err != nil {
 		return err
 	}
+
 	name, opts, err := o.target()
 	if err != nil {
 		return err
 	}
+
 	worker, err := infra.FindLoadWorker(ctx, name, &opts)
 	if err != nil {
 		return stackError(err)
 	}
+	// The function stops its users when a tenth of its time is left.
 	if most := worker.Timeout() * 9 / 10; o.StepDuration > most {
 		o.warn("--step-duration %v is more than 90 %% of the function's timeout of %v, so steps will end after %v",
 			o.StepDuration, worker.Timeout(), most)
 	}
+
 	const reserve = 30 * time.Second
 	o.MaxDuration = max(time.Second, worker.Timeout()-reserve)
+
 	o.Report = func(s loadtest.TuneStep) {
 		failures := ""
 		if s.Failures > 0 {
@@ -150,13 +160,16 @@ func runLoadTune(ctx context.Context, o *loadTuneOptions, args []string) error {
 		o.say("  %s: p50 %s ms, %.1f requests/s, efficiency %.0f%%%s", count(s.Users, "user"),
 			milliText(inMillis(s.P50)), s.RPS, 100*s.Efficiency, failures)
 	}
+
 	tuning, err := loadtest.Tune(ctx, o.measure(worker, name), &o.TuneOptions)
 	if len(tuning.Steps) == 0 {
 		return stackError(err)
 	}
+	// A search that failed shows the steps that it has made.
 	if printed := o.printTuning(name, tuning, err == nil); printed != nil {
 		return printed
 	}
+
 	return err
 }
 
@@ -166,20 +179,25 @@ func (o *loadTuneOptions) measure(
 ) func(context.Context, int, time.Duration) (loadtest.Measurement, error) {
 	return func(ctx context.Context, users int, d time.Duration) (loadtest.Measurement, error) {
 		o.say("measuring %s of %s for %v", count(users, "user"), o.what(), d)
+
 		began := time.Now()
 		stop := o.follow(func() string {
 			return fmt.Sprintf("measuring %s: %s of %v", count(users, "user"),
 				tty.Duration(time.Since(began).Truncate(time.Second)), d)
 		})
 		defer stop()
+
 		f := &functionTest{stackConnection: o.stackConnection, worker: worker, table: name, id: loadtest.NewID()}
 		summary, err := f.run(ctx, loadtest.InvocationConfig{
 			Locustfile: o.scenario, UserClasses: joinClasses(o.classes), Users: users, SpawnRate: o.spawnRate,
 			DurationSeconds: d.Seconds(), TestID: f.id,
 		})
+
 		if err == nil {
-			err = ctx.Err() // a step that was cut short does not count
+			// A step that was cut short by an interrupt does not count.
+			err = ctx.Err()
 		}
+
 		return summary.Measurement(), err
 	}
 }
@@ -190,21 +208,28 @@ func (o *loadTuneOptions) printTuning(name string, t loadtest.Tuning, complete b
 		Optimum: t.Optimum.Users, RPS: t.Optimum.RPS, P50: inMillis(t.Baseline.P50), P95: inMillis(t.Baseline.P95),
 		P99: inMillis(t.Baseline.P99), Complete: complete,
 	}
+
 	for i, s := range t.Steps {
 		shape.Steps = append(shape.Steps, tuneStepJSON{
+			// Two steps may have equal figures, and only one of them is the
+			// optimum.
 			s.Users, s.Baseline, complete && s == t.Optimum && i == lastStep(t, s), s.RPS, inMillis(s.P50),
 			inMillis(s.P95), inMillis(s.P99), s.Requests, s.Failures, s.Failing(), s.Efficiency,
 		})
 	}
+
 	if o.json {
 		return o.printJSON(shape)
 	}
+
 	if err := tuneListing.print(o.console, false, each(shape.Steps)); err != nil || !complete {
 		return err
 	}
+
 	o.done("%s per worker: %.1f requests/s, with a floor of p50 %s ms, p95 %s ms, p99 %s ms",
 		count(t.Optimum.Users, "user"), t.Optimum.RPS,
 		milliText(shape.P50), milliText(shape.P95), milliText(shape.P99))
+
 	for _, users := range []int{100, 500, 1000} {
 		words := []string{
 			"loadtest", "run", "-n", name, "-f", o.scenario, "--users", strconv.Itoa(users), "--workers",
@@ -212,6 +237,7 @@ func (o *loadTuneOptions) printTuning(name string, t loadtest.Tuning, complete b
 		}
 		o.say("  %s", o.place().Command(append(words, o.classes...)...))
 	}
+
 	return nil
 }
 
@@ -222,6 +248,7 @@ func lastStep(t loadtest.Tuning, s loadtest.TuneStep) (last int) {
 			last = i
 		}
 	}
+
 	return last
 }
 

@@ -36,6 +36,7 @@ type loadUI struct {
 
 func (o *loadUI) addFlags(cmd *cobra.Command) {
 	o.webHost, o.port = "127.0.0.1", "8089"
+
 	flags := cmd.Flags()
 	flags.BoolVar(&o.ui, "ui", false, "run the test under the web page of Locust, which must be installed")
 	flags.StringVar(&o.locust, "locust", "",
@@ -55,6 +56,8 @@ func parsePort(text string) (string, error) {
 // findLocust returns the path of Locust.
 func (o *loadUI) findLocust() (string, error) {
 	name := cmp.Or(o.locust, os.Getenv(envLocust), "locust")
+	// LookPath finds a program in the current folder, too, if PATH names that
+	// folder, but reports ErrDot with it.
 	path, err := exec.LookPath(name)
 	if err != nil && !errors.Is(err, exec.ErrDot) {
 		return "", fmt.Errorf(
@@ -72,7 +75,10 @@ func (o *loadLocalOptions) checkUI() error {
 		name  string
 		given bool
 	}{
-		{"rate", o.rate > 0}, {"html", o.html != ""}, {"fail-if", len(o.failIf) > 0}, {"json", o.json},
+		{"rate", o.rate > 0},
+		{"html", o.html != ""},
+		{"fail-if", len(o.failIf) > 0},
+		{"json", o.json},
 		{"duration", o.durationGiven},
 	} {
 		if flag.given {
@@ -83,6 +89,7 @@ func (o *loadLocalOptions) checkUI() error {
 			)
 		}
 	}
+
 	return nil
 }
 
@@ -93,28 +100,35 @@ func runLoadUI(ctx context.Context, o *loadLocalOptions, s loadtest.Scenario, cl
 	if err := o.checkUI(); err != nil {
 		return err
 	}
+
 	program, err := o.findLocust()
 	if err != nil {
 		return err
 	}
+
 	file, err := locust.File(s, &locust.FileOptions{Classes: classes, Shape: o.shape, Follow: true})
 	if err != nil {
 		return usagef("%v", err)
 	}
+
 	repo, err := o.openAs(ctx, openOptions{access: accessCreate, purgeWait: noPurgeWait})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
+
 	master, err := o.startMaster(ctx, program, file, len(s.Shapes) > 0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, master.remove()) }()
+
 	// The worker outlives ctx: it stops users and removes the namespace when the
 	// master says so.
 	working, leave := context.WithCancel(context.WithoutCancel(ctx))
+
 	defer leave()
+
 	worked := make(chan error, 1)
 	go func() {
 		var removed error
@@ -124,6 +138,7 @@ func runLoadUI(ctx context.Context, o *loadLocalOptions, s loadtest.Scenario, cl
 		})
 		worked <- errors.Join(err, removed)
 	}()
+
 	return o.follow(ctx, master, leave, worked)
 }
 
@@ -133,31 +148,43 @@ func (o *loadLocalOptions) follow(
 	ctx context.Context, master *locustMaster, leave context.CancelFunc, worked <-chan error,
 ) error {
 	serving, stop := context.WithTimeout(ctx, pageTimeout)
+
 	announced := make(chan struct{})
 	go func() {
 		defer close(announced)
 		master.announce(serving, o.console)
 	}()
+
 	var failed error
-	running := true // the worker
+	// A worker that has ended has nothing more to report.
+	running := true
 	select {
 	case <-ctx.Done():
 	case <-master.ended:
 	case failed = <-worked:
 		running = false
-		master.await(ctx, masterGrace) // it may have said quit
+
+		// The worker also ends when the master says quit, and then the master
+		// needs a moment to end by itself.
+		master.await(ctx, masterGrace)
 	}
+	// The page must not be announced in the middle of what follows.
 	stop()
 	<-announced
+
 	defer o.progress(func() string { return "waiting until Locust has ended the test" })()
+
 	code := master.stop()
 	leave()
+
 	if running {
 		failed = <-worked
 	}
+	// An interrupt also ends Locust, with a code that says nothing.
 	if ctx.Err() == nil && code != 0 {
 		failed = errors.Join(failed, fmt.Errorf("the program of Locust ended early: %v", master.cmd.ProcessState))
 	}
+
 	return failed
 }
 
@@ -167,7 +194,9 @@ func removeTest(ctx context.Context, repo limiter.Repository, s loadtest.Scenari
 	if err != nil {
 		return err
 	}
+
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
+
 	return swarm.Teardown(ctx)
 }

@@ -42,18 +42,22 @@ workers of a test need the same store.
   zae-limiter loadtest worker max_rps MaxRpsCascadeUser --master localhost:5557`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runLoadWorker(cmd.Context(), &o, args) },
 	}
+
 	o.addStore(cmd)
 	o.choice.addFlags(c, cmd)
 	addFlag(cmd, &o.master, "master", "address", "",
 		"host or host:port of the Locust master (port "+locust.DefaultPort+" if none is given)", parseMaster)
 	addFlag(cmd, &o.giveUp, "give-up", "duration", "1m", "how long to look for a master", parseDuration)
+
 	return cmd
 }
 
 // parseMaster checks the address of a master.
 func parseMaster(text string) (string, error) {
 	host, port, err := net.SplitHostPort(text)
-	if err != nil { // no port
+	// SplitHostPort rejects an address without a port.
+	if err != nil {
+		// An IPv6 address without a port has colons, too.
 		host, port = text, locust.DefaultPort
 		if ip := net.ParseIP(text); ip == nil && (text == "" || strings.ContainsAny(text, ":/ ")) {
 			return "", errors.New("must be a host or host:port, such as 10.0.0.5:" + locust.DefaultPort)
@@ -63,6 +67,7 @@ func parseMaster(text string) (string, error) {
 		strings.ContainsAny(host, "/ ") {
 		return "", errors.New("must be a host or host:port, such as 10.0.0.5:" + locust.DefaultPort)
 	}
+
 	return net.JoinHostPort(host, port), nil
 }
 
@@ -74,15 +79,19 @@ func runLoadWorker(ctx context.Context, o *loadWorkerOptions, args []string) (er
 	if o.master == "" {
 		return usagef("no master is given; name it with --master, such as --master 10.0.0.5")
 	}
+
 	repo, err := o.openAs(ctx, openOptions{access: accessCreate, purgeWait: noPurgeWait})
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, repo.Close()) }()
+
 	totals, err := locust.Work(ctx, o.master, o.swarms(repo, scenario), &locust.Options{
 		Scenario: scenario.Name, Classes: classes, GiveUp: o.giveUp, Log: func(text string) { o.say("%s", text) },
 		Left: func(test string) { o.warnLeft(testNamespace(scenario, test)) },
 	})
+	// A worker that failed before its first request has nothing to report.
 	if totals.Requests > 0 || err == nil {
 		o.done("reported %d requests and %d failures to %s", totals.Requests, totals.Failures, o.master)
 	}
@@ -112,6 +121,7 @@ func (conn *connection) swarms(
 	warned := false
 	return func(test locust.Test) (locust.Swarm, error) {
 		o := loadtest.SwarmOptions{ID: test.ID, Worker: test.Worker, Record: test.Record}
+		// Without an ID, all workers must agree on a name for the namespace.
 		if test.ID == "" {
 			o.ID, o.Namespace = sharedTest, "loadtest-"+scenario.Name
 			if !warned {

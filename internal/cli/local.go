@@ -28,6 +28,7 @@ Java. The engine keeps running until "local down".`,
 		Args:    requireKnownCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+
 	cmd.AddCommand(newLocalUp(c), newLocalDown(c), newLocalStatus(c), newLocalLogs(c), newLocalEnv(c))
 	return cmd
 }
@@ -61,6 +62,7 @@ func (o *localConnection) find(ctx context.Context) (*local.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	e, err := folder.Find(ctx, o.port, o.dockerHost)
 	return e, localError(err)
 }
@@ -84,6 +86,7 @@ func (o *localConnection) showLog(err error) {
 	if !ok || len(failed.Log) == 0 {
 		return
 	}
+
 	o.say("the last lines of its log:")
 	for _, line := range failed.Log {
 		o.say("  %s", tty.Clip(line, 500))
@@ -97,6 +100,7 @@ func (o *localConnection) working(what string) (stop func()) {
 		o.say("%s", what)
 		return func() {}
 	}
+
 	began := time.Now()
 	return o.progress(func() string { return what + ": " + tty.Duration(time.Since(began).Truncate(time.Second)) })
 }
@@ -111,6 +115,8 @@ func (o *localConnection) suggestion(words string) string {
 
 // checkTable rejects a name that no stack can have.
 func checkTable(name string) error {
+	// Names of functions and roles are longer than the name of the table, so a
+	// stack that has them allows fewer names.
 	if err := (infra.Stack{NoAggregator: true, NoProvisioner: true, NoIAM: true}).Validate(name); err != nil {
 		return usagef("%v", err)
 	}
@@ -120,9 +126,12 @@ func checkTable(name string) error {
 // enter makes this process a client of the engine: the SDK reads its credentials
 // from the environment, and the user's own must not reach it.
 func enter(e *local.Engine, table string) {
+	// Each of these would override the variables of the engine: AWS_REGION wins
+	// over AWS_DEFAULT_REGION, for example, and AWS_PROFILE over the keys.
 	for _, name := range []string{"AWS_PROFILE", "AWS_SESSION_TOKEN", envRegion, envTableEndpoint, envIgnoreEndpoints} {
 		_ = os.Unsetenv(name)
 	}
+
 	for _, v := range local.Environment(e.Endpoint(), table) {
 		_ = os.Setenv(v.Name, v.Value)
 	}
@@ -137,9 +146,12 @@ func overrides(e *local.Engine) (warnings []string) {
 		warnings = append(warnings,
 			envTableEndpoint+" is set to "+clip(other)+" and selects another endpoint; unset it")
 	}
+
+	// DynamoDB Local shows its tables in every region, but a stack is in one.
 	if region := os.Getenv(envRegion); region != "" && region != local.Region && e.Kind == local.LocalStack {
 		warnings = append(warnings,
 			envRegion+" is set to "+clip(region)+", but the stack is in "+local.Region+"; unset it")
 	}
+
 	return warnings
 }

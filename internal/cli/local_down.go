@@ -29,6 +29,7 @@ tables only while it runs. It is no error if no engine is running.
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLocalDown(cmd.Context(), o) },
 	}
+
 	o.addEngine(cmd)
 	cmd.Flags().BoolVar(&o.purge, "purge", false, "remove the data, too")
 	return cmd
@@ -39,11 +40,14 @@ func runLocalDown(ctx context.Context, o *localDownOptions) error {
 	if err != nil {
 		return err
 	}
+
+	// Another command may just be starting the engine that this one would stop.
 	unlock, err := o.lock(ctx, folder)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+
 	e, err := o.find(ctx)
 	switch {
 	case errors.Is(err, local.ErrNotRunning) && o.purge:
@@ -54,20 +58,26 @@ func runLocalDown(ctx context.Context, o *localDownOptions) error {
 	case err != nil:
 		return err
 	}
+
 	state, err := e.Inspect(ctx)
 	if err != nil {
 		return err
 	}
+
+	// Down leaves a container of another program alone, so it would report a
+	// stop that did not happen.
 	if e.Foreign && state.Running {
 		return fmt.Errorf("another program started the container %s; docker rm --force %s removes it", e.Container,
 			e.Container)
 	}
+
 	stop := o.working("stopping " + e.Kind.Title())
 	err = folder.Down(ctx, e, o.purge)
 	stop()
 	if err != nil {
 		return err
 	}
+
 	o.reportDown(e, state.Running)
 	return nil
 }
@@ -77,6 +87,7 @@ func (o *localDownOptions) reportDown(e *local.Engine, ran bool) {
 	if o.purge {
 		kept = "its data are removed"
 	}
+
 	if ran {
 		o.done("Stopped %s at %s; %s", e.Kind.Title(), e.Endpoint(), kept)
 	} else {
@@ -98,6 +109,7 @@ func (o *localDownOptions) purgeLeftover(ctx context.Context, folder *local.Fold
 			port = ports[0]
 		}
 	}
+
 	removed, err := folder.Purge(ctx, port)
 	switch {
 	case err != nil:

@@ -33,6 +33,7 @@ command needs no Docker. If no engine is running, it prints the defaults.
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLocalEnv(cmd.Context(), o) },
 	}
+
 	addShellFormat(cmd, &o.format)
 	o.addPort(cmd, "port of the engine (default: of the running one, else 4566)")
 	cmd.Flags().StringVarP(&o.name, "name", "n", "", "`name` of the table (default: what \"local up\" prepared last)")
@@ -55,10 +56,14 @@ func runLocalEnv(ctx context.Context, o *localEnvOptions) error {
 			return err
 		}
 	}
+
 	folder, err := local.OpenFolder()
 	if err != nil {
 		return err
 	}
+
+	// Recorded does not call Docker, so the command works where the daemon is
+	// not reachable.
 	e, err := folder.Recorded(o.port)
 	known := err == nil
 	if errors.Is(err, local.ErrNotRunning) {
@@ -68,9 +73,12 @@ func runLocalEnv(ctx context.Context, o *localEnvOptions) error {
 	if err != nil {
 		return localError(err)
 	}
+
+	// An engine without a record had its warning above.
 	if known && !e.Answers(ctx) {
 		o.warnSilent(e)
 	}
+
 	return o.printEnvironment(e, cmp.Or(o.name, e.Table, dynamo.TableName("")), o.format, overrides(e))
 }
 
@@ -81,6 +89,7 @@ func (o *localEnvOptions) warnSilent(e *local.Engine) {
 			e.Kind.Title())
 		return
 	}
+
 	o.warn("nothing answers at %s; zae-limiter local status shows the state of %s", e.Endpoint(), e.Kind.Title())
 }
 
@@ -91,6 +100,7 @@ func (o *localConnection) printEnvironment(
 	for _, warning := range warnings {
 		o.warn("%s", warning)
 	}
+
 	_, err := io.WriteString(o.out, format.Write(local.Environment(e.Endpoint(), table)))
 	return err
 }

@@ -28,6 +28,7 @@ lines until it is interrupted or the engine ends.
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLocalLogs(cmd.Context(), o) },
 	}
+
 	o.addEngine(cmd)
 	cmd.Flags().BoolVarP(&o.Follow, "follow", "f", false, "wait for more lines until interrupted")
 	const most = 1_000_000
@@ -40,12 +41,17 @@ func runLocalLogs(ctx context.Context, o *localLogsOptions) error {
 	if err == nil {
 		err = e.Logs(ctx, o.out, o.LogOptions)
 	}
+
+	// Logs reports a container that is gone with the same error as find reports
+	// a missing engine.
 	if errors.Is(err, local.ErrNotRunning) {
 		return fmt.Errorf("%w; zae-limiter local up starts one", err)
 	}
 	if err != nil {
 		return err
 	}
+
+	// With --follow, an interrupt is the usual end, so ctx may have ended.
 	if state, err := e.Inspect(context.WithoutCancel(ctx)); err == nil && !state.Running {
 		o.say("%s has ended", e.Kind.Title())
 	}

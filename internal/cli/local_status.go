@@ -33,6 +33,7 @@ aggregators count usage. It is no error if no engine is running.
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLocalStatus(cmd.Context(), o) },
 	}
+
 	o.addEngine(cmd)
 	addJSON[localJSON](cmd, &o.json, anObject, nil)
 	return cmd
@@ -74,14 +75,17 @@ func runLocalStatus(ctx context.Context, o *localStatusOptions) error {
 	if err != nil {
 		return err
 	}
+
 	state, err := e.Inspect(ctx)
 	if err != nil {
 		return err
 	}
+
 	shape := newLocalJSON(e, state)
 	if err := printProperties(o.console, o.json, shape.properties(e), shape); err != nil {
 		return err
 	}
+
 	if state.Running && state.Health == local.Healthy {
 		o.suggestShells()
 	}
@@ -104,9 +108,11 @@ func newLocalJSON(e *local.Engine, state local.State) localJSON {
 		StartedAt: answer.TimeOrNull(e.Started), Data: answer.OrNull(e.Data), Log: answer.OrNull(e.Log),
 		Aggregators: []aggregatorJSON{},
 	}
+
 	if e.Process != nil {
 		shape.PID = e.Process.PID
 	}
+
 	for _, table := range slices.Sorted(maps.Keys(e.Aggregators)) {
 		p := e.Aggregators[table]
 		shape.Aggregators = append(shape.Aggregators, aggregatorJSON{table, p.PID, p.Alive()})
@@ -120,17 +126,25 @@ func (s *localJSON) properties(e *local.Engine) []property {
 		{"Endpoint", text(e.Endpoint())},
 		{"Health", text(s.Health)},
 	}
+
 	for _, p := range []struct{ name, value string }{
-		{"Image", e.Image}, {"Container", e.Container}, {"Program", e.Program}, {"Services", e.Kind.Services()},
-		{"Table", e.Table}, {"Data", e.Data}, {"Log", e.Log},
+		{"Image", e.Image},
+		{"Container", e.Container},
+		{"Program", e.Program},
+		{"Services", e.Kind.Services()},
+		{"Table", e.Table},
+		{"Data", e.Data},
+		{"Log", e.Log},
 	} {
 		if p.value != "" {
 			properties = append(properties, property{p.name, text(p.value)})
 		}
 	}
+
 	if s.PID != 0 {
 		properties = append(properties, property{"Process", text(strconv.Itoa(s.PID))})
 	}
+
 	for _, a := range s.Aggregators {
 		status := "stopped"
 		if a.Running {
@@ -140,5 +154,6 @@ func (s *localJSON) properties(e *local.Engine) []property {
 			"Aggregator", text(fmt.Sprintf("%s, table %s, process %d", status, a.Table, a.PID)),
 		})
 	}
+
 	return properties
 }

@@ -213,10 +213,12 @@ func reuseNumber(ts *testscript.TestScript, neg bool, args []string) {
 func fakeEngine() {
 	port := os.Args[len(os.Args)-1]
 	fmt.Println("fake engine at", port)
-	server := &http.Server{Addr: "127.0.0.1:" + port, ReadHeaderTimeout: time.Minute,
+	server := &http.Server{
+		Addr: "127.0.0.1:" + port, ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "this is no DynamoDB", http.StatusBadRequest)
-		})}
+		}),
+	}
 	fmt.Println(server.ListenAndServe())
 	os.Exit(1)
 }

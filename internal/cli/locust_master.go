@@ -24,7 +24,8 @@ type locustMaster struct {
 	folder           string
 	address, webPage string // for workers, and for people
 	ended            chan struct{}
-	talk             sync.Mutex // messages come from two goroutines
+	// The worker and announce say messages from two goroutines.
+	talk sync.Mutex
 }
 
 // startMaster starts Locust with a file. Workers reach it from this machine only.
@@ -38,38 +39,51 @@ func (o *loadLocalOptions) startMaster(
 		return nil, fmt.Errorf("the page cannot listen on %s: %w; choose another port with --port",
 			net.JoinHostPort(o.webHost, o.port), err)
 	}
+
 	port, err := findPort(loopback, anyPort)
 	if err != nil {
 		return nil, err
 	}
+
 	folder, err := os.MkdirTemp("", "zae-limiter-locust-")
 	if err != nil {
 		return nil, err
 	}
+
 	name := filepath.Join(folder, "locustfile.py")
 	m := &locustMaster{
 		folder: folder, address: net.JoinHostPort(loopback, port),
 		webPage: "http://" + net.JoinHostPort(o.webHost, webPort), ended: make(chan struct{}),
 	}
+
 	args := []string{
 		"-f", name, "--master", "--master-bind-host", loopback, "--master-bind-port", port, "--web-host", o.webHost,
 		"--web-port", webPort,
 		"--users", strconv.Itoa(o.users), "--spawn-rate", strconv.FormatFloat(o.spawnRate, 'f', -1, 64),
 		"--loglevel", "WARNING",
 	}
+
+	// With --shape, the file has one shape, so there is nothing to pick.
 	if picker && o.shape == "" {
 		args = append(args, "--class-picker")
 	}
+
 	m.cmd = exec.CommandContext(context.WithoutCancel(ctx), program, args...)
 	m.cmd.Dir, m.cmd.Stdout, m.cmd.Stderr, m.cmd.WaitDelay = folder, o.out, o.err, time.Second
-	ownGroup(m.cmd) // Ctrl-C must not end it before the worker has stopped its users
+
+	// Ctrl-C must not end Locust before the worker has stopped its users.
+	ownGroup(m.cmd)
+
 	if err := errors.Join(os.WriteFile(name, file, 0o600), m.cmd.Start()); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
+
 	go func() {
 		defer close(m.ended)
-		_ = m.cmd.Wait() // only the exit code matters
+		// Only the exit code matters.
+		_ = m.cmd.Wait()
 	}()
+
 	return m, nil
 }
 
@@ -83,6 +97,7 @@ func (m *locustMaster) announce(ctx context.Context, c *console) {
 			m.say(c, "Locust's page is at "+m.webPage+"; Ctrl-C ends the test")
 			return
 		}
+
 		if pause.For(ctx, 100*time.Millisecond) != nil {
 			return
 		}
@@ -119,11 +134,15 @@ func (m *locustMaster) await(ctx context.Context, limit time.Duration) {
 
 // stop asks the master to end, waits for it, and returns its exit code.
 func (m *locustMaster) stop() int {
+	// Signal fails if Locust has ended, or if the system has no such signal.
 	if m.cmd.Process.Signal(syscall.SIGTERM) != nil {
-		_ = m.cmd.Process.Kill() // it has ended, or there is no such signal
+		_ = m.cmd.Process.Kill()
 	}
+
+	// A Locust that does not react must not hang this program.
 	kill := time.AfterFunc(masterTimeout, func() { _ = m.cmd.Process.Kill() })
 	defer kill.Stop()
+
 	<-m.ended
 	return m.cmd.ProcessState.ExitCode()
 }
@@ -138,19 +157,22 @@ func (m *locustMaster) remove() error {
 const anyPort = "0"
 
 // findPort returns a port on which a program can listen: the given one, or a
-// random one. That is below the ports which systems give to connections, so that
-// none takes it before the program listens.
+// random one. A random port is below the range from which systems choose ports for
+// connections, so that no connection takes it before the program listens.
 func findPort(host, port string) (string, error) {
 	const first, last, tries = 20_000, 32_000, 20
+
 	for i := 0; ; i++ {
 		candidate := port
 		if port == anyPort {
 			candidate = strconv.Itoa(first + rand.IntN(last-first))
 		}
+
 		l, err := net.Listen("tcp", net.JoinHostPort(host, candidate)) //nolint:noctx // it does not wait
 		if err == nil {
 			return candidate, l.Close()
 		}
+
 		if port != anyPort || i == tries {
 			return "", err
 		}

@@ -30,12 +30,17 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func (c *console) main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
 	defer stop()
+
+	// Stop restores the default action, so that a second signal ends the
+	// program at once.
 	context.AfterFunc(ctx, stop)
+
 	// Catching SIGPIPE makes a write to a closed stdout fail, so that the command
 	// can end and remove its files.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
+
 	return run(ctx, c, args)
 }
 
@@ -48,18 +53,25 @@ func stopSignals() []os.Signal {
 
 func run(ctx context.Context, c *console, args []string) int {
 	out := &stickyWriter{Writer: c.out}
+	// The wrapper hides whether stdout is a terminal, so the console keeps both.
 	c.file, c.out = c.out, out
+
 	root := newProgram(c) //nolint:contextcheck // a command under a lease ends by itself, not with a context
 	root.SetArgs(args)
 	root.SetIn(c.in)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
+
 	var unknown error
 	root.SetHelpFunc(strictHelp(root.HelpFunc(), &unknown))
+
+	// ExecuteContext reports neither what strictHelp rejects nor a failed write
+	// that no command checked.
 	err := cmp.Or(root.ExecuteContext(ctx), unknown, out.err)
 	if err == nil {
 		return exitDone
 	}
+
 	if text := errorText(err); text != "" {
 		fmt.Fprintln(c.err, root.Name()+":", text)
 	}
@@ -116,10 +128,16 @@ stderr. Lists are tables on a terminal and tab-separated elsewhere; choose with
 			return c.applyFormat(cmd)
 		},
 	}
+
+	// The program has its own command for completion scripts.
 	root.CompletionOptions.DisableDefaultCmd = true
+
+	// Cobra would add a flag of this name with a text of its own.
 	root.Flags().Bool("version", false, "print the version")
 	root.SetVersionTemplate(thisBuild().String() + "\n")
+
 	root.SetFlagErrorFunc(flagError)
+	// Without a width, Cobra does not wrap the texts of flags.
 	root.SetUsageTemplate(strings.NewReplacer(
 		".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", screenWidth),
 		`Use "{{.CommandPath}} [command] --help" for more information about a command.`,
@@ -152,11 +170,14 @@ func addCommands(root *cobra.Command, c *console) {
 		id := strconv.Itoa(i)
 		root.AddGroup(&cobra.Group{ID: id, Title: group.title})
 		for _, cmd := range group.commands {
-			if cmd.GroupID = id; cmd != help { // the library adds it
+			// Cobra adds the help command itself. It has a group all the same, or
+			// the help would list it apart.
+			if cmd.GroupID = id; cmd != help {
 				root.AddCommand(cmd)
 			}
 		}
 	}
+
 	completeNoFiles(root)
 }
 
@@ -176,6 +197,7 @@ func requireKnownCommand(cmd *cobra.Command, args []string) error {
 // failed.
 func strictHelp(help func(*cobra.Command, []string), failed *error) func(*cobra.Command, []string) {
 	return func(cmd *cobra.Command, args []string) {
+		// The arguments of help are names of commands, which it checks itself.
 		if words := cmd.Flags().Args(); len(words) > 0 && cmd.HasAvailableSubCommands() && cmd.Name() != "help" {
 			*failed = requireKnownCommand(cmd, words)
 			return
@@ -194,7 +216,10 @@ func newHelp() *cobra.Command {
 			if err != nil || len(rest) > 0 {
 				return requireKnownCommand(cmp.Or(found, cmd.Root()), append(rest, args...))
 			}
-			found.InitDefaultHelpFlag() // Execute would have added it
+
+			// Execute adds the flag only to the command that it runs, which is
+			// help.
+			found.InitDefaultHelpFlag()
 			return found.Help()
 		},
 	}

@@ -20,11 +20,13 @@ func newNamespace(c *console) *cobra.Command {
 	cmd := newGroup("namespace", "Manage namespaces",
 		`Manage namespaces, which separate the tenants of one store. Deleting a namespace
 frees its name and keeps its data under its ID, until it is recovered or purged.`)
+
 	conn.addStore(cmd)
 	cmd.AddCommand(
 		newNamespaceRegister(conn), newNamespaceList(conn), newNamespaceShow(conn), newNamespaceDelete(conn),
 		newNamespaceRecover(conn), newNamespaceOrphans(conn), newNamespacePurge(conn),
 	)
+
 	return cmd
 }
 
@@ -40,8 +42,11 @@ func (conn *connection) withAllNamespaces(
 }
 
 var namespaceColumns = []column{
-	{title: "name"}, {title: "namespace id", whole: true}, {title: "status", whole: true},
-	{title: "created", whole: true}, {title: "deleted", whole: true},
+	{title: "name"},
+	{title: "namespace id", whole: true},
+	{title: "status", whole: true},
+	{title: "created", whole: true},
+	{title: "deleted", whole: true},
 }
 
 func namespaceListing(nothing string) listing[limiter.Namespace] {
@@ -74,16 +79,20 @@ active is only printed. All names are validated before the first is registered.`
 			if len(args) == 0 {
 				return usagef("NAME is missing; usage: %s", cmd.UseLine())
 			}
+
+			// A mistake in the last name must not leave the others registered.
 			for _, name := range args {
 				if err := (limiter.Namespace{Name: name}).Validate(); err != nil {
 					return usagef("%v", err)
 				}
 			}
+
 			o.names = args
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return runNamespaceRegister(cmd.Context(), o) },
 	}
+
 	addJSON[answer.Namespace](cmd, &o.json, anArray, namespaceColumns)
 	return cmd
 }
@@ -91,6 +100,9 @@ active is only printed. All names are validated before the first is registered.`
 func runNamespaceRegister(ctx context.Context, o namespaceOptions) error {
 	return o.withAllNamespaces(ctx, openOptions{access: accessCreate}, func(lim *limiter.RateLimiter) error {
 		registered, err := lim.RegisterNamespaces(ctx, o.names...)
+
+		// Names before a failed one are registered, so they are reported beside
+		// the error.
 		if len(registered) > 0 {
 			names := make([]string, len(registered))
 			for i, n := range registered {
@@ -98,6 +110,7 @@ func runNamespaceRegister(ctx context.Context, o namespaceOptions) error {
 			}
 			o.done("Registered %s %s", strings.Join(names, ", "), o.location())
 		}
+
 		return errors.Join(namespaceListing("").print(o.console, o.json, each(registered)), err)
 	})
 }
@@ -131,6 +144,7 @@ func newNamespaceList(conn *connection) *cobra.Command {
 			return runNamespaceList(cmd.Context(), o, isActive, "There are no namespaces.")
 		},
 	}
+
 	addJSON[answer.Namespace](cmd, &o.json, anArray, namespaceColumns)
 	return cmd
 }
@@ -150,6 +164,7 @@ purge was interrupted and can be completed by another purge.`,
 			}, "There are no deleted namespaces.")
 		},
 	}
+
 	addJSON[answer.Namespace](cmd, &o.json, anArray, namespaceColumns)
 	return cmd
 }
@@ -172,6 +187,7 @@ func newNamespaceShow(conn *connection) *cobra.Command {
 		ValidArgsFunction: firstArgOnly(conn.completeNamespaces),
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runNamespaceShow(cmd.Context(), o) },
 	}
+
 	addJSON[answer.Namespace](cmd, &o.json, anObject, nil)
 	return cmd
 }
@@ -184,7 +200,9 @@ func runNamespaceShow(ctx context.Context, o namespaceOptions) error {
 			}
 			if n.Name == o.name {
 				return printProperties(o.console, o.json, []property{
-					{"namespace", text(n.Name)}, {"namespace id", text(n.ID)}, {"status", text(answer.StateOf(n))},
+					{"namespace", text(n.Name)},
+					{"namespace id", text(n.ID)},
+					{"status", text(answer.StateOf(n))},
 					{"created", moment(n.CreatedAt)},
 				}, answer.NewNamespace(n))
 			}
@@ -206,6 +224,7 @@ func newNamespaceDelete(conn *connection) *cobra.Command {
 		ValidArgsFunction: firstArgOnly(conn.completeNamespaces),
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runNamespaceDelete(cmd.Context(), o) },
 	}
+
 	addYes(cmd, &o.yes)
 	return cmd
 }
@@ -214,10 +233,12 @@ func runNamespaceDelete(ctx context.Context, o namespaceOptions) error {
 	if err := o.confirm(ctx, o.yes, "Delete namespace "+o.name+" but keep its data"); err != nil {
 		return err
 	}
+
 	return o.withAllNamespaces(ctx, openOptions{access: accessChange}, func(lim *limiter.RateLimiter) error {
 		if err := lim.DeleteNamespace(ctx, o.name); err != nil {
 			return err
 		}
+
 		o.done("Deleted namespace %s %s; recover or purge it by its ID", o.name, o.location())
 		return nil
 	})
@@ -260,6 +281,7 @@ writes.`,
 		ValidArgsFunction: firstArgOnly(conn.completeOrphans),
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runNamespacePurge(cmd.Context(), o) },
 	}
+
 	addYes(cmd, &o.yes)
 	return cmd
 }
@@ -268,10 +290,14 @@ func runNamespacePurge(ctx context.Context, o namespaceOptions) error {
 	if err := o.confirm(ctx, o.yes, "Permanently delete all data of namespace ID "+o.id); err != nil {
 		return err
 	}
+
+	// The purge counts in this goroutine, while the line of the progress reads
+	// in another.
 	var removed atomic.Int64
 	purge := openOptions{access: accessChange, purgeWait: o.purgeWait, purged: func(items int) {
 		removed.Store(int64(items))
 	}}
+
 	return o.withAllNamespaces(ctx, purge, func(lim *limiter.RateLimiter) error {
 		stop := o.progress(func() string { return "purging: " + tty.Number(removed.Load()) + " items removed" })
 		err := lim.PurgeNamespace(ctx, o.id)

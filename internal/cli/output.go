@@ -29,7 +29,9 @@ func addFormat(cmd *cobra.Command, asJSON *bool) {
 	if cmd.Flags().Lookup(outputFlag) != nil {
 		return
 	}
+
 	words := []format{formatJSON, formatTable, formatTSV}
+	// applyFormat finds the target in the flag, so it needs no variable.
 	addFlagP(cmd, new(format), outputFlag, "o", "format", "",
 		"output format: json, table or tsv (default: table on a terminal, else tsv)",
 		func(text string) (format, error) {
@@ -48,13 +50,19 @@ func (c *console) applyFormat(cmd *cobra.Command) error {
 	if flag == nil || !flag.Changed {
 		return nil
 	}
+
+	// A command that writes a file has a flag of the same name with another
+	// type.
 	v, ok := flag.Value.(*parsedFlag[format])
 	if !ok {
 		return nil
 	}
+
 	if *v.target != formatJSON && cmd.Flags().Changed("json") {
 		return usagef("--json and --output %s exclude each other; give one of them", *v.target)
 	}
+
+	// A table that was asked for is printed to a file, too.
 	c.terminal = *v.target == formatTable
 	return nil
 }
@@ -69,6 +77,8 @@ func jsonFields(of reflect.Type) []field {
 	for f := range of.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
+		// Package json puts the fields of an embedded struct into the outer
+		// object.
 		case f.Anonymous && name == "":
 			fields = append(fields, jsonFields(f.Type)...)
 		case name != "-":
@@ -80,6 +90,8 @@ func jsonFields(of reflect.Type) []field {
 
 // jsonType returns the name of a type in the documentation.
 func jsonType(t reflect.Type) string {
+	// The kinds of these types, such as struct, do not show what they are in
+	// JSON.
 	if t == reflect.TypeFor[*string]() {
 		return "string or null"
 	}
@@ -92,6 +104,7 @@ func jsonType(t reflect.Type) string {
 	if t == reflect.TypeFor[json.Number]() {
 		return "number"
 	}
+
 	switch t.Kind() {
 	case reflect.Pointer:
 		return jsonType(t.Elem())
@@ -124,15 +137,19 @@ func addJSON[T any](cmd *cobra.Command, target *bool, shape string, columns []co
 	if columns != nil {
 		lines = strings.Join(titles(columns), ", ")
 	}
+
 	var names []string
 	for _, f := range jsonFields(reflect.TypeFor[T]()) {
 		names = append(names, f.name)
 	}
+
 	cmd.Flags().BoolVar(target, "json", false, "print JSON, same as -o json")
 	addFormat(cmd, target)
+
 	about := fmt.Sprintf("Tab-separated fields when piped: %s.\nOutput with --json: %s with %s.", lines, shape,
 		strings.Join(names, ", "))
 	cmd.Long += "\n\n" + tty.Wrap(about, helpWidth)
+
 	cmd.Annotations = map[string]string{}
 	documentFields[T](cmd, "`--json` prints "+shape)
 }
@@ -143,9 +160,12 @@ func documentFields[T any](cmd *cobra.Command, what string) {
 	for _, f := range jsonFields(reflect.TypeFor[T]()) {
 		table += fmt.Sprintf("| %#q | %s | %s |\n", f.name, f.kind, f.doc)
 	}
+
+	// A command may print several kinds of objects.
 	if before := cmd.Annotations[annotationOutput]; before != "" {
 		table = before + "\n" + table
 	}
+
 	cmd.Annotations[annotationOutput] = table
 }
 

@@ -45,6 +45,7 @@ response. It refuses such a call of a model without a context.`,
   zae-limiter prices validate prices.yaml
   zae-limiter prices cost prices.yaml large --input-tokens 900`,
 	}
+
 	cmd.AddCommand(newPricesCost(c), newPricesSample(c), newPricesShow(c), newPricesValidate(c))
 	return cmd
 }
@@ -74,21 +75,26 @@ func (o *pricesOptions) load() (*llm.PriceList, error) {
 	if o.file == "-" {
 		read, name = func() ([]byte, error) { return io.ReadAll(o.in) }, "stdin"
 	}
+
 	data, err := read()
+	// A missing file is a mistake in the command line, so the exit code is 2.
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usagef("%v", err)
 	}
 	if err != nil {
 		return nil, err
 	}
+
 	list, err := llm.ParsePrices(name, data)
 	if err == nil {
 		return list, nil
 	}
+
 	problems := strings.Split(err.Error(), "\n")
 	if len(problems) == 1 {
 		return nil, err
 	}
+
 	for _, p := range problems {
 		o.say("%s", p)
 	}
@@ -125,11 +131,15 @@ func newPricesValidate(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
+
+			// The list has an entry for each price of a model, so a model may
+			// come several times.
 			names, prices := map[string]bool{}, 0
 			for name := range list.All() {
 				names[name] = true
 				prices++
 			}
+
 			o.done("%s is valid: it has %s for %s", o.file, count(prices, "price"), count(len(names), "model"))
 			return nil
 		},

@@ -46,6 +46,7 @@ for stdin.`,
 		ValidArgsFunction: completeManifest,
 		RunE:              func(*cobra.Command, []string) error { return runPricesCost(o) },
 	}
+
 	addFlag(cmd, &o.usage.Input, "input-tokens", "tokens", "", "tokens of the prompt, cached ones included",
 		parseTokens)
 	addFlag(cmd, &o.usage.Output, "output-tokens", "tokens", "", "tokens of the answer", parseTokens)
@@ -53,7 +54,9 @@ for stdin.`,
 		parseTokens)
 	addFlag(cmd, &o.usage.Written, "cache-write-tokens", "tokens", "",
 		"tokens of the prompt that are written to the cache", parseTokens)
+
 	addFlag(cmd, &o.at, "at", "date", "", "day of the call, such as 2027-01-31 (default: now)", parseDay)
+
 	addJSON[costJSON](cmd, &o.json, anObject, nil)
 	return cmd
 }
@@ -75,25 +78,32 @@ func parseDay(text string) (time.Time, error) {
 }
 
 func runPricesCost(o costOptions) error {
+	// The difference cannot overflow, as the sum of two flags could.
 	if o.usage.Cached > o.usage.Input || o.usage.Written > o.usage.Input-o.usage.Cached {
 		return usagef(
 			"--cached-tokens and --cache-write-tokens are parts of --input-tokens; give at most that many tokens",
 		)
 	}
+
 	list, err := o.load()
 	if err != nil {
 		return err
 	}
+
 	if o.at.IsZero() {
 		o.at = o.now()
 	}
+
 	price, err := list.Price(o.model, o.at)
 	if err != nil {
 		return err
 	}
+
 	cost, from := price.Cost(o.usage), namedPrice{price: price}.from()
 	return printProperties(o.console, o.json, []property{
-		{"Model", text(o.model)}, {"Price since", text(from)}, {"Cost", number(cost)},
+		{"Model", text(o.model)},
+		{"Price since", text(from)},
+		{"Cost", number(cost)},
 		{"Dollars", text(llm.Dollars(cost))},
 	}, costJSON{o.model, answer.OrNull(from), cost, json.Number(figure.Decimal(cost))})
 }

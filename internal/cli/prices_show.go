@@ -64,6 +64,7 @@ be - for stdin.`,
 		ValidArgsFunction: completeManifest,
 		RunE:              func(*cobra.Command, []string) error { return runPricesShow(o) },
 	}
+
 	addJSON[priceJSON](cmd, &o.json, anArray, priceColumns)
 	return cmd
 }
@@ -73,10 +74,12 @@ func runPricesShow(o pricesOptions) error {
 	if err != nil {
 		return err
 	}
+
 	var prices []namedPrice
 	for name, price := range list.All() {
 		prices = append(prices, namedPrice{name, price})
 	}
+
 	return listing[namedPrice]{
 		columns: priceColumns,
 		row: func(p namedPrice) []cell {

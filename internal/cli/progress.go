@@ -22,9 +22,11 @@ func (c *console) progress(line func() string) (stop func()) {
 	if !c.errTerminal || !tty.CanRedraw() {
 		return func() {}
 	}
+
 	end := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
+		// A command that ends within half a second shows no progress.
 		next := time.After(progressAfter)
 		for shown := ""; ; {
 			select {
@@ -40,6 +42,8 @@ func (c *console) progress(line func() string) (stop func()) {
 			}
 		}
 	})
+
+	// Stop returns after the line is cleared, so that no message mixes with it.
 	return sync.OnceFunc(func() { close(end); wg.Wait() })
 }
 
@@ -47,6 +51,7 @@ func (c *console) progress(line func() string) (stop func()) {
 func watch[T any](c *console, rows iter.Seq2[T, error]) (counted iter.Seq2[T, error], stop func()) {
 	var n atomic.Int64
 	stop = c.progress(func() string { return "reading: " + tty.Number(n.Load()) + " rows" })
+
 	return func(yield func(T, error) bool) {
 		for v, err := range rows {
 			n.Add(1)

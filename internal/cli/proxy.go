@@ -91,6 +91,7 @@ environment.
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.settings.apply(cmd) },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
+
 	o.addProxy(cmd)
 	cmd.AddCommand(newSettingsSchema(c, cmd))
 	return cmd
@@ -100,46 +101,59 @@ environment.
 func (o *proxyOptions) addProxy(cmd *cobra.Command) {
 	o.addOwnNamespace(cmd)
 	o.addFile(cmd)
+
 	addFlag(cmd, &o.upstream, "upstream", "url", "", "base URL of the API, such as https://api.openai.com",
 		parseUpstream)
+
 	addFlag(cmd, &o.listen, "listen", "address", o.listen, "address to listen on", parseAddress)
 	addFlag(cmd, &o.metrics, "metrics-listen", "address", "", "address of /metrics, without TLS (default: none)",
 		parseAddress)
+
 	cmd.Flags().StringVar(&o.tls.Cert, "tls-cert", "", "`file` with the certificate of the proxy, PEM")
 	cmd.Flags().StringVar(&o.tls.Key, "tls-key", "", "`file` with the key of the certificate, PEM")
 	cmd.Flags().StringVar(&o.tls.ClientCA, "tls-client-ca", "",
 		"`file` with the authorities of client certificates, which are then required")
 	cmd.Flags().BoolVar(&o.insecure, "insecure", false, "allow an address that other machines can reach without TLS")
+
 	addFlag(cmd, &o.drain, "drain-timeout", "duration", "30s", "time to end after a signal", parseDuration)
+
 	o.identity.addFlags(cmd)
+
 	addLimits(cmd, &o.limits, "limits where the store has none")
 	addMode(cmd, &o.mode,
 		"in an outage of the store, admit or refuse calls: allow or block (default: as stored, else block)")
+
 	cmd.Flags().Var(&pairs{"charge", &o.charges}, "charge",
 		"limit that is charged, as PART=LIMIT; PART is requests, total, input, output, cached or cost "+
 			"(default requests=rpm, total=tpm, and with --prices cost=spend)")
+
 	o.budget.addFlags(cmd)
 	addFlag(cmd, &o.step, "step", "tokens", "",
 		"take more tokens in steps while a stream grows, and cut it when there are none (default: a stream "+
 			"may leave debt)",
 		parseStep)
+
 	addFlag(cmd, &o.otherResource, "other-resource", "resource", o.otherResource,
 		"resource of calls that are not about a model", parseResource)
 	cmd.Flags().StringArrayVar(&o.paths, "paths", nil,
 		"`call` to forward beside calls of a model, as [METHOD] PATH; the path may end in *; repeatable (default: "+
 			proxy.DefaultPath+")")
+
 	addFlag(cmd, &o.maxBody, "max-body", "bytes", strconv.FormatInt(o.maxBody, 10),
 		"largest request about a model, also when it is decompressed", parseBodySize)
 	addFlag(cmd, &o.newEntities, "new-entities", "number", strconv.Itoa(o.newEntities),
 		"API keys a minute that may be used for the first time, without a mapping", parseNewEntities)
+
 	addFlag(cmd, &o.timeout, "upstream-timeout", "duration", "10m", "time until an answer of the API must begin",
 		parseDuration)
+
 	addDefault(cmd, &o.bounds.MaxRequests, listen.DefaultMaxRequests, "max-requests", "number", "calls at a time",
 		parseCount)
 	addFlag(cmd, &o.clientRequests, "client-requests", "number", "",
 		"calls at a time of one client (default: a quarter of --max-requests)", parseCount)
 	addDefault(cmd, &o.bounds.MaxConns, listen.DefaultMaxConns, "max-connections", "number",
 		"connections at a time; more replace the idlest", parseCount)
+
 	cmd.Flags().BoolVar(&o.legacy, "x-ratelimit", false, "send the older X-RateLimit headers too")
 	cmd.Flags().BoolVar(&o.escrow, "escrow", false,
 		"hold tokens for a moment, so that most calls need no request to the store")
@@ -150,6 +164,8 @@ func parseUpstream(text string) (*url.URL, error) {
 	if err != nil {
 		u = nil
 	}
+
+	// CheckUpstream refuses nil as it refuses a URL without a host.
 	if err := proxy.CheckUpstream(u); err != nil {
 		return nil, invalidFlag("upstream", withoutSecrets(text), err.Error())
 	}
@@ -161,6 +177,8 @@ func withoutSecrets(text string) string {
 	if at := strings.IndexAny(text, "?#"); at >= 0 {
 		text = text[:at+1] + "..."
 	}
+
+	// A password may contain @, so only the last one ends it.
 	if at := strings.LastIndex(text, "@"); at >= 0 {
 		scheme, _, ok := strings.Cut(text[:at], "://")
 		if ok {
@@ -174,6 +192,8 @@ func withoutSecrets(text string) string {
 }
 
 func parseResource(name string) (string, error) {
+	// Only a whole request can be validated, so all but the resource is a
+	// placeholder.
 	err := limiter.Request{Entity: "x", Resource: name, Consume: limiter.Tokens("x", 1)}.Validate()
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
 		return "", errors.New(bad.Reason)
@@ -212,15 +232,20 @@ func parseCharges(given map[string]string) (llm.Limits, error) {
 		"requests": &limits.Requests, "total": &limits.Total, "input": &limits.Input, "output": &limits.Output,
 		"cached": &limits.Cached, "cost": &limits.Cost,
 	}
+
 	for part, limit := range given {
 		target, ok := parts[strings.ToLower(part)]
 		if !ok {
 			return limits, usagef("invalid --charge %q: the parts are requests, total, input, output, cached and cost",
 				clip(part+"="+limit))
 		}
+
+		// Only a whole limit can be validated, so its capacity is a
+		// placeholder.
 		if err := limiter.PerMinute(limit, 1).Validate(); err != nil {
 			return limits, usagef("invalid --charge %q: %v", clip(part+"="+limit), err)
 		}
+
 		*target = limit
 	}
 	return limits, nil

@@ -305,9 +305,11 @@ func TestBudgetHolds(t *testing.T) {
 			path: responses, body: `{"model":"m","previous_response_id":"resp_1","max_output_tokens":1}`,
 			calls: 300,
 		},
-		"image by URL": {path: chat, calls: 300,
+		"image by URL": {
+			path: chat, calls: 300,
 			body: `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":` +
-				`[{"type":"image_url","image_url":{"url":"https://example.com/x.png"}}]}]}`},
+				`[{"type":"image_url","image_url":{"url":"https://example.com/x.png"}}]}]}`,
+		},
 		"tool output": {
 			path: chat, calls: 300,
 			body: `{"model":"m","max_tokens":1,"messages":[{"role":"tool","content":"` + long + `"}]}`,

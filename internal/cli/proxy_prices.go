@@ -23,6 +23,7 @@ func (o *proxyOptions) applyPrices(ctx context.Context, opts *proxy.Options) err
 		}
 		return nil
 	}
+
 	files, err := listen.WatchFiles(
 		ctx, func(content ...[]byte) (*llm.PriceList, error) { return llm.ParsePrices(o.budget.prices, content[0]) },
 		func(err error) {
@@ -35,30 +36,38 @@ func (o *proxyOptions) applyPrices(ctx context.Context, opts *proxy.Options) err
 	if err != nil {
 		return usagef("--prices: %v", err)
 	}
+
 	opts.Prices = func(model string, at time.Time) (llm.Price, error) { return files.Get().Price(model, at) }
 	return nil
 }
 
+// Bounds of the search for a limit of cost when the proxy starts: the number of
+// levels, and the time for all of them.
 const (
-	budgetReads   = 100             // levels at which the proxy looks for a limit of cost when it starts
-	budgetTimeout = 2 * time.Second // for all of them
+	budgetReads   = 100
+	budgetTimeout = 2 * time.Second
 )
 
 // warnWithoutBudget warns if prices have no effect, because no level stores the
-// limit of cost. It does not look at all entities of a large store.
+// limit of cost called name. It does not search all of a large store.
 func (o *proxyOptions) warnWithoutBudget(ctx context.Context, lim *limiter.RateLimiter, name string) {
 	if o.budget.prices == "" {
 		return
 	}
+
 	name = cmp.Or(name, llm.Spend)
 	ctx, cancel := context.WithTimeout(ctx, budgetTimeout)
 	defer cancel()
+
+	// An error, or a store that is too large to search, proves nothing, so
+	// neither causes a warning.
 	seen := 0
 	for limits, err := range storedLimits(ctx, lim) {
 		if seen++; err != nil || seen > budgetReads || hasLimit(limits, name) {
 			return
 		}
 	}
+
 	if !hasLimit(o.limits.all, name) {
 		o.warn("no limit named %s is in force, so no call is refused for its cost; set one, such as -l %s", name,
 			budgetExample(name))
@@ -76,17 +85,20 @@ func storedLimits(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[[]lim
 		if !yield(limits, err) {
 			return
 		}
+
 		resources, err := lim.ResourcesWithDefaults(ctx)
 		for _, resource := range resources {
 			if limits, err := lim.ResourceDefaults(ctx, resource); !yield(limits, err) {
 				return
 			}
 		}
+
 		own, second := lim.ResourcesWithLimits(ctx)
 		if err := errors.Join(err, second); err != nil {
 			yield(nil, err)
 			return
 		}
+
 		for _, resource := range own {
 			for entity, err := range lim.EntitiesWithLimits(ctx, resource) {
 				if err == nil {

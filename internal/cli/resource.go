@@ -14,6 +14,7 @@ func newResource(c *console) *cobra.Command {
 	cmd := newGroup("resource", "Manage the default limits of resources",
 		`Manage the default limits of resources, such as models, endpoints and queues.
 They apply to every entity without limits of its own.`)
+
 	conn.addNamespace(cmd)
 	cmd.AddCommand(newResourceSet(conn), newResourceGet(conn), newResourceDelete(conn), newResourceList(conn),
 		newResourceCapacity(conn), newResourceDisable(conn), newResourceEnable(conn))
@@ -39,6 +40,7 @@ func newResourceSet(conn *connection) *cobra.Command {
 		ValidArgsFunction: conn.completeResource,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runResourceSet(cmd.Context(), o) },
 	}
+
 	addLimits(cmd, &o.limits, "limit to set")
 	conn.addPrincipal(cmd)
 	return cmd
@@ -48,10 +50,12 @@ func runResourceSet(ctx context.Context, o resourceOptions) error {
 	if len(o.limits.all) == 0 {
 		return errNoLimitGiven
 	}
+
 	return o.withStore(ctx, accessCreate, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.SetResourceDefaults(ctx, o.resource, o.limits.all...); err != nil {
 			return err
 		}
+
 		o.warnCents(o.limits.all)
 		o.done("Set %s of resource %s %s: %s", count(len(o.limits.all), "default limit"), o.resource, o.location(),
 			o.limits.describe())
@@ -75,15 +79,18 @@ func newResourceGet(conn *connection) *cobra.Command {
 				if err != nil {
 					return err
 				}
+
 				if err := o.warnSwitch(cmd.Context(), lim, limiter.Scope{Resource: o.resource}); err != nil {
 					return err
 				}
+
 				return limitListing(
 					"Resource "+o.resource+" has no default limits.",
 				).print(o.console, o.json, each(stored))
 			})
 		},
 	}
+
 	addJSON[answer.Limit](cmd, &o.json, anArray, limitColumns)
 	return cmd
 }
@@ -100,6 +107,7 @@ func newResourceDelete(conn *connection) *cobra.Command {
 		ValidArgsFunction: conn.completeResource,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runResourceDelete(cmd.Context(), o) },
 	}
+
 	addYes(cmd, &o.yes)
 	conn.addPrincipal(cmd)
 	return cmd
@@ -109,6 +117,7 @@ func runResourceDelete(ctx context.Context, o resourceOptions) error {
 	if err := o.confirm(ctx, o.yes, "Delete the default limits of resource "+o.resource); err != nil {
 		return err
 	}
+
 	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.DeleteResourceDefaults(ctx, o.resource); err != nil {
 			return err
@@ -137,6 +146,7 @@ func newResourceList(conn *connection) *cobra.Command {
 			})
 		},
 	}
+
 	addJSON[answer.Resource](cmd, &o.json, anArray, resourceColumns)
 	return cmd
 }

@@ -31,6 +31,7 @@ resource, and on stderr the totals.`,
 		ValidArgsFunction: conn.completeResource,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runResourceCapacity(cmd.Context(), o) },
 	}
+
 	cmd.Flags().BoolVar(&o.query.ParentsOnly, "parents-only", false, "omit children and entities without a record")
 	addJSON[answer.Status](cmd, &o.json, anArray, capacityColumns)
 	return cmd
@@ -39,6 +40,8 @@ resource, and on stderr the totals.`,
 func limitArg(target *string) argument {
 	return argument{"LIMIT", func(s string) error {
 		*target = s
+		// Only a whole limit can be validated, so its capacity is a
+		// placeholder.
 		return limiter.PerMinute(s, 1).Validate()
 	}}
 }
@@ -49,12 +52,14 @@ func runResourceCapacity(ctx context.Context, o capacityOptions) error {
 		if err != nil {
 			return err
 		}
+
 		nothing := fmt.Sprintf("No entity has a bucket of %s with a limit %s.", o.query.Resource, o.query.Limit)
 		if err := capacityListing(o.console, nothing).print(
 			o.console, o.json, each(statusRows(sum.Entities, nil)),
 		); err != nil {
 			return err
 		}
+
 		if len(sum.Entities) > 0 {
 			o.say("%s: %s of %s available, %.1f %% missing", count(len(sum.Entities), "bucket"),
 				tty.Amount(sum.Limit, sum.Available), tty.Amount(sum.Limit, sum.Total), sum.Utilization())
@@ -77,6 +82,7 @@ func capacityListing(c *console, nothing string) listing[statusRow] {
 // withoutUsed returns a copy of the columns or cells of a status without what was
 // used.
 func withoutUsed[T any](all []T) []T {
+	// Cells have the order of the columns.
 	at := slices.IndexFunc(statusColumns, func(c column) bool { return c.title == "used" })
 	return slices.Delete(slices.Clone(all), at, at+1)
 }

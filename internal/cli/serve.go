@@ -66,6 +66,7 @@ file of --config (lease_ttl: 5m); flags come first, then the environment.
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.apply(cmd) },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), o) },
 	}
+
 	o.addServe(cmd)
 	cmd.AddCommand(newServeToken(c), newSettingsSchema(c, cmd), newServeRules(c))
 	return cmd
@@ -75,6 +76,7 @@ file of --config (lease_ttl: 5m); flags come first, then the environment.
 func (o *serveOptions) addServe(cmd *cobra.Command) {
 	o.addOwnNamespace(cmd)
 	o.addFile(cmd)
+
 	const file = "file"
 	o.listen = "127.0.0.1:9235"
 	addFlag(cmd, &o.listen, "listen", "address", o.listen, "address of HTTP", parseAddress)
@@ -84,19 +86,24 @@ func (o *serveOptions) addServe(cmd *cobra.Command) {
 		"let callers of gRPC with a token list its services, as grpcurl does")
 	addFlag(cmd, &o.metrics, "metrics-listen", "address", "", "address of /metrics, without tokens or TLS",
 		parseAddress)
+
 	addFlag(cmd, &o.rules, "rules", file, "", "YAML file that maps Envoy's descriptors to entities and limits",
 		parseText)
 	addFlag(cmd, &o.tokens, "tokens", file, "",
 		"YAML file of bearer tokens, hashed, with a role and a namespace each", parseText)
+
 	addFlag(cmd, &o.tls.Cert, "tls-cert", file, "", "PEM file of the server's certificate", parseText)
 	addFlag(cmd, &o.tls.Key, "tls-key", file, "", "PEM file of the certificate's key", parseText)
 	addFlag(cmd, &o.tls.ClientCA, "tls-client-ca", file, "",
 		"PEM file of authorities; clients must have a certificate of one", parseText)
+
 	cmd.Flags().StringArrayVar(&o.hosts, "allowed-host", nil,
 		"host `name` of the server, besides IP addresses and localhost; * for any; repeatable")
 	cmd.Flags().BoolVar(&o.insecure, "insecure", false, "listen on any address, even without tokens and TLS")
+
 	cmd.Flags().BoolVar(&o.escrow, "escrow", false,
 		"hold tokens for a moment, so that most calls need no request to the store")
+
 	o.dashboard.addFlags(cmd)
 	o.addBounds(cmd)
 }
@@ -107,16 +114,20 @@ func (o *serveOptions) addBounds(cmd *cobra.Command) {
 		"open leases at a time; of several tokens, each has half", parseCount)
 	addDefault(cmd, &o.server.LeaseTTL, server.DefaultLeaseTTL, "lease-ttl", "duration",
 		"time until an open lease is committed", parseDuration)
+
 	addDefault(cmd, &o.server.MaxKeys, server.DefaultMaxKeys, "max-keys", "number",
 		"idempotency keys of a token at a time", parseCount)
 	addDefault(cmd, &o.server.KeyTTL, server.DefaultKeyTTL, "key-ttl", "duration",
 		"time for which the answer to a key is kept", parseDuration)
+
 	addDefault(cmd, &o.server.MaxBody, server.DefaultMaxBody, "max-body", "number", "bytes of a request's body",
 		parseBytes)
 	addDefault(cmd, &o.server.Timeout, server.DefaultTimeout, "store-timeout", "duration",
 		"time for a call of the store", parseDuration)
+
 	addDefault(cmd, &o.server.MaxRequests, server.DefaultMaxRequests, "max-requests", "number",
 		"requests at a time", parseCount)
+
 	addDefault(cmd, &o.http.MaxConns, listen.DefaultMaxConns, "max-connections", "number",
 		"connections at a time; more replace the idlest", parseCount)
 	addDefault(cmd, &o.http.HeaderTimeout, listen.DefaultHeaderTimeout, "header-timeout", "duration",
@@ -125,6 +136,7 @@ func (o *serveOptions) addBounds(cmd *cobra.Command) {
 		"time to receive a request", parseDuration)
 	addDefault(cmd, &o.http.IdleTimeout, listen.DefaultIdleTimeout, "idle-timeout", "duration",
 		"time between the requests of a connection", parseDuration)
+
 	addDefault(cmd, &o.drain, listen.DefaultDrainTimeout, "drain-timeout", "duration",
 		"time to end after an interrupt", parseDuration)
 }
@@ -134,6 +146,8 @@ func addDefault[T any](
 	cmd *cobra.Command, target *T, fallback T, flag, kind, usage string, parse func(string) (T, error),
 ) {
 	*target = fallback
+
+	// A duration would be shown with its zero parts, such as 10m0s.
 	shown := fmt.Sprint(fallback)
 	if d, ok := any(fallback).(time.Duration); ok {
 		shown = shortest(d)
@@ -159,6 +173,8 @@ func parseAddress(text string) (string, error) {
 	if err != nil {
 		return "", errors.New("must be HOST:PORT, such as 127.0.0.1:9235, or :9235 for all addresses")
 	}
+
+	// SplitHostPort also accepts the name of a service, such as http.
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return "", errors.New("must end in a port from 0 to 65535")
 	}

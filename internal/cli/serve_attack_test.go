@@ -159,8 +159,12 @@ func (c *h2) call(id uint32, method, token string) {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
 	fields := [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "localhost"},
-		{"content-type", "application/grpc"}, {"te", "trailers"},
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", method},
+		{":authority", "localhost"},
+		{"content-type", "application/grpc"},
+		{"te", "trailers"},
 	}
 	if token != "" {
 		fields = append(fields, [2]string{"authorization", "Bearer " + token})

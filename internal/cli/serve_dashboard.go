@@ -46,8 +46,10 @@ func (o *serveOptions) mountPage(repo limiter.Repository, of *server.Options) (e
 	if !o.dashboard.on {
 		return func() {}, nil
 	}
+
 	page, err := dashboard.New(&dashboard.Options{
 		Open: func(ctx context.Context, namespace string) (limiter.Repository, error) {
+			// The server has its own namespace open already.
 			if namespace == "" || namespace == of.Namespace {
 				return repo, nil
 			}
@@ -60,6 +62,7 @@ func (o *serveOptions) mountPage(repo limiter.Repository, of *server.Options) (e
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
+
 	of.Dashboard = page
 	return func() { _ = page.Close() }, nil
 }

@@ -51,12 +51,14 @@ func runServeRulesValidate(c *console, file string) error {
 	if err != nil {
 		return usagef("%v", err)
 	}
+
 	_, err = rls.ParseRules(data)
 	bad, ok := errors.AsType[*rls.RulesError](err)
 	if !ok {
 		c.done("%s is valid", file)
 		return err
 	}
+
 	for _, p := range bad.Problems {
 		c.say("%s: %s", file, p)
 	}

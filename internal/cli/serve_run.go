@@ -33,12 +33,14 @@ func (o *serveOptions) check() error {
 	case o.tls.ClientCA != "" && o.tls.Cert == "":
 		return usagef("--tls-client-ca needs --tls-cert and --tls-key")
 	}
+
 	for _, host := range o.hosts {
 		if !validHost(host) {
 			return usagef("invalid --allowed-host %q: must be a host name without a port, such as limits.example, or *",
 				clip(host))
 		}
 	}
+
 	return o.dashboard.check(o.tokens != "")
 }
 
@@ -53,38 +55,52 @@ func runServe(ctx context.Context, o *serveOptions) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
+
 	var tlsConfig *tls.Config
 	if tlsConfig, err = o.tls.Config(ctx, o.changed("certificates")); err != nil {
 		return tlsFileError(o.tls, err)
 	}
+
 	if o.tokens != "" {
 		if o.server.Tokens, err = server.OpenTokens(ctx, o.tokens, o.changed("tokens")); err != nil {
 			return fileError("--tokens", err)
 		}
+
+		// Tokens can be added while the server runs, so an empty file is no
+		// error.
 		if o.server.Tokens.Len() == 0 {
 			o.warn("%s lists no tokens, so no caller is admitted", o.tokens)
 		}
 	}
+
 	var rules *listen.Files[*rls.Rules]
 	if o.rules != "" {
 		if rules, err = listen.WatchFiles(ctx, o.parseRules, o.changed("rules"), o.rules); err != nil {
 			return fileError("--rules", err)
 		}
 	}
+
+	// An address that other machines can reach needs both tokens and TLS.
 	bound, err := o.bind(ctx, o.insecure || o.tokens != "" && tlsConfig != nil)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		for _, l := range bound {
-			_ = l.Close() // again, where a server has closed it
+			// A server that ran has closed its listener already.
+			_ = l.Close()
 		}
 	}()
+
+	// The store comes last, since opening it may create a file.
 	b, err := o.openBacking(ctx, "serve", openOptions{access: accessCreate, namespace: o.namespaceName()}, o.escrow)
 	if err != nil {
 		return err
 	}
+
+	// Once serve has closed the store, abandon does nothing.
 	defer func() { err = errors.Join(err, b.abandon(ctx, o.drain)) }()
+
 	return o.serve(ctx, b, bound, tlsConfig, rules)
 }
 
@@ -110,6 +126,8 @@ func (o *serveOptions) changed(what string) func(error) {
 // bind binds the addresses of HTTP, gRPC and metrics; the last two may be nil.
 func (o *serveOptions) bind(ctx context.Context, secured bool) (map[string]net.Listener, error) {
 	bound := map[string]net.Listener{}
+
+	// Metrics have neither tokens nor TLS, so only --insecure exposes them.
 	for _, at := range []struct {
 		flag, addr string
 		exposed    bool
@@ -126,6 +144,7 @@ func (o *serveOptions) bind(ctx context.Context, secured bool) (map[string]net.L
 		}
 		bound[at.flag] = l
 	}
+
 	return bound, nil
 }
 
@@ -153,25 +172,32 @@ func (o *serveOptions) serve(
 	rules *listen.Files[*rls.Rules],
 ) error {
 	report := o.reporter((&throttled{warn: o.warn}).report)
+
 	opts := o.server
 	opts.Namespace, opts.Now, opts.Version = o.namespaceName(), o.now, thisBuild().Version
 	opts.Hosts = listen.HostOptions{Names: o.hosts, Known: listen.Certified(tlsConfig)}
 	opts.OnError = report
+
 	endPage, err := o.mountPage(b.repo, &opts)
 	if err != nil {
 		return err
 	}
 	defer endPage()
+
 	s, err := server.New(b.repo, &opts)
 	if err != nil {
 		return usagef("%v", err)
 	}
+
 	if err := b.observer.Report(s); err != nil {
 		return err
 	}
-	// the server bounds requests itself
+
+	// The server bounds requests itself, and vouches for a connection once its
+	// caller is known.
 	o.http.TLS, o.http.MaxRequests, o.http.Vouching, o.http.Log = tlsConfig, -1, true, b.log
 	services := []listen.Service{listen.HTTP(bound["listen"], observe.Propagate(s), &o.http)}
+
 	scheme := "http"
 	if tlsConfig != nil {
 		scheme = "https"
@@ -180,22 +206,29 @@ func (o *serveOptions) serve(
 	if o.dashboard.on {
 		o.done("Serving the dashboard at %s://%s%s/", scheme, bound["listen"].Addr(), server.DashboardPath)
 	}
+
 	if l := bound["grpc-listen"]; l != nil {
 		service := rls.New(s.CallerLimiter, rules.Get(), &rls.Options{OnError: report})
 		services = append(services, s.GRPC(l, service.Register, &server.GRPCOptions{
 			TLS: tlsConfig, MaxConns: o.http.MaxConns, MaxRequests: opts.MaxRequests, Reflection: o.reflection,
+			// A changed file applies from the next call on.
 			Before: func() { service.SetRules(rules.Get()) },
 		}))
 		o.done("Serving Envoy's rate limit service on %s", l.Addr())
 	}
+
 	if l := bound["metrics-listen"]; l != nil {
 		mux := http.NewServeMux()
 		mux.Handle("GET /metrics", b.observer.Metrics())
 		services = append(services, listen.HTTP(l, listen.Hosts(mux, &listen.HostOptions{Names: o.hosts}), nil))
 		o.done("Serving http://%s/metrics", l.Addr())
 	}
+
 	return listen.Run(ctx, &listen.RunOptions{DrainTimeout: o.drain, Quiesce: func(ctx context.Context) {
 		o.say("Draining: %s open", count(s.Leases(), "lease"))
+
+		// Streams of viewers do not end by themselves, and would delay the
+		// shutdown.
 		endPage()
 		s.Quiesce(ctx)
 	}, Settle: s.Settle, Close: b.close}, services...)
@@ -233,6 +266,7 @@ func (t *throttled) report(err error) {
 	} else {
 		t.last = now
 	}
+
 	if t.dropped > 0 {
 		t.warn("%v; %s before it not shown", err, count(t.dropped, "error"))
 		t.dropped = 0

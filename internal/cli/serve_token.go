@@ -35,10 +35,12 @@ client that sends it as "Authorization: Bearer TOKEN". Its entry for the file of
 		}}),
 		RunE: func(*cobra.Command, []string) error { return runServeToken(o) },
 	}
+
 	roles := []server.Role{server.RoleAcquire, server.RoleRead, server.RoleAdmin}
 	addFlag(cmd, &o.role, "role", "role", string(o.role), "what the token allows: acquire, read or admin",
 		oneOf(roles...))
 	_ = cmd.RegisterFlagCompletionFunc("role", completeWords(roles...))
+
 	addFlagP(cmd, &o.namespace, "namespace", "N", "name", o.namespace, "namespace of the token",
 		func(text string) (string, error) {
 			return text, limiter.Namespace{Name: text}.Validate()
@@ -54,6 +56,8 @@ func runServeToken(o serveTokenOptions) error {
 	); err != nil {
 		return err
 	}
+
+	// The token goes to stderr, since stdout is appended to the file of tokens.
 	o.say("The token of %s, which is not stored anywhere: %s", o.name, token)
 	return nil
 }

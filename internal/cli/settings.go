@@ -44,9 +44,11 @@ func (s *settings) apply(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+
 	given := givenFlags(cmd)
 	var failed error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		// VisitAll goes on after an error.
 		if failed != nil || slices.Contains(given, f.Name) || !isSetting(f) {
 			return
 		}
@@ -54,6 +56,7 @@ func (s *settings) apply(cmd *cobra.Command) error {
 			failed = err
 		}
 	})
+
 	return failed
 }
 
@@ -79,13 +82,16 @@ func (s *settings) set(f *pflag.Flag, file map[string]setting) error {
 	for _, name := range variables {
 		text := os.Getenv(name)
 		switch {
+		// An empty variable counts as one that is not set.
 		case text == "":
 			continue
+		// The command reads the variables of a store itself.
 		case shared:
-			return nil // the command reads it itself
+			return nil
 		}
 		return setAll(name, f, variableTexts(f, text))
 	}
+
 	if value, ok := file[settingKey(f.Name)]; ok {
 		return setAll(value.where, f, value.texts)
 	}
@@ -97,6 +103,7 @@ func setAll(source string, f *pflag.Flag, texts []string) error {
 	if len(texts) > 1 && !isList(f) {
 		return usagef("%s: --%s takes one value", source, f.Name)
 	}
+
 	for _, text := range texts {
 		if err := f.Value.Set(text); err != nil {
 			return settingError(source, f, text, err)
@@ -128,6 +135,8 @@ func settingError(source string, f *pflag.Flag, text string, err error) error {
 	if bad, ok := errors.AsType[*flagValueError](err); ok {
 		return usagef("%s: %s", source, bad.message)
 	}
+
+	// The error of package strconv names a function, and no valid values.
 	if f.Value.Type() == "bool" {
 		return usagef("%s: invalid --%s %q: must be true or false", source, f.Name, clip(text))
 	}
@@ -152,29 +161,39 @@ func readSettings(path string, cmd *cobra.Command) (map[string]setting, error) {
 	if path == "" {
 		return nil, nil
 	}
+
 	root, err := readDocument(path)
 	if err != nil {
 		return nil, err
 	}
+	// The file may be empty, or hold nothing but comments.
 	if len(root.Content) == 0 {
 		return nil, nil
 	}
+
 	top := root.Content[0]
 	if top.Kind != yaml.MappingNode {
 		return nil, usagef("--config %s: must hold keys and values, such as listen: 127.0.0.1:0", path)
 	}
+
+	// The content of a mapping is its keys and values in turn.
 	file := map[string]setting{}
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		key, value := top.Content[i], top.Content[i+1]
 		where := fmt.Sprintf("%s, line %d", path, key.Line)
+
+		// The form of the flag, lease-ttl, would be a second name of the key
+		// lease_ttl.
 		if f := cmd.Flags().Lookup(strings.ReplaceAll(key.Value, "_", "-")); f == nil || !isSetting(f) ||
 			settingKey(f.Name) != key.Value {
 			return nil, usagef("%s: unknown key %q; the keys are the flags of %s with _ in place of -", where,
 				clip(key.Value), cmd.CommandPath())
 		}
+
 		if _, twice := file[key.Value]; twice {
 			return nil, usagef("%s: %s is given twice", where, key.Value)
 		}
+
 		texts, err := settingTexts(value)
 		if err != nil {
 			return nil, usagef("%s: %s: %v", where, key.Value, err)
@@ -190,12 +209,16 @@ func readDocument(path string) (root yaml.Node, err error) {
 	if err != nil {
 		return root, fileError("--config", err)
 	}
+
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	if err = decoder.Decode(&root); err == nil {
+		// A second document would be ignored silently.
 		if err = decoder.Decode(new(yaml.Node)); err == nil {
 			return root, usagef("--config %s: must hold one YAML document", path)
 		}
 	}
+
+	// An empty file ends at once, and has no settings.
 	if !errors.Is(err, io.EOF) {
 		return root, usagef("--config %s: %v", path, err)
 	}
@@ -209,8 +232,10 @@ func settingTexts(value *yaml.Node) ([]string, error) {
 	if value.Kind == yaml.SequenceNode {
 		nodes = value.Content
 	}
+
 	var texts []string
 	for _, n := range nodes {
+		// An empty value is a mistake, as it is for a flag.
 		if n.Kind != yaml.ScalarNode || n.Value == "" {
 			return nil, errors.New("must be a value, or a list of values")
 		}

@@ -16,8 +16,10 @@ func settingsSchema(cmd *cobra.Command) (string, error) {
 			properties[settingKey(f.Name)] = settingSchema(f)
 		}
 	}
+
 	cmd.InheritedFlags().VisitAll(visit)
 	cmd.LocalFlags().VisitAll(visit)
+
 	text, err := json.MarshalIndent(map[string]any{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Settings of " + cmd.CommandPath(),
 		"type": "object", "properties": properties, "additionalProperties": false,
@@ -54,6 +56,7 @@ func settingSchema(f *pflag.Flag) map[string]any {
 		schema["type"], schema["items"] = "array", map[string]any{"type": "string"}
 		return schema
 	}
+
 	switch f.Value.Type() {
 	case "bool":
 		schema["type"] = "boolean"

@@ -55,6 +55,7 @@ func (s *stackConnection) stackName() (string, error) {
 	if s.name != "" || url == "" {
 		return dynamo.TableName(s.name), nil
 	}
+
 	chosen, err := storeFrom(envStore, url)
 	switch {
 	case err != nil:
@@ -64,6 +65,7 @@ func (s *stackConnection) stackName() (string, error) {
 	case os.Getenv(envStack) != "":
 		return dynamo.TableName(""), nil
 	}
+
 	kind := "a file"
 	if chosen.name == memoryStore {
 		kind = "memory"
@@ -85,6 +87,7 @@ func (s *stackConnection) suggestStore(name string) {
 	if chosen == store && s.region == "" && s.endpoint == "" {
 		return
 	}
+
 	words := []string{"export", envStore + "=" + store}
 	if at.Region != "" {
 		words = append(words, envRegion+"="+at.Region)
@@ -92,6 +95,7 @@ func (s *stackConnection) suggestStore(name string) {
 	if at.Endpoint != "" {
 		words = append(words, envEndpoint+"="+at.Endpoint)
 	}
+
 	s.say("To use it in later commands, run:")
 	s.say("  %s", hint.Shell(words...))
 }
@@ -122,6 +126,7 @@ func (c *console) building(architecture string) (done func(error)) {
 	began := time.Now()
 	c.say("  building the functions' code for %s with Go; this may take minutes", architecture)
 	stop := c.progress(func() string { return "building: " + tty.Duration(time.Since(began).Truncate(time.Second)) })
+
 	return func(err error) {
 		stop()
 		if err == nil {
@@ -161,6 +166,9 @@ func checkEndpoint(endpoint string) error {
 // event reports an event of the stack.
 func (s *stackConnection) event(e infra.Event) {
 	line := e.Time.Local().Format("15:04:05") + "  " + e.Status + "  " + e.Resource + " (" + e.Type + ")"
+
+	// Events of other states have reasons that say nothing, such as "User
+	// Initiated".
 	if e.Reason != "" && strings.HasSuffix(e.Status, "FAILED") {
 		line += ": " + e.Reason
 	}
@@ -175,6 +183,7 @@ func (s *stackConnection) confirmChanges(ctx context.Context, name string, yes b
 		for _, c := range changes {
 			s.say("  %s", changeLine(c))
 		}
+
 		if yes || !s.canAsk && !slices.ContainsFunc(changes, isDestructive) {
 			return nil
 		}
@@ -182,19 +191,24 @@ func (s *stackConnection) confirmChanges(ctx context.Context, name string, yes b
 	}
 }
 
+// isDestructive reports whether a change may lose data. Only an addition, and a
+// modification that surely replaces nothing, do not.
 func isDestructive(c infra.Change) bool {
 	return c.Action != "Add" && (c.Action != "Modify" || c.Replacement != "False")
 }
 
 // changeLine returns a change of a stack on one line.
 func changeLine(c infra.Change) string {
+	// CloudFormation has further actions, such as Import.
 	sign := map[string]string{"Add": "+", "Modify": "~", "Remove": "-"}[c.Action]
 	line := fmt.Sprintf("%s %s (%s)", cmp.Or(sign, "?"), c.Resource, c.Type)
+
 	scope := slices.Clone(c.Scope)
 	slices.Sort(scope)
 	if len(scope) > 0 {
 		line += ": " + strings.Join(slices.Compact(scope), ", ")
 	}
+
 	switch c.Replacement {
 	case "True":
 		line += ", replaced"

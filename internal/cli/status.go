@@ -36,6 +36,7 @@ reason. The exit code is 1 if limits do not work or the stack has failed.
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), o) },
 	}
+
 	o.addTo(cmd)
 	addJSON[infra.Status](cmd, &o.json, anObject, nil)
 	return cmd
@@ -46,15 +47,18 @@ func runStatus(ctx context.Context, o *statusOptions) error {
 	if err != nil {
 		return err
 	}
+
 	s, err := infra.Inspect(ctx, name, &opts)
 	if err != nil {
 		return stackError(err)
 	}
+
 	if o.json {
 		err = o.printJSON(s)
 	} else {
 		_, err = io.WriteString(o.out, o.sections(&s))
 	}
+
 	return cmp.Or(err, o.verdict(&s))
 }
 
@@ -93,21 +97,25 @@ func (o *statusOptions) sections(s *infra.Status) string {
 		if o.terminal {
 			b.WriteString(o.style.Bold(part.title) + "\n")
 		}
+
 		wide := 16
 		for _, f := range part.properties {
 			wide = max(wide, tty.Width(f.name))
 		}
+
 		for _, f := range part.properties {
 			switch {
 			case o.terminal && f.name == "":
 				b.WriteString(tty.Wrap("  "+f.value.shown(), o.width) + "\n")
-			case o.terminal: // never cut, so that names can be copied
+			// The line is never cut, so that names can be copied.
+			case o.terminal:
 				b.WriteString("  " + tty.Left(f.name, wide) + "  " + f.value.shown() + "\n")
 			default:
 				b.WriteString(strings.ToLower(part.title) + "\t" + f.name + "\t" + f.value.plain + "\n")
 			}
 		}
 	}
+
 	return b.String()
 }
 
@@ -155,6 +163,7 @@ func stackSection(s *infra.StackStatus) []property {
 	if !s.Exists {
 		return absent("status", "not found", s.Error)
 	}
+
 	properties := []property{{"status", text(s.Status)}, {"created", moment(s.Created)}}
 	if !s.Updated.IsZero() {
 		properties = append(properties, property{"updated", moment(s.Updated)})
@@ -162,6 +171,7 @@ func stackSection(s *infra.StackStatus) []property {
 	if s.Reason != "" {
 		properties = append(properties, property{"reason", text(s.Reason)})
 	}
+
 	return failed(append(properties, property{"protected", yesNo(s.Protected)}), s.Error)
 }
 
@@ -169,6 +179,7 @@ func tableSection(t *infra.TableStatus) []property {
 	if !t.Exists {
 		return absent("status", "not found", t.Error)
 	}
+
 	properties := []property{
 		{"status", text(t.Status)},
 		{"items", approximate(t.Items)},
@@ -177,15 +188,19 @@ func tableSection(t *infra.TableStatus) []property {
 		{"expiry", text(strings.TrimSpace(t.TTL + " " + t.TTLAttribute))},
 		{"protected", yesNo(t.DeletionProtection)},
 	}
+
 	if t.RecoveryDays > 0 {
 		properties = append(properties, property{"restorable", text(fmt.Sprintf("%d days", t.RecoveryDays))})
 	}
 	for _, x := range t.Indexes {
 		properties = append(properties, property{x.Name, text(x.Status)})
 	}
+
 	return failed(properties, t.Error)
 }
 
+// approximate returns the cell of a number that DynamoDB updates only every few
+// hours.
 func approximate(n int64) cell {
 	c := number(n)
 	c.display = "about " + c.display
@@ -198,6 +213,7 @@ func functionSection(f *infra.FunctionStatus) []property {
 	if !f.Exists {
 		return absent("function", "not deployed", f.Error)
 	}
+
 	properties := []property{
 		{"function", text(f.Name)},
 		{"state", text(f.State)},
@@ -208,23 +224,29 @@ func functionSection(f *infra.FunctionStatus) []property {
 		{"memory", text(fmt.Sprintf("%d MB", f.MemoryMB))},
 		{"timeout", text(fmt.Sprintf("%d s", f.Timeout))},
 	}
+
 	if f.Reason != "" {
 		properties = append(properties, property{"reason", text(f.Reason)})
 	}
+
 	return failed(properties, f.Error)
 }
 
 func eventSourceProperties(s *infra.Status) (properties []property) {
+	// A function without an event source counts nothing, so a missing source is
+	// shown, too.
 	if e := &s.EventSource; e.Exists {
 		properties = append(properties, property{"event source", text(e.State)},
 			property{"last result", text(e.LastResult)})
 	} else if s.Aggregator.Exists {
 		properties = append(properties, property{"event source", text("none")})
 	}
+
 	properties = failed(properties, s.EventSource.Error)
 	if s.DeadLetters.Exists {
 		properties = append(properties, property{"dead letters", number(s.DeadLetters.Messages)})
 	}
+
 	return failed(properties, s.DeadLetters.Error)
 }
 
@@ -238,6 +260,7 @@ func versionSection(v *infra.VersionStatus) []property {
 		{"least client", text(v.ClientMin)},
 		{"updated by", text(v.UpdatedBy)},
 	}
+
 	if len(v.Pending) > 0 {
 		properties = append(properties, property{"migrations left", text(strings.Join(v.Pending, ", "))})
 	}
@@ -252,6 +275,7 @@ func alarmSection(a *infra.AlarmsStatus) (properties []property) {
 		}
 		properties = append(properties, property{x.Name, state})
 	}
+
 	return failed(properties, a.Error)
 }
 

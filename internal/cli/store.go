@@ -31,14 +31,21 @@ const (
 
 // openOptions configures how a store is opened.
 type openOptions struct {
-	access           access
-	namespace        string // "" for the default one of an embedded store, or the table itself
+	access access
+	// namespace is "" for the default one of an embedded store, or for the table
+	// itself.
+	namespace        string
 	region, endpoint string // of DynamoDB
-	folder           string // to create with the file, if it is missing
-	purged           func(items int)
-	purgeWait        time.Duration // between the rounds of a purge; 0 is the default
-	timeout          time.Duration // of calls to DynamoDB; 0 is tableTimeout
-	countCapacity    bool          // of requests to DynamoDB
+	// folder is created with the file, if it is missing.
+	folder string
+
+	// purged receives the number of items that a purge has removed so far.
+	purged func(items int)
+	// purgeWait is the pause between the rounds of a purge; 0 is the default.
+	purgeWait time.Duration
+
+	timeout       time.Duration // of calls to DynamoDB; 0 is tableTimeout
+	countCapacity bool          // of requests to DynamoDB
 }
 
 // store is a store that can be opened.
@@ -57,6 +64,7 @@ const storeForms = "must be sqlite:PATH, memory: or dynamodb:NAME, such as sqlit
 func parseStore(url string) (store, error) {
 	scheme, name, _ := strings.Cut(url, ":")
 	switch {
+	// SQLite gives this name a meaning of its own: a database in memory.
 	case url == "sqlite::memory:":
 		return store{}, errors.New("must be memory: without a path; use sqlite:PATH for a file")
 	case url == memoryStore:
@@ -92,7 +100,11 @@ func openMemory(ctx context.Context, o openOptions) (limiter.Repository, error) 
 // openSQLite opens a file. On error it returns a nil interface, never one with a
 // nil pointer.
 func openSQLite(ctx context.Context, path string, o openOptions) (limiter.Repository, error) {
+	// A command that reads works on a file that it may not write.
 	opts := sqlite.Options{Namespace: o.namespace, Existing: true, ReadOnly: o.access == accessRead, Purged: o.purged}
+
+	// SQLite takes an empty file for a database without tables, but it holds no
+	// store.
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() &&
 		info.Size() == 0 {
 		if err := o.prepareFile(path); err != nil {
@@ -100,10 +112,14 @@ func openSQLite(ctx context.Context, path string, o openOptions) (limiter.Reposi
 		}
 		opts.Existing = false
 	}
+
 	repo, err := sqlite.Open(ctx, path, &opts)
+
+	// A file without tables has schema 0: another process is creating it. Only a
+	// command that may create the store itself opens it then.
 	if version, ok := errors.AsType[*limiter.VersionError](err); ok && version.Schema == "0" &&
 		o.prepareFile(path) == nil {
-		opts.Existing = false // another process is creating the file
+		opts.Existing = false
 		repo, err = sqlite.Open(ctx, path, &opts)
 	}
 	if errors.Is(err, limiter.ErrNotFound) {
@@ -133,6 +149,7 @@ func (o openOptions) prepareFile(path string) error {
 	switch {
 	case o.access != accessCreate:
 		return &noFileError{path}
+	// A new file has the default namespace, and no other.
 	case o.namespace != "" && o.namespace != defaultNamespace:
 		return fmt.Errorf("namespace %q: %w; %s creates it", o.namespace, limiter.ErrNotFound,
 			registerCommand(path, o.namespace))
@@ -156,11 +173,13 @@ const registryNamespace = "_"
 const tableTimeout = 3 * time.Second
 
 func openDynamo(ctx context.Context, name string, o openOptions) (limiter.Repository, error) {
+	// The registry stands for the table itself, with all its namespaces.
 	repo, err := dynamo.Connect(ctx, name, &dynamo.Options{
 		Namespace: cmp.Or(o.namespace, registryNamespace), Region: o.region, Endpoint: o.endpoint,
 		Timeout: cmp.Or(o.timeout, tableTimeout),
 		Purged:  o.purged, PurgeWait: o.purgeWait, CountCapacity: o.countCapacity,
 	})
+	// A nil *dynamo.Repository would be a limiter.Repository that is not nil.
 	if err != nil {
 		return nil, err
 	}
@@ -178,8 +197,10 @@ func embeddedStore() (store, error) {
 			err,
 		)
 	}
+
 	path := filepath.Join(folder, "limits.db")
 	return store{"sqlite:" + path, false, func(ctx context.Context, o openOptions) (limiter.Repository, error) {
+		// prepareFile creates the folder, if the command may create the store.
 		o.folder = folder
 		return openSQLite(ctx, path, o)
 	}}, nil
@@ -198,6 +219,7 @@ func openTemporary(ctx context.Context, o openOptions) (limiter.Repository, erro
 	if err != nil {
 		return nil, err
 	}
+
 	repo, err := openSQLite(ctx, filepath.Join(folder, "limits.db"), o)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
@@ -214,13 +236,18 @@ func (t temporaryRepository) Close() error {
 // is set, else in the usual place of the system.
 func dataFolder() (string, error) {
 	const name = "zae-limiter"
+
+	// The XDG specification says to ignore a relative path.
 	if base := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(base) {
 		return filepath.Join(base, name), nil
 	}
-	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" { // they keep data and settings in one place
+
+	// These systems keep data and settings in one place.
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
 		base, err := os.UserConfigDir()
 		return filepath.Join(base, name), err
 	}
+
 	home, err := os.UserHomeDir()
 	return filepath.Join(home, ".local", "share", name), err
 }
@@ -232,6 +259,7 @@ func meterOf(repo limiter.Repository) func() loadtest.Usage {
 	if !ok {
 		return nil
 	}
+
 	return func() loadtest.Usage {
 		s := table.Stats()
 		return loadtest.Usage{Requests: s.Requests, ReadUnits: s.ReadUnits, WriteUnits: s.WriteUnits}

@@ -10,9 +10,12 @@ import (
 
 // closest returns the known word that is most similar to word, or "" if none is.
 func closest(word string, known []string) string {
+	// Up to three letters may have one typo, and longer words two.
 	best, distance := "", max(1, min(2, len(word)/2))+1
 	for _, k := range known {
 		d := editDistance(strings.ToLower(word), k)
+
+		// An abbreviation counts as one typo: "name" is close to "namespace".
 		if len(word) > 2 && strings.HasPrefix(k, word) {
 			d = min(d, 1)
 		}
@@ -20,15 +23,20 @@ func closest(word string, known []string) string {
 			best, distance = k, d
 		}
 	}
+
 	return best
 }
 
 // editDistance counts the insertions, deletions, replacements and swaps of
 // neighbours that turn a into b.
 func editDistance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 { // too long to be a typo
+	// Longer words are no typos, and their table would be large.
+	if len(a) > 64 || len(b) > 64 {
 		return 64
 	}
+
+	// rows[i][j] is the distance of the first i bytes of a from the first j
+	// bytes of b.
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
 		rows[i] = make([]int, len(b)+1)
@@ -37,6 +45,7 @@ func editDistance(a, b string) int {
 	for j := range rows[0] {
 		rows[0][j] = j
 	}
+
 	for i := 1; i <= len(a); i++ {
 		for j := 1; j <= len(b); j++ {
 			cost := 1
@@ -49,6 +58,7 @@ func editDistance(a, b string) int {
 			}
 		}
 	}
+
 	return rows[len(a)][len(b)]
 }
 
@@ -67,6 +77,8 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 			paths[name] = c.CommandPath()
 		}
 	}
+
+	// Of two equally similar words, the first wins: a name before an alias.
 	if name := closest(word, slices.Concat(names, aliases)); name != "" {
 		return usagef("unknown command %q; did you mean %q? %q lists the commands", clip(word), paths[name],
 			cmd.CommandPath()+" --help")
@@ -83,6 +95,7 @@ func similarFlag(cmd *cobra.Command, name string) string {
 			known = append(known, f.Name)
 		}
 	}
+
 	cmd.Flags().VisitAll(add)
 	cmd.InheritedFlags().VisitAll(add)
 	return closest(name, known)
@@ -105,5 +118,6 @@ func clip(word string) string {
 	if len(word) <= maxShown {
 		return word
 	}
+	// The cut may be inside a character.
 	return strings.ToValidUTF8(word[:maxShown], "") + "..."
 }

@@ -48,6 +48,8 @@ func (o *switchOptions) addEnable(cmd *cobra.Command) *cobra.Command {
 
 // parseReason checks a reason as the limiter does.
 func parseReason(reason string) (string, error) {
+	// Only a limiter checks a reason, and disabling a level of an empty store
+	// has no other effect.
 	lim, err := limiter.New(memory.New(nil), nil)
 	if err == nil {
 		err = lim.Disable(context.Background(), limiter.Scope{}, reason)
@@ -72,17 +74,24 @@ func runDisable(ctx context.Context, o switchOptions) error {
 	if err := o.checkScope(); err != nil {
 		return err
 	}
+
 	if err := o.confirm(ctx, o.yes, "Disable "+o.of.String()+", so that its calls fail"); err != nil {
 		return err
 	}
+
 	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.Disable(ctx, o.of, o.reason); err != nil {
 			return err
 		}
+
 		o.done("Disabled %s %s", o.of, o.location())
+
+		// The buckets of an entity carry a mark, so other processes see its
+		// switch at once.
 		if s, err := o.selectStore(); err == nil && s.dynamo && o.of.Entity == "" {
 			o.say("Other processes follow within a minute.")
 		}
+
 		return nil
 	})
 }
@@ -91,6 +100,7 @@ func runEnable(ctx context.Context, o switchOptions) error {
 	if err := o.checkScope(); err != nil {
 		return err
 	}
+
 	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		err := lim.Enable(ctx, o.of)
 		if errors.Is(err, limiter.ErrNotFound) {
@@ -99,6 +109,7 @@ func runEnable(ctx context.Context, o switchOptions) error {
 		if err != nil {
 			return err
 		}
+
 		o.done("Enabled %s %s", o.of, o.location())
 		return o.warnStillOff(ctx, lim)
 	})
@@ -110,6 +121,8 @@ func (o *switchOptions) warnStillOff(ctx context.Context, lim *limiter.RateLimit
 		if err != nil {
 			return err
 		}
+
+		// A scope without an entity or a resource concerns all of them.
 		wider := (s.Scope.Entity == "" || s.Scope.Entity == o.of.Entity) && (s.Scope.Resource == "" ||
 			s.Scope.Resource == o.of.Resource)
 		if wider {
@@ -137,13 +150,17 @@ commands disable and enable of entity, resource and system change them.
 			})
 		},
 	}
+
 	o.addNamespace(cmd)
 	addJSON[answer.Switch](cmd, &o.json, anArray, switchColumns)
 	return cmd
 }
 
 var switchColumns = []column{
-	{title: "level", whole: true}, {title: "entity"}, {title: "resource"}, {title: "since", whole: true},
+	{title: "level", whole: true},
+	{title: "entity"},
+	{title: "resource"},
+	{title: "since", whole: true},
 	{title: "reason"},
 }
 

@@ -15,6 +15,7 @@ func newSystem(c *console) *cobra.Command {
 		`Manage the defaults of the system: the limits of all entities and resources
 without limits of their own, and whether to block or allow requests when the
 store is unavailable.`)
+
 	conn.addNamespace(cmd)
 	cmd.AddCommand(newSystemSet(conn), newSystemGet(conn), newSystemDelete(conn), newSystemDisable(conn),
 		newSystemEnable(conn))
@@ -42,6 +43,7 @@ the store is unavailable. What is not given stays as it is.
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSystemSet(cmd.Context(), o) },
 	}
+
 	addLimits(cmd, &o.limits, "limit to set")
 	addMode(cmd, &o.mode, "allow or block when the store is unavailable")
 	conn.addPrincipal(cmd)
@@ -59,15 +61,18 @@ func runSystemSet(ctx context.Context, o systemOptions) error {
 	if len(o.limits.all) == 0 && o.mode == "" {
 		return usagef("--limit and --on-unavailable are both missing; %s", limitForms)
 	}
+
 	return o.withStore(ctx, accessCreate, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.SetSystem(ctx, o.mode, o.limits.all...); err != nil {
 			return err
 		}
+
 		if len(o.limits.all) > 0 {
 			o.warnCents(o.limits.all)
 			o.done("Set %s of the system %s: %s", count(len(o.limits.all), "default limit"), o.location(),
 				o.limits.describe())
 		}
+
 		if o.mode != "" {
 			o.done("Set on_unavailable of the system %s: %s", o.location(), o.mode)
 		}
@@ -87,6 +92,7 @@ func newSystemGet(conn *connection) *cobra.Command {
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runSystemGet(cmd.Context(), o) },
 	}
+
 	addJSON[answer.System](cmd, &o.json, anObject, nil)
 	return cmd
 }
@@ -97,17 +103,21 @@ func runSystemGet(ctx context.Context, o systemOptions) error {
 		if err != nil {
 			return err
 		}
+
 		var properties []property
 		for _, l := range stored {
 			properties = append(properties, property{"limit", cell{display: limitText(l), plain: limitWord(l)}})
 		}
+
 		if len(stored) == 0 && !o.json {
 			o.say("The system has no default limits.")
 		}
+
 		off, err := answer.ReadSwitch(ctx, lim, limiter.Scope{})
 		if err != nil {
 			return err
 		}
+
 		properties = append(properties, property{"on_unavailable", text(string(mode))})
 		object := answer.NewSystem(stored, mode)
 		if off != nil {
@@ -129,6 +139,7 @@ func newSystemDelete(conn *connection) *cobra.Command {
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runSystemDelete(cmd.Context(), o) },
 	}
+
 	addYes(cmd, &o.yes)
 	conn.addPrincipal(cmd)
 	return cmd
@@ -138,10 +149,12 @@ func runSystemDelete(ctx context.Context, o systemOptions) error {
 	if err := o.confirm(ctx, o.yes, "Delete the defaults of the system"); err != nil {
 		return err
 	}
+
 	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.DeleteSystemDefaults(ctx); err != nil {
 			return err
 		}
+
 		o.done("Deleted the defaults of the system %s", o.location())
 		return nil
 	})

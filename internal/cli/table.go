@@ -22,6 +22,7 @@ function that counts usage; "zae-limiter aggregate" does.`,
 		Args: requireKnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+
 	cmd.AddCommand(newTableCreate(c), newTableMigrate(c), newTableDelete(c))
 	return cmd
 }
@@ -33,9 +34,13 @@ func (s *stackConnection) tableArg() cobra.PositionalArgs {
 		if s.name != "" && s.name != name {
 			return fmt.Errorf("NAME is %q and --name is %q; give one of them", clip(name), clip(s.name))
 		}
+
 		s.name = name
+		// Names of functions and roles, which are longer than the name of the
+		// table, do not matter without a stack.
 		return infra.Stack{NoAggregator: true, NoProvisioner: true, NoIAM: true}.Validate(name)
 	}})
+
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 && s.name != "" {
 			args = []string{s.name}
@@ -69,12 +74,15 @@ alarms and a function that counts usage.`,
 		Args:    o.tableArg(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runTableCreate(cmd.Context(), o) },
 	}
+
 	o.addTable(cmd)
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "N", "",
 		"`namespace` to register (default $ZAEL_NAMESPACE, else default)")
+
 	cmd.Flags().BoolVar(&o.leanIndex, "lean-index", false,
 		"keep only keys in the index by resource of a new table: cheaper writes, but Python's queries of a "+
 			"resource find nothing")
+
 	addJSON[tableJSON](cmd, &o.json, anObject, nil)
 	return cmd
 }
@@ -91,30 +99,40 @@ func runTableCreate(ctx context.Context, o *tableCreateOptions) (err error) {
 	if err := o.checkPlace(); err != nil {
 		return err
 	}
+
 	shape := tableJSON{Name: o.name, Namespace: dynamo.NamespaceName(o.namespace)}
 	if err := (limiter.Namespace{Name: shape.Namespace}).Validate(); err != nil {
 		return usagef("%v", err)
 	}
+
 	opts := &dynamo.Options{
 		Namespace: registryNamespace, Region: o.region, Endpoint: o.endpoint, LeanIndex: o.leanIndex,
 	}
+
+	// The registry needs no registration, so ErrNotFound means that the table
+	// is missing, and not its namespace.
 	switch repo, err := dynamo.Connect(ctx, o.name, opts); {
 	case errors.Is(err, limiter.ErrNotFound):
 		shape.Created = true
 	case err != nil:
 		return stackError(err)
 	default:
-		_ = repo.Close() // it was opened only to find out that it exists
+		// It was opened only to find out whether it exists.
+		_ = repo.Close()
 	}
+
 	opts.Namespace = shape.Namespace
 	if err := dynamo.CreateTable(ctx, o.name, opts); err != nil {
 		return stackError(err)
 	}
+
+	// Only a connection to the namespace knows its ID.
 	repo, err := dynamo.Connect(ctx, o.name, opts)
 	if err != nil {
 		return stackError(err)
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
+
 	shape.NamespaceID = repo.NamespaceID()
 	return o.reportTable(shape)
 }
@@ -125,8 +143,11 @@ func (o *tableCreateOptions) reportTable(shape tableJSON) error {
 	} else {
 		o.done("Table %s already exists, with namespace %s", shape.Name, shape.Namespace)
 	}
+
 	err := printProperties(o.console, o.json, []property{
-		{"name", text(shape.Name)}, {"created", yesNo(shape.Created)}, {"namespace", text(shape.Namespace)},
+		{"name", text(shape.Name)},
+		{"created", yesNo(shape.Created)},
+		{"namespace", text(shape.Namespace)},
 		{"namespace_id", text(shape.NamespaceID)},
 	}, shape)
 	if err == nil {
@@ -153,6 +174,7 @@ a table of another program.`,
 		Args:    o.tableArg(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runTableDelete(cmd.Context(), o) },
 	}
+
 	o.addTable(cmd)
 	addYes(cmd, &o.yes)
 	addJSON[infra.TableRemoval](cmd, &o.json, anObject, nil)
@@ -164,7 +186,9 @@ func runTableDelete(ctx context.Context, o *tableDeleteOptions) error {
 	if err != nil {
 		return err
 	}
-	r, err := infra.DeleteTable(ctx, o.name, &infra.DeleteTableOptions{Options: opts,
+
+	r, err := infra.DeleteTable(ctx, o.name, &infra.DeleteTableOptions{
+		Options: opts,
 		Confirm: func(r infra.TableRemoval) error {
 			if o.yes {
 				return nil
@@ -172,15 +196,18 @@ func runTableDelete(ctx context.Context, o *tableDeleteOptions) error {
 			return o.ask(ctx,
 				fmt.Sprintf("Delete table %s (%s) with about %s?", r.Name, o.where(r.Region),
 					count(int(r.Items), "item")))
-		}})
+		},
+	})
 	if err != nil {
 		return stackError(err)
 	}
+
 	if r.Existed {
 		o.done("Deleted table %s", o.name)
 	} else {
 		o.done("There is no table %s", o.name)
 	}
+
 	if o.json {
 		return o.printJSON(r)
 	}

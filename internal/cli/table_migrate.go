@@ -42,11 +42,13 @@ services first, since they would create their buckets again.`,
 		Args:    o.tableArg(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runTableMigrate(cmd.Context(), o) },
 	}
+
 	o.addTable(cmd)
 	cmd.Flags().BoolVar(&o.originals, "delete-originals", false, "delete items of older releases that were copied")
 	cmd.Flags().BoolVar(&o.all, "all", false, "run every migration, regardless of the version record")
 	cmd.Flags().BoolVar(&o.newer, "delete-newer-buckets", false,
 		"delete buckets of Python's zae-limiter 0.10.1 or newer")
+
 	addYes(cmd, &o.yes)
 	addJSON[migrationJSON](cmd, &o.json, anObject, nil)
 	return cmd
@@ -64,19 +66,23 @@ func runTableMigrate(ctx context.Context, o *tableMigrateOptions) error {
 	if err := o.checkPlace(); err != nil {
 		return err
 	}
+
 	opts := &dynamo.MigrateOptions{
 		Options:         dynamo.Options{Region: o.region, Endpoint: o.endpoint},
 		DeleteOriginals: o.originals, All: o.all, Progress: o.migrating,
 	}
+
 	if err := o.confirmOriginals(ctx, opts); err != nil {
 		return stackError(err)
 	}
+
 	stop := o.progress(func() string { return "migrating: " + count(int(o.items.Load()), "item") })
 	migrated, err := dynamo.Migrate(ctx, o.name, opts)
 	stop()
 	if err != nil {
 		return stackError(err)
 	}
+
 	if len(migrated) == 0 {
 		o.done("Table %s is up to date", o.name)
 	} else {
@@ -85,15 +91,19 @@ func runTableMigrate(ctx context.Context, o *tableMigrateOptions) error {
 	if o.kept > 0 {
 		o.warn("%s stay, since they have no copy", count(int(o.kept), "original"))
 	}
+
 	deleted, err := o.deleteNewer(ctx, opts.Options)
 	if err != nil {
 		return stackError(err)
 	}
+
+	// A list in JSON is never null, even if it is empty.
 	shape := migrationJSON{o.name, append([]string{}, migrated...), o.kept, deleted}
 	properties := []property{{"name", text(o.name)}}
 	for _, version := range migrated {
 		properties = append(properties, property{"migrated", text(version)})
 	}
+
 	return printProperties(o.console, o.json, append(properties, property{"kept", number(o.kept)}), shape)
 }
 
@@ -103,12 +113,15 @@ func (o *tableMigrateOptions) deleteNewer(ctx context.Context, opts dynamo.Optio
 	if !o.newer {
 		return 0, nil
 	}
+
+	// Connect refuses a namespace that has such buckets, but not the registry.
 	opts.Namespace = registryNamespace
 	repo, err := dynamo.Connect(ctx, o.name, &opts)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
+
 	if !o.yes {
 		if err := o.ask(
 			ctx,
@@ -118,6 +131,7 @@ func (o *tableMigrateOptions) deleteNewer(ctx context.Context, opts dynamo.Optio
 			return 0, err
 		}
 	}
+
 	if deleted, err = repo.DeleteNewerBuckets(ctx); err == nil {
 		o.done("Deleted %s of newer releases", count(deleted, "bucket"))
 	}
@@ -130,10 +144,14 @@ func (o *tableMigrateOptions) confirmOriginals(ctx context.Context, opts *dynamo
 	if !o.originals || o.yes {
 		return nil
 	}
+
+	// Without a pending migration nothing is deleted, so there is nothing to
+	// confirm.
 	pending, err := dynamo.PendingMigrations(ctx, o.name, opts)
 	if err != nil || len(pending) == 0 {
 		return err
 	}
+
 	return o.ask(ctx,
 		fmt.Sprintf("Delete the items of older releases in table %s (%s) once they are copied?", o.name,
 			o.where(cmp.Or(o.region, "region of the environment"))))

@@ -53,23 +53,28 @@ choose --interval with care.
   zae-limiter top -o tsv | head -3`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			// With -o the buckets are printed once, even on a terminal.
 			o.once = cmd.Flags().Changed(outputFlag)
 			return runTop(cmd.Context(), o)
 		},
 	}
+
 	o.addNamespace(cmd)
 	flags := cmd.Flags()
 	flags.StringVarP(&o.of.Entity, "entity-id", "e", "", "only buckets of this `entity`")
 	flags.StringVarP(&o.of.Resource, "resource", "r", "", "only buckets of this `resource`")
 	_ = cmd.RegisterFlagCompletionFunc("entity-id", o.completeEntities)
 	_ = cmd.RegisterFlagCompletionFunc("resource", o.completeResources)
+
 	flags.StringVar(&o.view.filter, "filter", "",
 		"only limits whose entity, resource or name contains this `text`, among the buckets that are read")
 	addFlag(cmd, &o.view.order, "sort", "order", "left", "left, full, entity, resource or limit", parseOrder)
 	_ = cmd.RegisterFlagCompletionFunc("sort", completeWords("left", "full", "entity", "resource", "limit"))
+
 	addFlag(cmd, &o.interval, "interval", "duration", "2s", "time between refreshes", parseInterval)
 	addFlag(cmd, &o.most, "most", "number", "1000", "maximum number of buckets to read", parseMost)
 	addRowLimit(cmd, &o.limit, "l", 100)
+
 	addJSON[topJSON](cmd, &o.json, anArray, topColumns)
 	return cmd
 }
@@ -95,11 +100,14 @@ func runTop(ctx context.Context, o topOptions) error {
 	if err := (limiter.UsageQuery{Entity: o.of.Entity, Resource: o.of.Resource}).Validate(); err != nil {
 		return usagef("%v", err)
 	}
+
 	return o.withStore(ctx, accessRead, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
+		// The wrapper of stdout hides the terminal.
 		screen := tty.OpenScreen(o.file)
 		if screen == nil || o.json || o.once {
 			return o.printOnce(ctx, repo)
 		}
+
 		keys, restore := tty.Keys(o.in)
 		defer restore()
 		return o.watch(ctx, repo, screen, keys)
@@ -112,11 +120,13 @@ func (o topOptions) printOnce(ctx context.Context, repo limiter.Repository) erro
 	if err != nil {
 		return err
 	}
+
 	more := false
 	rows := answer.First(each(o.view.choose(seen.gauges)), o.limit, func(gauge) { more = true })
 	if err := topListing().print(o.console, o.json, rows); err != nil {
 		return err
 	}
+
 	if more {
 		o.say("There are more; --limit 0 shows all.")
 	}
@@ -137,14 +147,18 @@ func (o *topOptions) watch(
 	ctx context.Context, repo limiter.Repository, screen *tty.Screen, keys <-chan byte,
 ) (err error) {
 	defer func() { err = errors.Join(err, screen.Close()) }()
+
 	seen, trouble := o.readBuckets(ctx, repo)
 	if trouble != nil {
 		return trouble
 	}
+
+	// Draw leaves the last line of the terminal to the cursor.
 	draw := func() error {
 		width, height := screen.Size()
 		return screen.Draw(o.frame(seen, trouble, width, height-1))
 	}
+
 	for {
 		if err := draw(); err != nil {
 			return err
@@ -152,10 +166,16 @@ func (o *topOptions) watch(
 		if again, err := o.wait(ctx, keys, draw); !again || err != nil {
 			return err
 		}
+
 		next, err := o.readBuckets(ctx, repo)
+		// An interrupt during a read is how the user ends the command, and no
+		// error.
 		if ctx.Err() != nil {
 			return nil
 		}
+
+		// After an error the last buckets stay on the screen, below the
+		// message.
 		if trouble = err; err == nil {
 			seen = next
 		}
@@ -167,6 +187,7 @@ func (o *topOptions) watch(
 func (o *topOptions) wait(ctx context.Context, keys <-chan byte, draw func() error) (again bool, err error) {
 	timer := time.NewTimer(o.interval)
 	defer timer.Stop()
+
 	for {
 		select {
 		case <-timer.C:
@@ -175,12 +196,16 @@ func (o *topOptions) wait(ctx context.Context, keys <-chan byte, draw func() err
 			return false, nil
 		case key, ok := <-keys:
 			if !ok {
-				keys = nil // the terminal is gone; only a signal can end the loop
+				// The terminal is gone. A closed channel would be ready in
+				// every round, so only a signal can end the loop from here on.
+				keys = nil
 				continue
 			}
+
 			if o.view.press(key) {
 				return false, nil
 			}
+
 			if err := draw(); err != nil {
 				return false, err
 			}
@@ -194,8 +219,11 @@ type gauge struct {
 	limit            limiter.Limit
 	tokens           int64 // thousandths
 	status           limiter.Status
-	wouldRefuse      int64           // calls in this hour, of a shadow limit
-	off              *limiter.Switch // level that refuses its calls
+	// wouldRefuse counts the calls that a shadow limit would have refused in this
+	// hour.
+	wouldRefuse int64
+	// off is a disabled level that refuses the calls, or nil.
+	off *limiter.Switch
 }
 
 // snapshot holds the buckets as they were read at one time.
@@ -209,18 +237,26 @@ type snapshot struct {
 // readBuckets reads the buckets of the scope.
 func (o topOptions) readBuckets(ctx context.Context, repo limiter.Repository) (snapshot, error) {
 	v := snapshot{at: o.now()}
+
 	off, err := collect(repo.Switches(ctx))
 	if err != nil {
 		return snapshot{}, err
 	}
+
 	for b, err := range repo.Buckets(ctx, v.at, o.of) {
 		if err != nil {
 			return snapshot{}, err
 		}
+
+		// The bucket after the last one of --most is not shown. It shows that
+		// there are more.
 		if v.buckets == o.most {
 			v.cut = true
 			break
 		}
+
+		// The parent of an entity would take a read, so a disabled parent does
+		// not mark a bucket.
 		v.buckets++
 		for i, s := range b.Statuses() {
 			v.gauges = append(v.gauges, gauge{
@@ -229,6 +265,7 @@ func (o topOptions) readBuckets(ctx context.Context, repo limiter.Repository) (s
 			})
 		}
 	}
+
 	err = o.countSpared(ctx, repo, &v)
 	return v, err
 }
@@ -242,8 +279,11 @@ func (o topOptions) countSpared(ctx context.Context, repo limiter.Repository, v 
 			resources = append(resources, g.resource)
 		}
 	}
+
 	start, _ := limiter.Hourly.Bounds(v.at)
 	spared := map[limiter.Scope]map[string]int64{}
+
+	// One query for each resource has the usage of all its entities.
 	for _, resource := range resources {
 		q := limiter.UsageQuery{Entity: o.of.Entity, Resource: resource, Window: limiter.Hourly, From: start, To: start}
 		for s, err := range repo.Usage(ctx, q) {
@@ -253,6 +293,7 @@ func (o topOptions) countSpared(ctx context.Context, repo limiter.Repository, v 
 			spared[limiter.Scope{Entity: s.Entity, Resource: s.Resource}] = s.WouldRefuse
 		}
 	}
+
 	for i := range v.gauges {
 		if g := &v.gauges[i]; g.limit.IsShadow {
 			g.wouldRefuse = spared[limiter.Scope{Entity: g.entity, Resource: g.resource}][g.limit.Name]

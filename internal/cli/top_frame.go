@@ -15,15 +15,20 @@ func (o *topOptions) frame(v snapshot, trouble error, width, height int) []strin
 	lines := []string{
 		o.style.Bold(name) + o.style.Dim(tty.Left(title, width-len(name)-len(clock))) + o.style.Bold(clock),
 	}
+
 	chosen := o.view.choose(v.gauges)
 	about := o.view.about(v.buckets, len(v.gauges), len(chosen))
+
 	switch {
 	case trouble != nil:
 		about = o.style.Red("not read: ") + tty.Visible(shorten(trouble.Error()))
+	// The line belongs to the filter while the user types it.
 	case v.cut && !o.view.typing:
 		about = o.style.Yellow(o.cutText())
 	}
+
 	lines = append(lines, about, "")
+
 	switch {
 	case o.view.help:
 		lines = append(lines, o.keyTable(width)...)
@@ -32,13 +37,16 @@ func (o *topOptions) frame(v snapshot, trouble error, width, height int) []strin
 	case len(chosen) == 0:
 		lines = append(lines, "No limit contains "+text(o.view.filter).display+"; / chooses another filter.")
 	default:
+		// One line is the heading of the table.
 		room := height - len(lines) - 1
 		o.view.scroll(len(chosen), room)
 		lines = append(lines, o.gaugeTable(chosen[o.view.skip:], width, room)...)
 	}
+
 	for i := range lines {
 		lines[i] = tty.Ellipsis(lines[i], width)
 	}
+
 	return lines[:min(len(lines), max(height, 0))]
 }
 
@@ -64,6 +72,7 @@ func (o *topOptions) gaugeTable(gauges []gauge, width, room int) []string {
 	if width >= 100 {
 		cells = 24
 	}
+
 	columns := []tty.Column{
 		{Title: "ENTITY"},
 		{Title: "RESOURCE"},
@@ -73,25 +82,32 @@ func (o *topOptions) gaugeTable(gauges []gauge, width, room int) []string {
 		{Title: "REFILL", Right: true, Whole: true, Spare: true},
 		{Title: "FULL IN", Right: true, Whole: true},
 	}
+
 	shadow := slices.ContainsFunc(gauges, func(g gauge) bool { return g.limit.IsShadow })
 	if shadow {
-		columns[2].Whole = true // with its mark
+		// The mark of a shadow limit is at the end of its name, where a text is
+		// cut.
+		columns[2].Whole = true
 		columns = append(columns, tty.Column{Title: "WOULD REFUSE", Right: true, Whole: true, Keep: true})
 	}
+
 	var rows [][]string
 	for _, g := range gauges[:min(len(gauges), max(room, 0))] {
 		available := tty.Amount(g.limit.Name, g.available()) + "/" + tty.Amount(g.limit.Name, g.limit.Capacity)
 		if g.tokens < 0 {
 			available = o.style.Red(available)
 		}
+
 		name := text(g.limit.Name).display
 		if g.limit.IsShadow {
 			name += " (shadow)"
 		}
+
 		row := []string{
 			text(g.entity).display, text(g.resource).display, name,
 			o.barOf(g, cells), available, rate(g.limit).display, fullIn(g.status).display,
 		}
+
 		if shadow {
 			row = append(row, g.refusedCell().display)
 		}
@@ -100,7 +116,8 @@ func (o *topOptions) gaugeTable(gauges []gauge, width, room int) []string {
 	return tty.Table(columns, rows, width, o.style)
 }
 
-// barOf draws what is missing from the capacity, or says that calls are refused anyway.
+// barOf draws what is missing from the capacity, or says that calls are refused
+// anyway.
 func (o *topOptions) barOf(g gauge, cells int) string {
 	if g.off != nil {
 		return o.style.Red("disabled")

@@ -52,6 +52,8 @@ type topView struct {
 
 // choose returns the limits that the filter selects, in the chosen order.
 func (v *topView) choose(all []gauge) []gauge {
+	// The snapshot stays as it was read, since the next key chooses from it again.
+	// Equal limits keep its order, by resource and entity.
 	chosen := slices.DeleteFunc(slices.Clone(all), func(g gauge) bool { return !v.matches(g) })
 	slices.SortStableFunc(chosen, func(a, b gauge) int {
 		order := topOrders()[v.order].compare(a, b)
@@ -100,6 +102,7 @@ func (v *topView) press(key byte) (quit bool) {
 	switch {
 	case key == keyInterrupt || key == keyEnd:
 		return true
+	// The bytes of an arrow key come one by one, and none of them is a command.
 	case v.sequence > 0:
 		v.continueSequence(key)
 	case v.help:
@@ -143,6 +146,7 @@ func (v *topView) command(key byte) {
 // typed adds a key to the filter.
 func (v *topView) typed(key byte) {
 	v.skip = 0
+
 	switch {
 	case key == keyEnter:
 		v.typing = false
@@ -152,22 +156,28 @@ func (v *topView) typed(key byte) {
 		_, size := utf8.DecodeLastRuneInString(v.filter)
 		v.filter = v.filter[:len(v.filter)-size]
 	case key >= ' ':
-		v.filter += string([]byte{key}) // a byte of a character
+		// A character of several bytes arrives byte by byte.
+		v.filter += string([]byte{key})
 	}
 }
 
 // continueSequence reads the bytes after an escape: arrows and pages.
 func (v *topView) continueSequence(key byte) {
+	// The arrow up sends ESC [ A, or ESC O A in the application mode of a
+	// terminal.
 	if v.sequence == 1 && (key == '[' || key == 'O') {
 		v.sequence = 2
 		return
 	}
+
 	pages := map[byte]byte{'A': 'k', 'B': 'j', '5': 'b', '6': ' ', 'H': 'g'}
 	if v.sequence == 2 && pages[key] != 0 {
 		v.command(pages[key])
 	}
+
+	// A page key ends in a tilde: page up sends ESC [ 5 ~.
 	if v.sequence = 0; key == '5' || key == '6' {
-		v.sequence = 3 // a tilde follows
+		v.sequence = 3
 	}
 }
 
@@ -186,9 +196,11 @@ func (v *topView) about(buckets, all, shown int) string {
 	if v.typing {
 		return "filter: " + text(v.filter+" ").display + "_   Enter keeps it, Esc clears it"
 	}
+
 	about := count(buckets, "bucket") + ", " + count(all, "limit")
 	if v.filter != "" {
 		about += ", " + strconv.Itoa(shown) + " with " + strconv.Quote(v.filter)
 	}
+
 	return about + ", " + v.words() + "; ? helps, q quits"
 }

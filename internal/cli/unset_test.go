@@ -51,15 +51,18 @@ func TestMendNamesStoreAndNamespace(t *testing.T) {
 		want string
 	}{
 		{
-			connection{store: "sqlite:l.db"}, missing,
+			connection{store: "sqlite:l.db"},
+			missing,
 			begin + "`zae-limiter resource set-defaults m -l rpm:100 --store sqlite:l.db` sets some",
 		},
 		{
-			connection{store: "sqlite:l.db", namespace: "own"}, missing,
+			connection{store: "sqlite:l.db", namespace: "own"},
+			missing,
 			begin + "`zae-limiter resource set-defaults m -l rpm:100 --namespace own --store sqlite:l.db` sets some",
 		},
 		{
-			connection{store: "sqlite:l.db", namespace: "own"}, &inTenant,
+			connection{store: "sqlite:l.db", namespace: "own"},
+			&inTenant,
 			begin + "`zae-limiter resource set-defaults m -l rpm:100 --namespace tenant --store sqlite:l.db` sets some",
 		},
 		{connection{store: "memory:"}, missing, begin + "store some, such as defaults of the resource"},

@@ -33,14 +33,17 @@ set.
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runUpgrade(cmd.Context(), o) },
 	}
+
 	o.addTo(cmd)
 	cmd.Flags().BoolVar(&o.lambdaOnly, "lambda-only", false, "upgrade only the code of the functions")
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace a newer version with this one")
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "do not wait for the stack, and leave the table alone")
 	cmd.Flags().StringVar(&o.zip, "lambda-zip", "", "`file` with the functions' code, from lambda-export")
 	cmd.Flags().StringVar(&o.bucket, "artifact-bucket", "", "S3 `bucket` for the code (default: the current one)")
+
 	cmd.Flags().StringVar(&o.architecture, "architecture", "",
 		"`arch` of the functions: arm64 or x86_64 (default: as deployed, else as in deploy)")
+
 	addYes(cmd, &o.yes)
 	addJSON[deploymentJSON](cmd, &o.json, anObject, nil)
 	return cmd
@@ -51,9 +54,11 @@ func runUpgrade(ctx context.Context, o *upgradeOptions) error {
 	if err != nil {
 		return err
 	}
+
 	opts.Zip, opts.NoWait, opts.Downgrade = o.zip, o.noWait, o.force
 	opts.Stack.ArtifactBucket, opts.Stack.Architecture = o.bucket, o.architecture
 	opts.Confirm = o.confirmChanges(ctx, name, o.yes)
+
 	began := time.Now()
 	d, err := infra.Upgrade(ctx, name, &infra.UpgradeOptions{
 		Options: opts, LambdaOnly: o.lambdaOnly, Migrating: o.migrating,

@@ -21,6 +21,7 @@ import (
 func newUsage(c *console) *cobra.Command {
 	conn := &connection{console: c}
 	cmd := newGroup("usage", "Show usage over time", "Show usage, which is counted by hour, day and month in UTC.")
+
 	conn.addNamespace(cmd)
 	cmd.AddCommand(newUsageList(conn), newUsageSummary(conn))
 	return cmd
@@ -41,10 +42,12 @@ func (o *usageOptions) addQuery(cmd *cobra.Command, windowDefault string) {
 	flags.StringVarP(&o.query.Resource, "resource", "r", "", "only usage of this `resource`")
 	addFlagP(cmd, &o.query.Window, "window", "w", "window", windowDefault, "hourly, daily or monthly",
 		oneOf(limiter.Hourly, limiter.Daily, limiter.Monthly))
+
 	const times = "2026-01-31, 2026-01-31T15:00:00Z, or an age such as 24h or 7d"
 	parse := func(text string) (time.Time, error) { return answer.ParseTime(o.now(), text) }
 	addFlag(cmd, &o.query.From, "start", "time", "", "windows that start at this time or later:\n"+times, parse)
 	addFlag(cmd, &o.query.To, "end", "time", "", "windows that start at this time or earlier", parse)
+
 	_ = cmd.RegisterFlagCompletionFunc("entity-id", o.completeEntities)
 	_ = cmd.RegisterFlagCompletionFunc("resource", o.completeResources)
 	_ = cmd.RegisterFlagCompletionFunc("window", completeWords(limiter.Hourly, limiter.Daily, limiter.Monthly))
@@ -54,6 +57,7 @@ func (o *usageOptions) check() error {
 	if err := o.query.Validate(); err != nil {
 		return usagef("%v", err)
 	}
+
 	if !o.query.To.IsZero() && o.query.To.Before(o.query.From) {
 		return usagef("--end %s is before --start %s", o.query.To.Format(time.RFC3339),
 			o.query.From.Format(time.RFC3339))
@@ -80,18 +84,23 @@ window, as wide as the terminal, or a bar if there is only one window.`,
   zae-limiter usage list -e key-abc --start 2026-01-01 --end 2026-01-31 --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			// A chart needs all windows of its query. Without a filter the
+			// query covers the whole store, so the limit stays.
 			if o.plot && !cmd.Flags().Changed("limit") && o.query != (limiter.UsageQuery{Window: o.query.Window}) {
-				o.limit = 0 // a chart needs all windows of the query
+				o.limit = 0
 			}
 			return runUsageList(cmd.Context(), o)
 		},
 	}
+
 	o.addQuery(cmd, "")
 	addRowLimit(cmd, &o.limit, "l", 100)
 	addFlag(cmd, &o.after, "after", "position", "", "continue after this position, as printed by an earlier list",
 		answer.ParsePosition)
+
 	cmd.Flags().BoolVarP(&o.plot, "plot", "p", false, "draw charts")
 	addJSON[answer.Usage](cmd, &o.json, anArray, usageColumns)
+
 	exclusiveFlags(cmd, "plot", "json", outputFlag)
 	return cmd
 }
@@ -107,9 +116,11 @@ var usageColumns = []column{
 }
 
 func usageRow(s limiter.UsageSnapshot) []cell {
-	return []cell{moment(s.Start), text(string(s.Window)), text(s.Resource), text(s.Entity), number(s.Events), counters(s.Counters, amount), counters(s.WouldRefuse, func(_ string, n int64) cell {
-		return number(n)
-	})}
+	return []cell{
+		moment(s.Start), text(string(s.Window)), text(s.Resource), text(s.Entity), number(s.Events),
+		counters(s.Counters, amount),
+		counters(s.WouldRefuse, func(_ string, n int64) cell { return number(n) }),
+	}
 }
 
 // counters returns the cell of the counters: "rpm=1,200, tpm=5", sorted by name.
@@ -120,6 +131,7 @@ func counters(of map[string]int64, value func(limit string, n int64) cell) cell 
 		people = append(people, tty.Printable(limit)+"="+n.display)
 		program = append(program, tty.Printable(limit)+"="+n.plain)
 	}
+
 	if people == nil {
 		return cell{display: none}
 	}
@@ -130,6 +142,7 @@ func runUsageList(ctx context.Context, o usageOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		var more *answer.Position
 		rows := answer.First(o.after.Skip(lim.Usage(ctx, o.after.Until(o.query))), o.limit,
@@ -140,6 +153,7 @@ func runUsageList(ctx context.Context, o usageOptions) error {
 		if err := o.show(rows); err != nil || more == nil {
 			return err
 		}
+
 		o.say("There are more; continue with --after %s", more)
 		return nil
 	})
@@ -173,10 +187,12 @@ func (o usageOptions) draw(rows iter.Seq2[limiter.UsageSnapshot, error], nothing
 	if err != nil {
 		return err
 	}
+
 	if len(all) == 0 {
 		o.say("%s", nothing)
 		return nil
 	}
+
 	_, err = io.WriteString(o.out, plot.Usage(all, o.width, o.style))
 	return err
 }
@@ -191,8 +207,11 @@ func average(limit string, f float64) cell {
 }
 
 var totalColumns = []column{
-	{title: "limit"}, {title: "total", right: true}, {title: "average", right: true},
-	{title: "cascaded", right: true}, {title: "would refuse", right: true, extra: true},
+	{title: "limit"},
+	{title: "total", right: true},
+	{title: "average", right: true},
+	{title: "cascaded", right: true},
+	{title: "would refuse", right: true, extra: true},
 }
 
 func newUsageSummary(conn *connection) *cobra.Command {
@@ -212,6 +231,8 @@ part of the total.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runUsageSummary(cmd.Context(), o) },
 	}
+
+	// The default of a flag is only shown in the help.
 	o.query.Window = limiter.Hourly
 	o.addQuery(cmd, string(limiter.Hourly))
 	addJSON[answer.Total](cmd, &o.json, anObject, totalColumns)
@@ -222,22 +243,28 @@ func runUsageSummary(ctx context.Context, o usageOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		sum, err := lim.UsageSummary(ctx, o.query)
 		if err != nil {
 			return err
 		}
+
 		if o.json {
 			return o.printJSON(answer.NewTotal(o.query, sum))
 		}
+
 		nothing := o.noUsage()
 		if sum.Snapshots > 0 {
 			o.say("%s, from %s to %s", count(sum.Windows, string(o.query.Window)+" window"),
 				moment(sum.First).display, moment(sum.Last).display)
 			nothing = "All tokens taken were given back."
 		}
+
+		// A shadow limit may be in one of the two maps alone.
 		names := slices.AppendSeq(slices.Collect(maps.Keys(sum.Total)), maps.Keys(sum.WouldRefuse))
 		slices.Sort(names)
+
 		return listing[string]{
 			totalColumns,
 			func(limit string) []cell {

@@ -39,6 +39,7 @@ or --name, also show the version of that store.`,
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runVersion(cmd.Context(), o) },
 	}
+
 	o.addStore(cmd)
 	addJSON[versionJSON](cmd, &o.json, anObject, nil)
 	return cmd
@@ -81,6 +82,8 @@ func runVersion(ctx context.Context, o versionOptions) error {
 	if o.store == "" && o.name == "" && o.region+o.endpoint != "" {
 		return usagef("--region and --endpoint-url belong to a DynamoDB table; name one with --name")
 	}
+
+	// Without a flag the command opens no store, not even the one of the user.
 	shape := versionJSON{build: thisBuild()}
 	if o.store != "" || o.name != "" {
 		about, err := o.storeVersion(ctx)
@@ -89,12 +92,15 @@ func runVersion(ctx context.Context, o versionOptions) error {
 		}
 		shape.Store = &about
 	}
+
 	if o.json {
 		return o.printJSON(shape)
 	}
+
 	if _, err := fmt.Fprintln(o.out, shape.build); err != nil || shape.Store == nil {
 		return err
 	}
+
 	return printProperties(o.console, false, shape.Store.properties(), nil)
 }
 
@@ -105,22 +111,27 @@ func (o versionOptions) storeVersion(ctx context.Context) (about storeJSON, err 
 	if err != nil {
 		return storeJSON{}, err
 	}
+
+	// A store in memory has no schema.
 	about = storeJSON{URL: s.name, Schema: "none"}
 	repo, err := o.openStore(ctx, s, openOptions{access: accessRead})
 	if err != nil {
 		return storeJSON{}, err
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
+
 	switch r := repo.(type) {
 	case *sqlite.Repository:
 		about.Schema = strconv.Itoa(r.SchemaVersion())
 	case *dynamo.Repository:
 		v, err := r.Version(ctx)
+		// A table may be older than version records.
 		if err != nil && !errors.Is(err, limiter.ErrNotFound) {
 			return storeJSON{}, err
 		}
 		about.Schema = cmp.Or(v.Schema, about.Schema)
-		about.ClientMin, about.Lambda, about.UpdatedAt, about.UpdatedBy = answer.OrNull(v.ClientMin), answer.OrNull(v.Lambda), answer.TimeOrNull(v.UpdatedAt), answer.OrNull(v.UpdatedBy)
+		about.ClientMin, about.Lambda, about.UpdatedAt, about.UpdatedBy = answer.OrNull(v.ClientMin),
+			answer.OrNull(v.Lambda), answer.TimeOrNull(v.UpdatedAt), answer.OrNull(v.UpdatedBy)
 	}
 	return about, nil
 }
@@ -135,6 +146,7 @@ func (s *storeJSON) properties() []property {
 			properties = append(properties, property{f.name, text(*f.value)})
 		}
 	}
+
 	if s.UpdatedAt != nil {
 		properties = append(properties, property{"updated_at", moment(*s.UpdatedAt)})
 	}
@@ -150,13 +162,17 @@ func versionOf(linked string, info *debug.BuildInfo) string {
 	if info == nil {
 		return "devel"
 	}
+
+	// Go calls a build from a folder of sources (devel).
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return strings.TrimPrefix(v, "v")
 	}
+
 	settings := map[string]string{}
 	for _, s := range info.Settings {
 		settings[s.Key] = s.Value
 	}
+
 	revision := settings["vcs.revision"]
 	switch {
 	case revision == "":

@@ -38,16 +38,21 @@ func readAssets(from fs.ReadFileFS) (map[string]*asset, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	all := map[string]*asset{}
 	for _, e := range entries {
+		// Every answer has the field nosniff, so a browser would not use a file
+		// without its content type.
 		kind := assetTypes[path.Ext(e.Name())]
 		if kind == "" {
 			return nil, fmt.Errorf("dashboard: asset %s: its extension has no content type", e.Name())
 		}
+
 		content, err := from.ReadFile("assets/" + e.Name())
 		if err != nil {
 			return nil, err
 		}
+
 		sum := sha256.Sum256(content)
 		at := "/" + e.Name()
 		if e.Name() == "index.html" {
@@ -55,6 +60,7 @@ func readAssets(from fs.ReadFileFS) (map[string]*asset, error) {
 		}
 		all[at] = &asset{content, kind, `"` + hex.EncodeToString(sum[:12]) + `"`, e.Name()}
 	}
+
 	return all, nil
 }
 
@@ -65,9 +71,11 @@ func (a *asset) serve(w http.ResponseWriter, r *http.Request) {
 		(&httplimit.Problem{Status: http.StatusMethodNotAllowed}).ServeHTTP(w, r)
 		return
 	}
+
 	h := w.Header()
 	h.Set("Content-Type", a.kind)
 	h.Set("Etag", a.etag)
-	h.Set("Cache-Control", "no-cache") // the browser asks again, and gets 304
+	// The browser keeps the file, asks again before each use, and gets 304.
+	h.Set("Cache-Control", "no-cache")
 	http.ServeContent(w, r, a.displayName, time.Time{}, bytes.NewReader(a.content))
 }

@@ -18,10 +18,13 @@ type Change struct {
 	Parent   string            `json:"parent"`
 	Cascade  bool              `json:"cascade"`
 	Metadata map[string]string `json:"metadata"`
-	All      bool              `json:"all"`     // of disable and enable, for everything
-	Reason   string            `json:"reason"`  // of disable
-	Amounts  map[string]int64  `json:"amounts"` // of top_up
-	ID       string            `json:"id"`      // of top_up
+	// All stands for everything in the namespace, in disable and enable.
+	All bool `json:"all"`
+	// Reason belongs to disable.
+	Reason string `json:"reason"`
+	// Amounts and ID belong to top_up.
+	Amounts map[string]int64 `json:"amounts"`
+	ID      string           `json:"id"`
 }
 
 // The actions of a Change.
@@ -44,7 +47,8 @@ type plannedChange struct {
 	amounts limiter.Amounts
 	id      string
 
-	repeated bool // the id of a top-up was used before
+	// repeated reports that the id of a top-up was used before.
+	repeated bool
 }
 
 // readChange returns the change in the body of a call.
@@ -56,10 +60,12 @@ func (c *call) readChange() (*plannedChange, error) {
 	if err := body.checkFields(); err != nil {
 		return nil, err
 	}
+
 	p := &plannedChange{action: body.Action, scope: limiter.Scope{Entity: body.Entity, Resource: body.Resource}}
 	if err := p.read(body); err != nil {
 		return nil, err
 	}
+
 	return p, nil
 }
 
@@ -76,12 +82,14 @@ func (p *plannedChange) read(body Change) error {
 		if body.Resource != "" || body.Limits != nil {
 			return badInput("body: an entity is created without a resource and limits")
 		}
+
 		p.entity = limiter.Entity{
 			ID: body.Entity, Name: body.Name, Parent: body.Parent, Cascade: body.Cascade,
 			Metadata: body.Metadata,
 		}
 		return p.entity.Validate()
 	}
+
 	return badInput("body: field action: must be %s, %s, %s, %s, %s, %s or %s", setLimits, deleteLimits,
 		createEntity, disable, enable, resetBucket, topUpBucket)
 }
@@ -97,9 +105,11 @@ func (c Change) checkFields() error {
 		return badInput("body: field reason: belongs to %s", disable)
 	case (c.Amounts != nil || c.ID != "") && c.Action != topUpBucket:
 		return badInput("body: amounts and id belong to %s", topUpBucket)
+	// A created entity with limits gets a message of its own.
 	case c.Limits != nil && c.Action != setLimits && c.Action != createEntity:
 		return badInput("body: field limits: belongs to %s", setLimits)
 	}
+
 	return nil
 }
 
@@ -107,15 +117,18 @@ func (p *plannedChange) readLimits(body Change) (err error) {
 	if err := checkScope(p.scope); err != nil {
 		return err
 	}
+
 	switch {
 	case p.action == deleteLimits:
 		return nil
 	case len(body.Limits) == 0 || len(body.Limits) > maxLimits:
 		return badInput("body: field limits: must have 1 to %d limits", maxLimits)
 	}
+
 	if p.limits, err = limitsOf(body.Limits); err != nil {
 		return err
 	}
+
 	names := map[string]bool{}
 	for _, l := range p.limits {
 		if names[l.Name] {
@@ -123,6 +136,7 @@ func (p *plannedChange) readLimits(body Change) (err error) {
 		}
 		names[l.Name] = true
 	}
+
 	return nil
 }
 
@@ -141,21 +155,25 @@ func checkScope(s limiter.Scope) error {
 
 // limitOf returns a valid limit.
 func limitOf(l answer.Limit) (limiter.Limit, error) {
+	// The JSON of both types has the same fields, and only UnmarshalJSON of
+	// limiter.Limit validates them.
 	text, err := json.Marshal(l)
 	if err != nil {
 		return limiter.Limit{}, err
 	}
+
 	var limit limiter.Limit
 	err = json.Unmarshal(text, &limit)
 	return limit, err
 }
 
-// change makes a change in the name of the session.
+// change makes a change. The audit trail names the session as its author.
 func change(c *call) (any, error) {
 	p, err := c.readChange()
 	if err != nil {
 		return nil, err
 	}
+
 	lim := c.changes.As(c.by.Name)
 	switch p.action {
 	case setLimits:
@@ -167,20 +185,29 @@ func change(c *call) (any, error) {
 	default:
 		err = p.applyBucket(c.ctx, lim)
 	}
+
+	// A switch that is delayed is stored and in force, so the caches must
+	// forget the old state all the same.
 	if delayed := errors.As(err, new(*limiter.SwitchDelayedError)); err != nil && !delayed {
 		return nil, p.explain(err)
 	}
+
+	// The viewer looks at the result at once, and an answer from a cache would
+	// not have it.
 	c.configs.forget()
 	c.switches.forget()
 	c.pages.forget()
 	c.names.forget(p.scope.Entity)
 	c.scans.forget()
+
 	return changed{p.repeated}, err
 }
 
 // changed is the answer to a change.
 type changed struct {
-	Repeated bool `json:"repeated,omitempty"` // the id of a top-up was used before, so nothing was added
+	// Repeated reports that the id of a top-up was used before, so that nothing was
+	// added.
+	Repeated bool `json:"repeated,omitempty"`
 }
 
 func (c *call) setLimits(lim *limiter.RateLimiter, p *plannedChange) error {
@@ -190,6 +217,7 @@ func (c *call) setLimits(lim *limiter.RateLimiter, p *plannedChange) error {
 	case p.scope.Resource != "":
 		return lim.SetResourceDefaults(c.ctx, p.scope.Resource, p.limits...)
 	}
+
 	return lim.SetSystemDefaults(c.ctx, p.limits...)
 }
 
@@ -200,5 +228,6 @@ func (c *call) deleteLimits(lim *limiter.RateLimiter, s limiter.Scope) error {
 	case s.Resource != "":
 		return lim.DeleteResourceDefaults(c.ctx, s.Resource)
 	}
+
 	return lim.DeleteSystemDefaults(c.ctx)
 }

@@ -20,8 +20,12 @@ func children(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	after := c.param("after")
 	answer := Children{Children: []EntityRecord{}, Rows: []Row{}}
+
+	// The store lists children from the first one on, so a later part passes
+	// the earlier ones again.
 	for e, err := range c.lim.Children(c.ctx, id) {
 		if err != nil {
 			return nil, err
@@ -29,13 +33,16 @@ func children(c *call) (any, error) {
 		if after != "" && e.ID <= after {
 			continue
 		}
+
 		if len(answer.Children) == limit {
 			answer.Next = answer.Children[limit-1].Entity
 			break
 		}
+
 		answer.Children = append(answer.Children, newRecord(e))
 		c.names.learn(e)
 	}
+
 	var buckets []limiter.Bucket
 	for _, child := range answer.Children {
 		for b, err := range c.reads.Buckets(c.ctx, c.now(), limiter.Scope{Entity: child.Entity}) {
@@ -44,10 +51,14 @@ func children(c *call) (any, error) {
 			}
 			buckets = append(buckets, b)
 		}
+
+		// The check comes between two children, so that a child is shown with
+		// all of its buckets.
 		if len(buckets) > mostRows {
 			break
 		}
 	}
+
 	answer.Rows = c.rows(c.ctx, buckets, c.pace.patience)
 	return answer, nil
 }

@@ -25,8 +25,10 @@ type Role string
 
 // The roles of sessions. Any other role sees nothing.
 const (
-	RoleRead  Role = "read"  // see everything in its namespace
-	RoleAdmin Role = "admin" // change limits and entities too, if Options.Write is set
+	// RoleRead sees everything in its namespace.
+	RoleRead Role = "read"
+	// RoleAdmin changes limits and entities too, if Options.Write is set.
+	RoleAdmin Role = "admin"
 )
 
 // Session is the identity of a viewer.
@@ -41,10 +43,13 @@ type Session struct {
 type Options struct {
 	// Open returns a view of a namespace, or an error that wraps ErrNotFound. The
 	// handler does not close the view.
-	Open      func(ctx context.Context, namespace string) (limiter.Repository, error)
-	Namespace string // the namespace of a local session; default "default"
-	Store     string // the name of the store on the page
-	Write     bool   // sessions with the role admin may change things
+	Open func(ctx context.Context, namespace string) (limiter.Repository, error)
+	// Namespace is the namespace of a local session; default "default".
+	Namespace string
+	// Store is the name of the store on the page.
+	Store string
+	// Write allows changes to sessions with the role admin.
+	Write bool
 	// ReadBudget is the number of read units a second, for stores that bill reads;
 	// default DefaultReadBudget. All viewers share it.
 	ReadBudget float64
@@ -54,12 +59,19 @@ type Options struct {
 	// session ends when its token stops being valid, or changes. A viewer without a
 	// session has the token "".
 	Authenticate func(bearer string) (Session, bool)
-	Principal    string             // of the local session; default: the store's own identity
-	Version      string             // shown on the page
-	Now          func() time.Time   // the limiter's clock; default time.Now
-	Hosts        listen.HostOptions // host names of the server, besides IP addresses and localhost
-	Demo         any                // JSON for the page of the demo; nil elsewhere
-	OnError      func(error)        // receives what no viewer sees; default: dropped
+	// Principal is the name of the local session in the audit trail; default: the
+	// store's own identity.
+	Principal string
+	// Version is shown on the page.
+	Version string
+	// Now is the limiter's clock; default time.Now.
+	Now func() time.Time
+	// Hosts has host names of the server, besides IP addresses and localhost.
+	Hosts listen.HostOptions
+	// Demo is JSON for the page of the demo; nil elsewhere.
+	Demo any
+	// OnError receives errors that no viewer sees; default: they are dropped.
+	OnError func(error)
 }
 
 // Handler serves the dashboard at any mount point. It is safe for concurrent use.
@@ -69,22 +81,24 @@ type Handler struct {
 	routes   map[string]map[string]*route // by path, then method
 	sessions *sessions
 	gate     gate
-	calls    *quota // of calls under way
+	calls    *quota
 	streams  *quota
-	replays  places // of what-if
+	replays  places // for what-if
 	times    streamTimes
 
 	ctx    context.Context //nolint:containedctx // it lives as long as the handler
 	cancel context.CancelFunc
 	work   sync.WaitGroup // everything in the background
 
+	// mu guards the fields below.
 	mu     sync.Mutex
-	closed bool              // guarded by mu
-	spaces map[string]*space // by namespace; guarded by mu
-	budget *budget           // nil until a store that bills reads is opened; guarded by mu
+	closed bool
+	spaces map[string]*space // by namespace
+	// budget is nil until a store that bills reads is opened.
+	budget *budget
 }
 
-// Bounds of what viewers can hold, in all and with one token.
+// Bounds of what viewers can hold: all of them together, and those of one token.
 const (
 	maxCalls, maxCallsEach     = 256, 64
 	maxStreams, maxStreamsEach = 256, 32
@@ -99,27 +113,33 @@ func New(opts *Options) (*Handler, error) {
 	if opts.Token == "" && opts.Authenticate == nil {
 		return nil, errors.New("dashboard: Token or Authenticate is missing")
 	}
+
 	h := &Handler{
 		opts: *opts, spaces: map[string]*space{}, replays: make(places, maxReplays), times: usualTimes,
 		calls:   newQuota(maxCalls, maxCallsEach, errTooManyCalls),
 		streams: newQuota(maxStreams, maxStreamsEach, errTooManyOpen),
 	}
+
 	o := &h.opts
 	o.Namespace = cmp.Or(o.Namespace, "default")
 	o.ReadBudget = cmp.Or(o.ReadBudget, DefaultReadBudget)
+
 	if o.ReadBudget < 0 {
 		return nil, errors.New("dashboard: ReadBudget must be positive")
 	}
+
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.OnError == nil {
 		o.OnError = func(error) {}
 	}
+
 	var err error
 	if h.assets, err = readAssets(files); err != nil {
 		return nil, err
 	}
+
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.sessions = newSessions(h)
 	h.addRoutes()
@@ -128,9 +148,11 @@ func New(opts *Options) (*Handler, error) {
 
 // Close ends the streams and everything in the background.
 func (h *Handler) Close() error {
+	// With closed set, start adds nothing to the work that Close waits for.
 	h.mu.Lock()
 	h.closed = true
 	h.mu.Unlock()
+
 	h.cancel()
 	h.work.Wait()
 	return nil
@@ -144,6 +166,7 @@ func (h *Handler) start(f func()) bool {
 	if h.closed {
 		return false
 	}
+
 	h.work.Go(f)
 	return true
 }
@@ -151,18 +174,24 @@ func (h *Handler) start(f func()) bool {
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header(), r)
+
 	r = enterPlace(r)
 	if r == nil {
 		h.fail(w, &httplimit.Problem{Status: http.StatusNotFound})
 		return
 	}
+
 	if err := h.admit(r); err != nil {
 		h.fail(w, err)
 		return
 	}
+
+	// Files need no session: they hold no data, and the page needs them to ask
+	// for a token.
 	if file := h.assets[r.URL.Path]; file != nil {
 		file.serve(w, r)
 		return
 	}
+
 	h.dispatch(w, r)
 }

@@ -42,8 +42,8 @@ type Level struct {
 // InForce is the level that provides the limits of a resource, as JSON.
 type InForce struct {
 	Resource string         `json:"resource"`
-	Level    string         `json:"level"`  // "" if no level does
-	Source   *Source        `json:"source"` // null if no level does
+	Level    string         `json:"level"`  // "" if no level has limits
+	Source   *Source        `json:"source"` // null if no level has limits
 	Limits   []answer.Limit `json:"limits"`
 }
 
@@ -63,6 +63,7 @@ func entity(c *call) (any, error) {
 	if err := (limiter.Entity{ID: id}).Validate(); err != nil {
 		return nil, err
 	}
+
 	var v EntityView
 	e, err := c.lim.Entity(c.ctx, id)
 	switch {
@@ -73,17 +74,26 @@ func entity(c *call) (any, error) {
 	case !errors.Is(err, limiter.ErrNotFound):
 		return nil, err
 	}
+
 	if v.Rows, err = c.entityRows(c.ctx, id); err != nil {
 		return nil, err
 	}
+
 	if err := c.addLevels(&v, id); err != nil {
 		return nil, err
 	}
+
+	// Levels of the parent refuse calls of the entity only if the parent is
+	// charged with them.
 	parent := ""
 	if e.Cascade {
 		parent = e.Parent
 	}
+
 	v.Disabled = c.off(c.ctx).of(id, parent, v.Resources...)
+
+	// An ID without a record may still be in use. Looking for usage and
+	// children costs reads, so it comes last.
 	if v.Entity == nil && len(v.Rows) == 0 && len(v.Disabled) == 0 && !slices.ContainsFunc(v.Levels,
 		func(l Level) bool {
 			return l.Entity == id
@@ -92,6 +102,7 @@ func entity(c *call) (any, error) {
 			return nil, err
 		}
 	}
+
 	related := []Row{{Parent: e.Parent}}
 	v.Ancestors = c.names.ancestors(c.ctx, related, c.pace.patience)
 	return v, nil
@@ -111,27 +122,32 @@ func (s *space) entityRows(ctx context.Context, id string) ([]Row, error) {
 	return s.rows(ctx, buckets, s.pace.patience), nil
 }
 
-// addLevels adds the levels that concern an entity, and which of them are in
-// force.
+// addLevels adds the levels that concern an entity, and for each resource the level
+// that is in force.
 func (c *call) addLevels(v *EntityView, id string) error {
 	own, err := c.lim.ResourcesWithLimits(c.ctx)
 	if err != nil {
 		return err
 	}
+
 	shared, err := c.lim.ResourcesWithDefaults(c.ctx)
 	if err != nil {
 		return err
 	}
+
 	var used []string
 	for _, r := range v.Rows {
 		used = append(used, r.Resource)
 	}
+
 	most := maxEntityResources
 	if c.billed() {
 		most = maxBilledResources
 	}
+
 	v.Resources = firstNames(most, used, own, shared)
 	v.Levels, v.InForce = []Level{}, []InForce{}
+
 	listed := map[limiter.Scope]bool{}
 	for _, resource := range v.Resources {
 		force := InForce{Resource: resource, Limits: []answer.Limit{}}
@@ -144,20 +160,29 @@ func (c *call) addLevels(v *EntityView, id string) error {
 				continue
 			}
 			level := Level{newSource(scope), answer.NewLimits(cfg.Limits)}
+
+			// Resources share the levels of the entity and of the system.
 			if !listed[scope] {
 				listed[scope] = true
 				v.Levels = append(v.Levels, level)
 			}
+
+			// The first level that holds limits provides all of them.
 			if force.Source == nil {
 				force.Level, force.Source, force.Limits = level.Level, &level.Source, level.Limits
 			}
 		}
+
 		v.InForce = append(v.InForce, force)
 	}
+
+	// Without resources, no turn of the loop has looked at the levels that hold
+	// for all of them.
 	if len(v.Resources) == 0 {
 		return c.addGeneralLevels(v, id)
 	}
-	slices.SortStableFunc(v.Levels, func(a, b Level) int { // by precedence
+
+	slices.SortStableFunc(v.Levels, func(a, b Level) int {
 		return cmp.Or(cmp.Compare(rank(a.Source), rank(b.Source)), cmp.Compare(a.Resource, b.Resource))
 	})
 	return nil
@@ -170,6 +195,7 @@ func rank(s Source) int {
 
 // addGeneralLevels adds the levels that hold for all resources.
 func (c *call) addGeneralLevels(v *EntityView, id string) error {
+	// The other two levels name a resource.
 	for _, scope := range []limiter.Scope{{Entity: id}, {}} {
 		cfg, err := c.config(c.ctx, scope)
 		if err != nil {
@@ -179,6 +205,7 @@ func (c *call) addGeneralLevels(v *EntityView, id string) error {
 			v.Levels = append(v.Levels, Level{newSource(scope), answer.NewLimits(cfg.Limits)})
 		}
 	}
+
 	return nil
 }
 
@@ -194,17 +221,22 @@ func firstNames(most int, lists ...[]string) []string {
 			}
 		}
 	}
+
 	slices.Sort(names)
 	return names
 }
 
 // checkTraces returns a problem unless an entity has usage or children.
 func (c *call) checkTraces(id string) error {
+	// The first child, or an error, decides; all children would cost more
+	// reads.
 	for _, err := range c.lim.Children(c.ctx, id) {
 		return err
 	}
+
 	for _, err := range c.lim.Usage(c.ctx, limiter.UsageQuery{Entity: id}) {
 		return err
 	}
+
 	return missing("there is no record, bucket, limit or usage of the entity %q", clip(id))
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// newEvent returns a server-sent event. JSON has no line breaks.
+// newEvent returns a server-sent event. Its data fit one line, since json.Marshal
+// writes no line breaks.
 func newEvent(name string, data any) []byte {
 	body, _ := json.Marshal(data) //nolint:errchkjson // the types of this package have nothing that JSON cannot hold
 	return []byte("event: " + name + "\ndata: " + string(body) + "\n\n")
@@ -38,6 +39,7 @@ func (e *rowsEvent) empty() bool { return len(e.rows) == 0 && len(e.gone) == 0 }
 // bytes returns the event. The rows are JSON already.
 func (e *rowsEvent) bytes() []byte {
 	all := append(append([]byte{'['}, bytes.Join(e.rows, []byte{','})...), ']')
+
 	return newEvent("rows", struct {
 		Rows json.RawMessage `json:"rows"`
 		Gone [][2]string     `json:"gone"`

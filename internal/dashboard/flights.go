@@ -7,7 +7,7 @@ import (
 )
 
 // flights shares reads: callers that want the same at the same time wait for one
-// read, whose result is kept for a moment.
+// read, whose result is kept for a moment. The mutex guards the map.
 type flights[T any] struct {
 	ctx  context.Context //nolint:containedctx // of all reads
 	h    *Handler
@@ -18,10 +18,11 @@ type flights[T any] struct {
 
 // flight is a read that is under way or done.
 type flight[T any] struct {
-	done  chan struct{} // closed when value and err are set
+	// done is closed when the other fields are set.
+	done  chan struct{}
 	value T
 	err   error
-	until time.Time // when the result is too old; set before done is closed
+	until time.Time // when the result is too old
 }
 
 // maxFlights bounds the results that are kept.
@@ -35,6 +36,7 @@ func newFlights[T any](s *space, keep time.Duration) *flights[T] {
 // a moment ago. The read ends with the flights, not with its callers.
 func (f *flights[T]) do(ctx context.Context, key string, read func(context.Context) (T, error)) (T, error) {
 	var none T
+
 	f.mu.Lock()
 	one := f.all[key]
 	if one == nil || one.old() {
@@ -43,10 +45,12 @@ func (f *flights[T]) do(ctx context.Context, key string, read func(context.Conte
 			f.mu.Unlock()
 			return none, errClosed
 		}
+
 		f.makeRoom()
 		f.all[key] = one
 	}
 	f.mu.Unlock()
+
 	select {
 	case <-one.done:
 		return one.value, one.err
@@ -59,6 +63,7 @@ func (f *flights[T]) do(ctx context.Context, key string, read func(context.Conte
 func (f *flights[T]) run(key string, one *flight[T], read func(context.Context) (T, error)) {
 	ctx, cancel := context.WithTimeout(f.ctx, callTimeout)
 	defer cancel()
+
 	one.value, one.err = read(ctx)
 	f.land(key, one)
 }
@@ -69,6 +74,9 @@ func (f *flights[T]) land(key string, one *flight[T]) {
 	defer f.mu.Unlock()
 	one.until = time.Now().Add(f.keep)
 	close(one.done)
+
+	// Callers that wait hold the flight itself. After forget, the key may
+	// belong to a later one.
 	if (one.err != nil || f.keep == 0) && f.all[key] == one {
 		delete(f.all, key)
 	}
@@ -88,6 +96,8 @@ func (f *flights[T]) makeRoom() {
 			delete(f.all, key)
 		}
 	}
+
+	// Any result may go, since it costs one more read at most.
 	for key := range f.all {
 		if len(f.all) < maxFlights {
 			return

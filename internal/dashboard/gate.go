@@ -10,8 +10,9 @@ import (
 // one read budget.
 type gate struct {
 	mu   sync.Mutex
-	busy int           // calls under way
-	free chan struct{} // closed when busy becomes 0; nil if no work waits
+	busy int // calls under way
+	// free is closed when busy becomes 0. It is nil if no work waits.
+	free chan struct{}
 }
 
 // enter counts a call until leave.
@@ -38,11 +39,13 @@ func (g *gate) yield(ctx context.Context, patience time.Duration) {
 		g.mu.Unlock()
 		return
 	}
+
 	if g.free == nil {
 		g.free = make(chan struct{})
 	}
 	free := g.free
 	g.mu.Unlock()
+
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {

@@ -12,8 +12,9 @@ import (
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 
-// protect sets the fields that every answer has. Browsers complain about
-// Cross-Origin-Opener-Policy from an origin that they do not trust.
+// protect sets the fields that every answer has. Browsers ignore
+// Cross-Origin-Opener-Policy from an origin that they do not trust, and log an
+// error, so that such an origin does not send it.
 func protect(h http.Header, r *http.Request) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -28,9 +29,12 @@ func protect(h http.Header, r *http.Request) {
 // loopback reports whether a Host field names this machine.
 func loopback(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
+	// A Host without a port is no error, and an IPv6 address then still has its
+	// brackets.
 	if err != nil {
 		host = strings.Trim(hostport, "[]")
 	}
+
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
@@ -53,16 +57,23 @@ func (h *Handler) admit(r *http.Request) error {
 	if !h.opts.Hosts.Serves(r.Host) {
 		return errHost
 	}
+
 	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
 	own := origin == "" || ownOrigin(r, origin)
 	switch {
+	// Get returns the first Origin alone, behind which another could hide.
 	case len(r.Header["Origin"]) > 1 || !own:
 		return errForeign
+	// The value none means that no page made the request: the user typed the
+	// address or opened a bookmark.
 	case site != "" && site != "same-origin" && site != "none" && !opensPage(r):
 		return errForeign
+	// Browsers send one of the two fields with every change. Without both, the
+	// sender is unknown.
 	case r.Method != http.MethodGet && r.Method != http.MethodHead && origin == "" && site != "same-origin":
 		return errUnknown
 	}
+
 	return nil
 }
 
@@ -73,9 +84,9 @@ func opensPage(r *http.Request) bool {
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// ownOrigin reports whether an Origin is the origin of the page. A proxy in front
-// may have ended TLS, so https is right without TLS here; http is not right with
-// it.
+// ownOrigin reports whether an Origin is the origin of the page. Without TLS here, a
+// proxy in front may have ended it, so that both https and http are right. With TLS,
+// only https is.
 func ownOrigin(r *http.Request, origin string) bool {
 	return strings.EqualFold(origin, "https://"+r.Host) || r.TLS == nil && strings.EqualFold(origin, "http://"+r.Host)
 }

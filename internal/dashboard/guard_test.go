@@ -68,7 +68,8 @@ func TestRequestsOfOtherPagesAreRefused(t *testing.T) {
 		{"no host", request{path: "/", header: map[string]string{"Host": ""}}, 421},
 		{
 			"allowed name, no session there",
-			request{path: "/api/info", header: map[string]string{"Host": "limits.example"}}, 401,
+			request{path: "/api/info", header: map[string]string{"Host": "limits.example"}},
+			401,
 		},
 		{
 			"own origin",
@@ -83,25 +84,30 @@ func TestRequestsOfOtherPagesAreRefused(t *testing.T) {
 		{"null origin", request{path: "/api/info", header: map[string]string{"Origin": "null"}}, 403},
 		{
 			"origin with a question mark",
-			request{path: "/api/info", header: map[string]string{"Origin": "http://127.0.0.1:9236?"}}, 403,
+			request{path: "/api/info", header: map[string]string{"Origin": "http://127.0.0.1:9236?"}},
+			403,
 		},
 		{
 			"origin with a hash",
-			request{path: "/api/info", header: map[string]string{"Origin": "http://127.0.0.1:9236#"}}, 403,
+			request{path: "/api/info", header: map[string]string{"Origin": "http://127.0.0.1:9236#"}},
+			403,
 		},
 		{
 			"origin with a user",
-			request{path: "/api/info", header: map[string]string{"Origin": "http://@127.0.0.1:9236"}}, 403,
+			request{path: "/api/info", header: map[string]string{"Origin": "http://@127.0.0.1:9236"}},
+			403,
 		},
 		{
 			"origin with a path",
-			request{path: "/api/info", header: map[string]string{"Origin": "http://127.0.0.1:9236/x"}}, 403,
+			request{path: "/api/info", header: map[string]string{"Origin": "http://127.0.0.1:9236/x"}},
+			403,
 		},
 		{"cross-site read", request{path: "/api/info", header: map[string]string{"Sec-Fetch-Site": "cross-site"}}, 403},
 		{"same-site read", request{path: "/api/info", header: map[string]string{"Sec-Fetch-Site": "same-site"}}, 403},
 		{
 			"cross-site stream",
-			request{path: "/api/stream", header: map[string]string{"Sec-Fetch-Site": "cross-site"}}, 403,
+			request{path: "/api/stream", header: map[string]string{"Sec-Fetch-Site": "cross-site"}},
+			403,
 		},
 		{"link to the page", request{path: "/", header: navigation}, 200},
 		{"link to data", request{path: "/api/info", header: navigation}, 403},
@@ -118,7 +124,8 @@ func TestRequestsOfOtherPagesAreRefused(t *testing.T) {
 		},
 		{
 			"change without a sign of the page",
-			request{path: "/api/change", body: change, header: map[string]string{"Origin": ""}}, 403,
+			request{path: "/api/change", body: change, header: map[string]string{"Origin": ""}},
+			403,
 		},
 		{
 			"change by site none",

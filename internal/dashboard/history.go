@@ -37,17 +37,22 @@ func usage(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	u := Usage{Snapshots: []Snapshot{}}
 	n := 0
 	for s, err := range c.lim.Usage(c.ctx, q) {
 		if err != nil {
 			return nil, err
 		}
+
+		// Snapshots come newest first, so a bound drops the oldest.
 		if n++; n > maxSnapshots {
 			break
 		}
+
 		u.add(s)
 	}
+
 	slices.Reverse(u.Snapshots)
 	return u, nil
 }
@@ -58,10 +63,12 @@ func (c *call) usageQuery() (limiter.UsageQuery, error) {
 	if err != nil {
 		return limiter.UsageQuery{}, err
 	}
+
 	q := limiter.UsageQuery{Entity: c.param("entity"), Resource: c.param("resource"), Window: limiter.Window(window)}
 	if q.Entity == "" {
 		return q, badInput("parameter entity: is missing; it is the ID of an entity")
 	}
+
 	for name, target := range map[string]*time.Time{"from": &q.From, "to": &q.To} {
 		if text := c.param(name); text != "" {
 			if *target, err = answer.ParseTime(c.now(), text); err != nil {
@@ -69,16 +76,19 @@ func (c *call) usageQuery() (limiter.UsageQuery, error) {
 			}
 		}
 	}
+
 	if q.From.IsZero() {
 		q.From = c.now().Add(-usualSpans[q.Window])
 	}
+
 	if !q.To.IsZero() && q.To.Before(q.From) {
 		return q, badInput("parameter to: must not be before from")
 	}
+
 	return q, q.Validate()
 }
 
-// add adds a snapshot. Those of several resources in one window are added up.
+// add adds a snapshot. Snapshots of several resources in one window are added up.
 func (u *Usage) add(s limiter.UsageSnapshot) {
 	last := len(u.Snapshots) - 1
 	if last < 0 || !u.Snapshots[last].Start.Equal(s.Start) {
@@ -87,15 +97,18 @@ func (u *Usage) add(s limiter.UsageSnapshot) {
 		})
 		last++
 	}
+
 	for name, n := range s.Counters {
 		u.Snapshots[last].Counters[name] = bucket.Add(u.Snapshots[last].Counters[name], n)
 	}
 	for name, n := range s.WouldRefuse {
+
 		if u.Snapshots[last].WouldRefuse == nil {
 			u.Snapshots[last].WouldRefuse = map[string]int64{}
 		}
 		u.Snapshots[last].WouldRefuse[name] += n
 	}
+
 	u.Snapshots[last].Events += s.Events
 }
 
@@ -113,21 +126,27 @@ func audit(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	after := c.param("after")
 	if after != "" {
 		if _, err := answer.ParseEvent(after); err != nil {
 			return nil, badInput("parameter after: must be the next of an earlier answer")
 		}
 	}
+
 	a := Audit{Events: []answer.Audit{}}
 	for e, err := range c.lim.AuditEvents(c.ctx, c.param("entity"), after) {
 		if err != nil {
 			return nil, err
 		}
+
+		// The event after the last one of a part shows that there is a next
+		// part.
 		if len(a.Events) == limit {
 			a.Next = a.Events[limit-1].ID
 			break
 		}
+
 		a.Events = append(a.Events, answer.NewAudit(e))
 	}
 	return a, nil

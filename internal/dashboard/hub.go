@@ -10,36 +10,46 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// hub passes the rows that any viewer of a namespace watches to those who watch
-// them. A poller reads each row once for all viewers, and runs while there are
-// viewers.
+// hub passes rows to the viewers of a namespace that watch them. A poller reads each
+// row once for all viewers, and runs while there are viewers.
 type hub struct {
-	s       *space
-	wake    chan struct{} // has room for one; a row was never read, or the last viewer left
+	s *space
+	// wake has room for one token. It wakes the poller if a row was never read, or
+	// if the last viewer left.
+	wake chan struct{}
+	// mu guards the fields below.
 	mu      sync.Mutex
 	viewers map[string]*viewer
 	cells   map[limiter.Scope]*cell
-	version uint64 // of the last change of a cell
-	running bool   // the poller
+	// version counts the changes of all cells.
+	version uint64
+	// running reports whether the poller runs.
+	running bool
 	status  Status
-	changes uint64 // of the status
+	// changes counts the changes of the status.
+	changes uint64
 }
 
 // cell is a row that is watched.
 type cell struct {
 	watchers int
 	row      []byte // JSON; nil if there is no bucket
-	version  uint64 // of the last change; 0 if it was never read
+	// version counts the changes up to the last one; 0 if the row was never read.
+	version uint64
 }
 
 // viewer is a stream that is open. What changed for a viewer is collected when the
 // stream can take it, so that a slow viewer gets fewer events and holds no queue.
 type viewer struct {
-	id     string
-	by     *login
-	notify chan struct{}            // has room for one; there may be something to collect
-	sent   map[limiter.Scope]uint64 // the version of each watched row that was collected; guarded by hub.mu
-	status uint64                   // the version of the status that was collected; guarded by hub.mu
+	id string
+	by *login
+	// notify has room for one token, which means that there may be something to
+	// collect.
+	notify chan struct{}
+	// sent has the version that was collected last of each watched row, and status
+	// the number of the status that was. Both are guarded by hub.mu.
+	sent   map[limiter.Scope]uint64
+	status uint64
 }
 
 // Status describes the reader of a namespace, as JSON.
@@ -47,7 +57,8 @@ type Status struct {
 	ReadRate *float64 `json:"read_rate"`
 	Viewers  int      `json:"viewers"`
 	Interval int64    `json:"interval_ms"`
-	Trouble  string   `json:"trouble"` // a sentence if the store cannot be read
+	// Trouble is a sentence if the store cannot be read.
+	Trouble string `json:"trouble"`
 }
 
 func newHub(s *space) *hub {
@@ -64,24 +75,29 @@ func (h *hub) join(by *login) (*viewer, error) {
 	v := &viewer{
 		id: hex.EncodeToString(id), by: by, notify: make(chan struct{}, 1), sent: map[limiter.Scope]uint64{},
 	}
+
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	// After drop, no poller runs that could answer the viewer.
 	if h.s.ctx.Err() != nil {
 		return nil, errClosed
 	}
+
 	if !h.running {
 		if !h.s.h.start(h.run) {
 			return nil, errClosed
 		}
 		h.running = true
 	}
+
+	// The status shows the number of viewers.
 	h.viewers[v.id] = v
-	h.changes++ // the number of viewers
+	h.changes++
 	h.notify()
 	return v, nil
 }
 
-// leave removes a viewer and what only they watched.
+// leave removes a viewer, and the rows that no other viewer watches.
 func (h *hub) leave(v *viewer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,6 +108,8 @@ func (h *hub) leave(v *viewer) {
 	v.sent = nil
 	h.changes++
 	h.notify()
+
+	// The poller sleeps until its next read, and has to see that it may end.
 	if len(h.viewers) == 0 {
 		signal(h.wake)
 	}
@@ -103,9 +121,12 @@ func (h *hub) watch(id string, by *login, keys []limiter.Scope) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	v := h.viewers[id]
+	// Two logins with one token are two sessions, which differ only in the channel
+	// ended.
 	if v == nil || v.by.Session != by.Session || v.by.ended != by.ended {
 		return false
 	}
+
 	before := v.sent
 	v.sent = make(map[limiter.Scope]uint64, len(keys))
 	fresh := false
@@ -113,11 +134,15 @@ func (h *hub) watch(id string, by *login, keys []limiter.Scope) bool {
 		if _, twice := v.sent[key]; twice {
 			continue
 		}
+
+		// A row that stays on the screen keeps its version, so that it is not
+		// sent again.
 		if version, kept := before[key]; kept {
 			v.sent[key] = version
 			delete(before, key)
 			continue
 		}
+
 		c := h.cells[key]
 		if c == nil {
 			c = &cell{}
@@ -125,15 +150,22 @@ func (h *hub) watch(id string, by *login, keys []limiter.Scope) bool {
 		}
 		c.watchers++
 		fresh = fresh || c.version == 0
+
+		// Version 0 is older than that of any row that was read, so that the
+		// next event has it.
 		v.sent[key] = 0
 	}
+
+	// The rows left in before are not on the screen any more.
 	for key := range before {
 		h.release(key)
 	}
-	signal(v.notify) // rows that are known already
+	// Rows that other viewers watch are known already.
+	signal(v.notify)
 	if fresh {
 		signal(h.wake)
 	}
+
 	return true
 }
 
@@ -159,12 +191,14 @@ func signal(c chan struct{}) {
 func (h *hub) keys(all bool) []limiter.Scope {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	var keys []limiter.Scope
 	for key, c := range h.cells {
 		if all || c.version == 0 {
 			keys = append(keys, key)
 		}
 	}
+
 	slices.SortFunc(keys, compareScopes)
 	return keys
 }
@@ -177,13 +211,16 @@ func (h *hub) apply(rows map[limiter.Scope][]byte, keys []limiter.Scope) {
 	changed := false
 	for _, key := range keys {
 		c := h.cells[key]
+		// The last viewer of a row may have left during the read.
 		if c == nil || c.version > 0 && string(c.row) == string(rows[key]) {
 			continue
 		}
+
 		h.version++
 		c.row, c.version = rows[key], h.version
 		changed = true
 	}
+
 	if changed {
 		h.notify()
 	}
@@ -200,6 +237,7 @@ func (h *hub) notify() {
 func (h *hub) collect(v *viewer) []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	var events []byte
 	if v.status != h.changes {
 		v.status = h.changes
@@ -207,6 +245,7 @@ func (h *hub) collect(v *viewer) []byte {
 		current.Viewers = len(h.viewers)
 		events = newEvent("status", current)
 	}
+
 	rows := newRowsEvent(h.s.now())
 	for key, sent := range v.sent {
 		if c := h.cells[key]; c != nil && c.version > sent {
@@ -214,9 +253,11 @@ func (h *hub) collect(v *viewer) []byte {
 			v.sent[key] = c.version
 		}
 	}
+
 	if !rows.empty() {
 		events = append(events, rows.bytes()...)
 	}
+
 	return events
 }
 
@@ -224,11 +265,14 @@ func (h *hub) collect(v *viewer) []byte {
 func (h *hub) setStatus(s Status) (trouble string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	trouble = h.status.Trouble
 	s.Viewers = len(h.viewers)
+
 	if sameStatus(s, h.status) {
 		return trouble
 	}
+
 	h.status = s
 	h.changes++
 	h.notify()
@@ -239,7 +283,9 @@ func (h *hub) setStatus(s Status) (trouble string) {
 func (h *hub) updateRate() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	s := h.status
+	// Spending changes often, and only a rate that differs is worth an event.
 	if s.ReadRate = h.s.readRate(); !sameStatus(s, h.status) {
 		h.status = s
 		h.changes++
@@ -252,6 +298,7 @@ func sameStatus(a, b Status) bool {
 	return rates && a.Viewers == b.Viewers && a.Interval == b.Interval && a.Trouble == b.Trouble
 }
 
-// pause returns the time between two reads of all rows, after a read that took so
-// long, so that reading takes half of the time at most.
+// pause returns the time from the begin of a read of all rows to the begin of the
+// next one. It is at least twice as long as the read took, so that reading takes half
+// of the time at most.
 func (p *pace) pause(took time.Duration) time.Duration { return max(p.interval, 2*took) }

@@ -9,14 +9,17 @@ import (
 
 // Info describes the dashboard and the session, as JSON.
 type Info struct {
-	Store      string   `json:"store"`
-	Namespace  string   `json:"namespace"`
-	Role       Role     `json:"role"`
-	Principal  *string  `json:"principal"`
-	Write      bool     `json:"write"` // the session may change things
-	Version    string   `json:"version"`
-	Kind       string   `json:"kind"`        // local, serve or demo
-	ReadBudget *float64 `json:"read_budget"` // null unless the store bills reads
+	Store     string  `json:"store"`
+	Namespace string  `json:"namespace"`
+	Role      Role    `json:"role"`
+	Principal *string `json:"principal"`
+	// Write reports whether the session may change things.
+	Write   bool   `json:"write"`
+	Version string `json:"version"`
+	// Kind is local, serve or demo.
+	Kind string `json:"kind"`
+	// ReadBudget and ReadRate are null unless the store bills reads.
+	ReadBudget *float64 `json:"read_budget"`
 	ReadRate   *float64 `json:"read_rate"`
 	Demo       any      `json:"demo"`
 }
@@ -25,21 +28,25 @@ func info(c *call) (any, error) {
 	if err := c.exists(c.ctx); err != nil {
 		return nil, err
 	}
+
 	o := &c.h.opts
 	i := Info{
 		Store: o.Store, Namespace: c.name, Role: c.by.Role, Principal: answer.OrNull(c.by.Name),
 		Write: o.Write && c.by.Role == RoleAdmin, Version: o.Version, Kind: "serve", ReadRate: c.readRate(),
 		Demo: o.Demo,
 	}
+
 	switch {
 	case o.Demo != nil:
 		i.Kind = "demo"
 	case c.by.local:
 		i.Kind = "local"
 	}
+
 	if c.billed() {
 		i.ReadBudget = &o.ReadBudget
 	}
+
 	return i, nil
 }
 

@@ -20,18 +20,22 @@ type label struct {
 // names keeps the labels of entities for a moment, and reads missing ones a few at
 // a time. The latest request is served first.
 type names struct {
-	s  *space
-	mu sync.Mutex
-	// known is bounded by maxNames, and pending and stack by maxPending.
-	known   map[string]knownName
-	pending map[string]chan struct{} // closed when the read is over
+	s *space
+	// mu guards the fields below. known is bounded by maxNames, and pending and
+	// stack by maxPending.
+	mu    sync.Mutex
+	known map[string]knownName
+	// pending has a channel for each entity that is being read or waits for it. The
+	// channel is closed when the read is over.
+	pending map[string]chan struct{}
 	stack   []string
 	workers int
 }
 
 type knownName struct {
 	label
-	failed bool // the label is empty, because the record could not be read
+	// failed reports that the label is empty because the record could not be read.
+	failed bool
 	until  time.Time
 }
 
@@ -53,6 +57,7 @@ func newNames(s *space) *names {
 // label.
 func (n *names) resolve(ctx context.Context, ids []string, patience time.Duration) map[string]label {
 	waits := n.request(ids)
+
 	if len(waits) > 0 && patience > 0 {
 		timer := time.NewTimer(patience)
 		defer timer.Stop()
@@ -67,8 +72,10 @@ func (n *names) resolve(ctx context.Context, ids []string, patience time.Duratio
 			}
 		}
 	}
+
 	n.mu.Lock()
 	defer n.mu.Unlock()
+
 	labels := make(map[string]label, len(ids))
 	for _, id := range ids {
 		if known, ok := n.known[id]; ok && !known.failed {
@@ -78,32 +85,38 @@ func (n *names) resolve(ctx context.Context, ids []string, patience time.Duratio
 	return labels
 }
 
-// await returns the labels of entities. It waits until a time for all of them, and
-// tries again where a read fails.
+// await returns the labels of entities. It waits for all of them, but at most until
+// the given time, and tries again where a read fails.
 func (n *names) await(ctx context.Context, ids []string, until time.Time) map[string]label {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
 	for {
 		labels := n.resolve(ctx, ids, time.Until(until))
+
 		if !slices.ContainsFunc(ids, func(id string) bool { _, known := labels[id]; return !known }) {
 			return labels
 		}
+
+		// A name whose read failed is not read again for failedNameFor, and
+		// resolve does not wait for it.
 		retry.Reset(min(failedNameFor, max(0, time.Until(until))))
 		select {
 		case <-retry.C:
 		case <-ctx.Done():
 		}
+
 		if ctx.Err() != nil || !time.Now().Before(until) {
 			return labels
 		}
 	}
 }
 
-// request asks for labels that are missing or old, and returns what to wait for:
-// an old label is good enough.
+// request asks for labels that are missing or old, and returns channels that are
+// closed when the missing ones are there. An old label is good enough meanwhile.
 func (n *names) request(ids []string) []chan struct{} {
 	now := time.Now()
 	var waits []chan struct{}
+
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, id := range ids {
@@ -111,8 +124,10 @@ func (n *names) request(ids []string) []chan struct{} {
 		if ok && now.Before(known.until) {
 			continue
 		}
+
 		done := n.pending[id]
 		if done == nil {
+			// What does not fit is asked for again by a later call.
 			if len(n.stack) >= maxPending {
 				continue
 			}
@@ -120,17 +135,21 @@ func (n *names) request(ids []string) []chan struct{} {
 			n.pending[id] = done
 			n.stack = append(n.stack, id)
 		}
+
 		if !ok {
 			waits = append(waits, done)
 		}
 	}
+
 	for n.workers < min(maxNameWorkers, len(n.stack)) {
 		n.workers++
+		// It fails when the handler is closed.
 		if !n.s.h.start(n.work) {
 			n.workers--
 			break
 		}
 	}
+
 	return waits
 }
 
@@ -143,10 +162,14 @@ func (n *names) work() {
 			n.mu.Unlock()
 			return
 		}
+
 		id := n.stack[len(n.stack)-1]
 		n.stack = n.stack[:len(n.stack)-1]
 		n.mu.Unlock()
+
+		// The read takes no lock, so that other callers see what is known.
 		read, keep := n.read(id)
+
 		n.mu.Lock()
 		n.store(id, read, keep)
 		close(n.pending[id])
@@ -155,18 +178,23 @@ func (n *names) work() {
 	}
 }
 
-// read returns the label of an entity, and how long to keep it. After a failure an
-// earlier label stays. A record that is damaged has no name.
+// read returns the label of an entity, and how long to keep it. After a failure it
+// returns the earlier label. A record that is damaged has an empty label.
 func (n *names) read(id string) (knownName, time.Duration) {
 	ctx, cancel := context.WithTimeout(n.s.ctx, callTimeout)
 	defer cancel()
+
 	e, err := n.s.reads.Entity(ctx, id)
+	// A record that is missing, damaged or impossible stays so. Reading it
+	// again soon would tell nothing.
 	if err == nil || errors.Is(err, limiter.ErrNotFound) || errors.As(err, new(*limiter.CorruptError)) ||
 		errors.As(err, new(*limiter.InvalidError)) {
 		return knownName{label: newLabel(e)}, n.s.pace.namesFor
 	}
+
 	n.mu.Lock()
 	defer n.mu.Unlock()
+
 	earlier, ok := n.known[id]
 	earlier.failed = !ok || earlier.failed
 	return earlier, failedNameFor
@@ -189,6 +217,7 @@ func (n *names) store(id string, name knownName, keep time.Duration) {
 		}
 		delete(n.known, other)
 	}
+
 	name.until = time.Now().Add(keep)
 	n.known[id] = name
 }
@@ -223,16 +252,19 @@ func (n *names) ancestors(ctx context.Context, rows []Row, patience time.Duratio
 	all := []ancestor{}
 	found := map[string]bool{}
 	var next []string
+
 	for _, r := range rows {
 		if r.Parent != "" && !found[r.Parent] {
 			found[r.Parent] = true
 			next = append(next, r.Parent)
 		}
 	}
+
 	for range maxGenerations {
 		if len(next) == 0 {
 			break
 		}
+
 		labels := n.resolve(ctx, next, patience)
 		var above []string
 		for _, id := range next {
@@ -243,6 +275,7 @@ func (n *names) ancestors(ctx context.Context, rows []Row, patience time.Duratio
 				above = append(above, l.parent)
 			}
 		}
+
 		next = above
 	}
 	return all

@@ -16,16 +16,19 @@ type Overview struct {
 	Next      string     `json:"next"`
 	Scanned   int        `json:"scanned"`
 	Done      bool       `json:"done"`
-	Damaged   int        `json:"damaged"` // buckets that are left out, because their data are damaged
+	// Damaged counts the buckets that are left out because their data are damaged.
+	Damaged int `json:"damaged"`
 }
 
 // Bounds of an answer.
 const (
-	usualRows  = 100
-	mostRows   = 1000
-	maxPrefix  = 256
-	searchTime = 400 * time.Millisecond // after which a search reads no further page
-	searchWait = 3 * time.Second        // for names
+	usualRows = 100
+	mostRows  = 1000
+	maxPrefix = 256
+	// searchTime is the time after which a search reads no further page.
+	searchTime = 400 * time.Millisecond
+	// searchWait is how long a search waits for names.
+	searchWait = 3 * time.Second
 )
 
 func overview(c *call) (any, error) {
@@ -33,14 +36,18 @@ func overview(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	limit, err := c.limit(usualRows, mostRows)
 	if err != nil {
 		return nil, err
 	}
+
 	if len(c.param("prefix")) > maxPrefix {
 		return nil, badInput("parameter prefix: must have at most %d bytes", maxPrefix)
 	}
+
 	search := strings.ToLower(c.param("search"))
+
 	var o Overview
 	if order == "tightest" {
 		o, err = c.tightest(limit, search)
@@ -50,9 +57,13 @@ func overview(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	// The patience of ancestors is for each generation, and this bound is for
+	// all of them.
 	ctx, cancel := context.WithTimeout(c.ctx, c.pace.patience)
 	defer cancel()
 	o.Ancestors = c.names.ancestors(ctx, o.Rows, c.pace.patience)
+
 	return o, nil
 }
 
@@ -64,20 +75,29 @@ func (c *call) byName(limit int, search string) (Overview, error) {
 	if err != nil {
 		return o, err
 	}
+
 	begun := time.Now()
 	for {
 		size := min(limit-len(o.Rows), c.pace.rows)
+
+		// A search keeps few of the buckets that it reads, so that the rows
+		// that are missing say nothing about the size.
 		if search != "" {
 			size = c.pace.page
 		}
+
 		page, err := c.page(c.ctx, limiter.BucketQuery{Prefix: c.param("prefix"), After: at.page, Max: size})
 		if err != nil {
 			return o, err
 		}
+
 		o.Damaged += len(page.Damaged)
 		buckets := at.rest(page.Buckets)
 		rows, unnamed := c.matching(buckets, search, begun.Add(searchWait))
 		o.Rows = append(o.Rows, rows...)
+		// Each bucket counts in one part alone. Those before the position
+		// counted in the part before, and the next part counts those whose name
+		// is not known yet.
 		o.Scanned += page.Scanned - len(page.Buckets) + len(buckets) - unnamed
 		if unnamed > 0 {
 			if passed := len(buckets) - unnamed; passed > 0 {
@@ -86,7 +106,11 @@ func (c *call) byName(limit int, search string) (Overview, error) {
 			o.Next = at.inside()
 			return o, nil
 		}
+
 		at = position{page: page.Next}
+
+		// A search on a large store may find nothing on many pages, so its time
+		// ends the part.
 		if o.Done = page.Next == ""; o.Done || len(o.Rows) >= limit || time.Since(begun) > searchTime {
 			o.Next = at.String()
 			return o, nil
@@ -95,12 +119,14 @@ func (c *call) byName(limit int, search string) (Overview, error) {
 }
 
 // matching returns the rows of buckets that a search in lower case finds. It waits
-// for names that decide until a time, and returns how many buckets it did not
-// judge, because one of them has no known name by then.
+// for the names of the buckets until the given time. At the first bucket that only
+// its name could match, and whose name is not known by then, it stops and returns
+// how many buckets it did not judge.
 func (c *call) matching(buckets []limiter.Bucket, search string, until time.Time) (rows []Row, unjudged int) {
 	if search == "" {
 		return c.rows(c.ctx, buckets, c.pace.patience), 0
 	}
+
 	labels, off := c.names.await(c.ctx, c.idsOf(buckets), until), c.off(c.ctx)
 	for i, b := range buckets {
 		l, known := labels[b.Account.Entity]
@@ -108,10 +134,12 @@ func (c *call) matching(buckets []limiter.Bucket, search string, until time.Time
 		switch {
 		case r.matches(search):
 			rows = append(rows, r)
+		// Its name may match, so the next part has to begin with this bucket.
 		case !known:
 			return rows, len(buckets) - i
 		}
 	}
+
 	return rows, 0
 }
 

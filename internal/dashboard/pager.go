@@ -29,10 +29,13 @@ func (p listPager) BucketPage(ctx context.Context, now time.Time, q limiter.Buck
 	if err != nil {
 		return limiter.BucketPage{}, err
 	}
+
 	const usual, most = 100, 1000
 	size := min(cmp.Or(max(q.Max, 0), usual), most)
+
 	var page limiter.BucketPage
 	first := &bucketHeap{less: func(a, b limiter.Bucket) bool { return compareBuckets(a, b) > 0 }}
+
 	for b, err := range p.repo.Buckets(ctx, now, limiter.Scope{}) {
 		if err != nil {
 			return limiter.BucketPage{}, err
@@ -41,13 +44,17 @@ func (p listPager) BucketPage(ctx context.Context, now time.Time, q limiter.Buck
 		if !strings.HasPrefix(b.Account.Entity, q.Prefix) || after != nil && compareBuckets(b, *after) <= 0 {
 			continue
 		}
+
+		// One bucket more than the page holds shows that there is a next page.
 		first.keep(b, size+1)
 	}
+
 	page.Buckets = first.sorted()
 	if len(page.Buckets) > size {
 		page.Buckets = page.Buckets[:size]
 		page.Next = cursorOf(page.Buckets[size-1])
 	}
+
 	return page, nil
 }
 
@@ -78,6 +85,7 @@ func parseCursor(text string) (*limiter.Bucket, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // the start
 	}
+
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	entity, resource, ok := strings.Cut(string(raw), "\x00")
 	if err != nil || !ok {
@@ -85,13 +93,15 @@ func parseCursor(text string) (*limiter.Bucket, error) {
 			Field: "after", Value: clip(text), Reason: "must be the position of an earlier page",
 		}
 	}
+
 	return &limiter.Bucket{Account: &limiter.Account{Entity: entity, Resource: resource}}, nil
 }
 
-// bucketHeap keeps the first buckets of an order. Its root is the last of them:
-// less(a, b) means that a comes after b.
+// bucketHeap keeps the first buckets of an order. Its root is the last one kept,
+// which makes room for a bucket before it.
 type bucketHeap struct {
-	all  []limiter.Bucket
+	all []limiter.Bucket
+	// less reports whether a comes after b.
 	less func(a, b limiter.Bucket) bool
 }
 
@@ -101,6 +111,7 @@ func (h *bucketHeap) keep(b limiter.Bucket, most int) {
 		heap.Push(h, b)
 		return
 	}
+
 	if h.less(h.all[0], b) {
 		h.all[0] = b
 		heap.Fix(h, 0)
@@ -110,9 +121,13 @@ func (h *bucketHeap) keep(b limiter.Bucket, most int) {
 // sorted empties the heap and returns its buckets in order.
 func (h *bucketHeap) sorted() []limiter.Bucket {
 	out := make([]limiter.Bucket, len(h.all))
+
+	// The root of the heap is the last bucket of the order, so it goes to the
+	// end.
 	for i := len(out) - 1; i >= 0; i-- {
 		out[i] = heap.Pop(h).(limiter.Bucket)
 	}
+
 	return out
 }
 

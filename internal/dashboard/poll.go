@@ -12,10 +12,12 @@ import (
 
 // Bounds of the poller.
 const (
-	pollYield  = time.Second      // how long a read lets calls of viewers pass
-	maxBackOff = 30 * time.Second // between two reads that fail
-
-	rateInterval = 2 * time.Second // between two looks at the units in use
+	// pollYield is how long a read lets calls of viewers pass.
+	pollYield = time.Second
+	// maxBackOff is the longest pause between two reads that fail.
+	maxBackOff = 30 * time.Second
+	// rateInterval is the time between two looks at the units in use.
+	rateInterval = 2 * time.Second
 )
 
 // run reads rows while there are viewers: rows that were never read at once, and
@@ -25,24 +27,33 @@ func (h *hub) run() {
 	failures := 0
 	for {
 		all := h.await(next, failures)
+
 		if h.ended() {
 			return
 		}
+
 		begun := time.Now()
 		damage, err := h.read(h.keys(all))
+		// The next turn finds the context over, and ends.
 		if h.s.ctx.Err() != nil {
-			continue // to the end
+			continue
 		}
+
 		interval := h.s.pace.pause(time.Since(begun))
 		failures++
 		switch {
 		case err == nil:
 			failures = 0
 		case errors.Is(err, limiter.ErrNotFound):
-			h.s.h.drop(h.s) // the namespace is gone, and viewers connect again
+			// The namespace is gone. Streams end, and viewers connect again.
+			h.s.h.drop(h.s)
 		default:
+			// The pause doubles with each failure. Ten doublings are beyond the
+			// maximum, and further ones would overflow in the end.
 			interval = min(maxBackOff, h.s.pace.interval<<min(failures, 10))
 		}
+
+		// A read of new rows alone does not delay the next read of all.
 		if all || err != nil {
 			next = begun.Add(interval)
 			h.report(interval, cmp.Or(err, damage))
@@ -55,8 +66,10 @@ func (h *hub) run() {
 func (h *hub) await(next time.Time, failures int) bool {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
+
 	rate := time.NewTicker(rateInterval)
 	defer rate.Stop()
+
 	for {
 		select {
 		case <-rate.C:
@@ -66,6 +79,8 @@ func (h *hub) await(next time.Time, failures int) bool {
 		case <-h.s.ctx.Done():
 			return true
 		case <-h.wake:
+			// After a failure, new rows wait as well, since the store would
+			// fail again at once.
 			if failures == 0 || h.empty() {
 				return false
 			}
@@ -86,6 +101,7 @@ func (h *hub) ended() bool {
 	if len(h.viewers) > 0 && h.s.ctx.Err() == nil {
 		return false
 	}
+
 	h.running = false
 	return true
 }
@@ -97,13 +113,17 @@ func (h *hub) read(keys []limiter.Scope) (damage, err error) {
 	for len(keys) > 0 {
 		part := keys[:min(len(keys), h.s.pace.chunk)]
 		keys = keys[len(part):]
+
+		// Calls of viewers spend the same budget, and a viewer waits for them.
 		if h.s.billed() {
 			h.s.h.gate.yield(h.s.ctx, pollYield)
 		}
+
 		rows, wrong, err := h.readPart(part)
 		if err != nil {
 			return nil, err
 		}
+
 		damage = cmp.Or(damage, wrong)
 		h.apply(rows, part)
 		h.updateRate()
@@ -114,17 +134,20 @@ func (h *hub) read(keys []limiter.Scope) (damage, err error) {
 func (h *hub) readPart(keys []limiter.Scope) (encoded map[limiter.Scope][]byte, damage, err error) {
 	ctx, cancel := context.WithTimeout(h.s.ctx, callTimeout)
 	defer cancel()
+
 	buckets, damage, err := h.s.bucketsAt(ctx, keys)
 	if err != nil {
 		return nil, nil, outage(err)
 	}
 	rows := h.s.rows(ctx, buckets, 0)
+
 	encoded = make(map[limiter.Scope][]byte, len(rows))
 	for _, r := range rows {
 		if encoded[limiter.Scope{Entity: r.Entity, Resource: r.Resource}], err = json.Marshal(r); err != nil {
 			return nil, nil, err
 		}
 	}
+
 	return encoded, damage, nil
 }
 
@@ -136,13 +159,18 @@ func (s *space) bucketsAt(ctx context.Context, keys []limiter.Scope) (buckets []
 	if !errors.As(err, new(*limiter.CorruptError)) && !errors.As(err, new(*limiter.InvalidError)) {
 		return buckets, nil, err
 	}
+
+	// The error names one key at most. Halves that are read again find the
+	// damaged keys, and keep the others.
 	if len(keys) == 1 {
 		return nil, err, nil
 	}
+
 	first, damage, err := s.bucketsAt(ctx, keys[:len(keys)/2])
 	if err != nil {
 		return nil, nil, err
 	}
+
 	second, other, err := s.bucketsAt(ctx, keys[len(keys)/2:])
 	return append(first, second...), cmp.Or(damage, other), err
 }
@@ -153,6 +181,8 @@ func (h *hub) report(interval time.Duration, err error) {
 	before := h.setStatus(Status{
 		ReadRate: h.s.readRate(), Interval: interval.Round(step).Milliseconds(), Trouble: trouble(err),
 	})
+
+	// The log gets each trouble once, and not with every read.
 	if err != nil && before != trouble(err) {
 		h.s.h.opts.OnError(err)
 	}

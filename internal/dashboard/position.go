@@ -16,12 +16,15 @@ type position struct {
 // positionMark separates the cursor of the page from the bucket.
 const positionMark = "~"
 
-// String returns the position as text, "" if nothing follows a page whose next one
-// has no cursor.
+// String returns the position as text. After the last page it is "", since no page
+// with a cursor follows.
 func (p position) String() string {
+	// A cursor that contains the mark needs the long form, or parsePosition
+	// would cut it there.
 	if p.entity == "" && !strings.Contains(p.page, positionMark) {
 		return p.page
 	}
+
 	return p.inside()
 }
 
@@ -34,16 +37,20 @@ func (p position) inside() string {
 
 // parsePosition reverts String and inside.
 func parsePosition(text string) (position, error) {
+	// The last mark is ours: the cursor before it may contain one, and base64
+	// has none.
 	i := strings.LastIndex(text, positionMark)
 	if i < 0 {
 		return position{page: text}, nil
 	}
+
 	after, err := parseCursor(text[i+len(positionMark):])
 	if err != nil || after == nil {
 		return position{}, &limiter.InvalidError{
 			Field: "after", Value: clip(text), Reason: "must be the position of an earlier page",
 		}
 	}
+
 	return position{text[:i], after.Account.Entity, after.Account.Resource}, nil
 }
 

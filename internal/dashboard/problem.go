@@ -39,14 +39,18 @@ func missing(format string, args ...any) error {
 // viewer's input.
 func (h *Handler) fail(w http.ResponseWriter, err error) {
 	p := problem(err)
+	// A problem document is a decision of this package, and a viewer who left
+	// is no fault of the store.
 	if p.Status >= http.StatusInternalServerError && !errors.As(err, new(*httplimit.Problem)) &&
 		!errors.Is(err, context.Canceled) {
 		h.opts.OnError(err)
 	}
+
 	p.ServeHTTP(noStore{w}, nil)
 }
 
-// noStore keeps an answer out of caches.
+// noStore keeps an answer out of caches. A Problem removes Cache-Control from the
+// header when it answers, so that the field has to be set again.
 type noStore struct{ http.ResponseWriter }
 
 // WriteHeader sends the header.
@@ -63,17 +67,20 @@ func problem(err error) *httplimit.Problem {
 	_, outage := errors.AsType[*limiter.UnavailableError](err)
 	late, delayed := errors.AsType[*limiter.SwitchDelayedError](err)
 	var after time.Duration
+
 	switch {
 	case errors.As(err, new(*httplimit.Problem)):
 		return httplimit.NewProblem(err)
 	case errors.Is(err, limiter.ErrNoLimits):
 		status, detail = http.StatusBadRequest, "no level stores limits for this entity and resource; set "+
 			"some, such as defaults of the resource"
-	case delayed: // the same request marks the rest
+	case delayed:
+		// The same request, sent again, marks the rest of the buckets.
 		status, detail, after = http.StatusServiceUnavailable, late.Public(), time.Second
 	case bad:
 		status, detail = http.StatusBadRequest, invalid.Error()
-	case errors.As(err, new(*limiter.CorruptError)): // its text names files of the server
+	case errors.As(err, new(*limiter.CorruptError)):
+		// The text of the error names files of the server.
 		detail = "data that this needs are damaged; the log of the dashboard says which"
 	case errors.Is(err, limiter.ErrNotFound):
 		status, detail = http.StatusNotFound, "there is no such record in this namespace"
@@ -87,6 +94,7 @@ func problem(err error) *httplimit.Problem {
 	case outage, errors.Is(err, limiter.ErrClosed), errors.Is(err, context.Canceled):
 		status, detail, after = http.StatusServiceUnavailable, "the store is unavailable at the moment", 5*time.Second
 	}
+
 	return &httplimit.Problem{Type: httplimit.TypeBlank, Status: status, Detail: detail, RetryAfter: after}
 }
 
@@ -99,5 +107,6 @@ func outage(err error) error {
 		errors.As(err, new(*limiter.DisabledError)) {
 		return err
 	}
+
 	return &limiter.UnavailableError{Op: "read", Err: err}
 }

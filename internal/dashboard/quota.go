@@ -12,10 +12,12 @@ import (
 // viewer takes the places of others. Viewers without a session share all places.
 type quota struct {
 	all, each int
-	full      error // if there is no place at all
-	mu        sync.Mutex
-	used      int            // guarded by mu
-	by        map[string]int // by token; guarded by mu
+	// full is the error if there is no place at all.
+	full error
+	// mu guards the fields below.
+	mu   sync.Mutex
+	used int
+	by   map[string]int // by token
 }
 
 var errGreedy = &httplimit.Problem{
@@ -33,10 +35,12 @@ func (q *quota) enter(l *login) error {
 	if err := q.reserve(l); err != nil {
 		return err
 	}
+
 	if err := q.begin(); err != nil {
 		q.release(l)
 		return err
 	}
+
 	return nil
 }
 
@@ -47,14 +51,17 @@ func (q *quota) leave(l *login) {
 
 // reserve takes a place of a token until release.
 func (q *quota) reserve(l *login) error {
+	// A viewer without a session has no token by which to count.
 	if l.ended == nil {
 		return nil
 	}
+
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.by[l.bearer] >= q.each {
 		return errGreedy
 	}
+
 	q.by[l.bearer]++
 	return nil
 }

@@ -23,11 +23,15 @@ const callTimeout = 30 * time.Second
 
 // route is a call that the page can make.
 type route struct {
-	params []string // of the query
-	write  bool     // needs Options.Write and the role admin
-	body   int64    // bytes at most; 0 for a call without a body
-	do     func(*call) (any, error)
-	raw    func(http.ResponseWriter, *http.Request) error // instead of do; finds its session itself
+	// params has the names of the parameters of the query.
+	params []string
+	// write reports whether the call needs Options.Write and the role admin.
+	write bool
+	// body is the most bytes of a body; 0 for a call without one.
+	body int64
+	do   func(*call) (any, error)
+	// raw replaces do in a call that finds its session itself.
+	raw func(http.ResponseWriter, *http.Request) error
 }
 
 // call is a call under way.
@@ -45,6 +49,7 @@ func (h *Handler) addRoutes() {
 		"/api/session": {http.MethodPost: {raw: h.openSession}, http.MethodDelete: {raw: h.closeSession}},
 		"/api/stream":  {http.MethodGet: {raw: h.stream}},
 	}
+
 	for path, rt := range readRoutes() {
 		h.routes[path] = map[string]*route{http.MethodGet: rt}
 	}
@@ -85,6 +90,7 @@ func (h *Handler) dispatch(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, &httplimit.Problem{Status: http.StatusNotFound})
 		return
 	}
+
 	rt := methods[r.Method]
 	if rt == nil {
 		allowed := []string{}
@@ -96,17 +102,22 @@ func (h *Handler) dispatch(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, &httplimit.Problem{Status: http.StatusMethodNotAllowed})
 		return
 	}
+
+	// net/http would end the connection without an answer, and write to a log
+	// of its own.
 	defer func() {
 		if p := recover(); p != nil {
 			h.fail(w, fmt.Errorf("%s panicked: %v\n%s", r.URL.Path, p, debug.Stack()))
 		}
 	}()
+
 	if rt.raw != nil {
 		if err := rt.raw(w, r); err != nil {
 			h.fail(w, err)
 		}
 		return
 	}
+
 	answer, err := h.call(w, r, rt)
 	if err != nil {
 		h.fail(w, err)
@@ -121,39 +132,53 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, rt *route) (any, 
 	if err != nil {
 		return nil, err
 	}
+
+	// The session is valid, so strangers may not displace the connection.
 	listen.Vouch(r)
+
 	if err := h.permits(by, rt); err != nil {
 		return nil, err
 	}
+
 	c := &call{h: h, by: by}
 	if c.values, err = parseQuery(r, rt.params); err != nil {
 		return nil, err
 	}
+
+	// One token may hold few calls, even while their bodies are on the way.
 	if err := h.calls.reserve(by); err != nil {
 		return nil, err
 	}
 	defer h.calls.release(by)
+
 	if rt.body > 0 {
 		if c.body, err = receive(w, r, rt.body); err != nil {
 			return nil, err
 		}
 	}
-	if err := h.calls.begin(); err != nil { // a body that does not come takes no place of others
+	// A body that does not arrive takes no place among those of all tokens.
+	if err := h.calls.begin(); err != nil {
 		return nil, err
 	}
 	defer h.calls.end()
+
 	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
 	c.ctx = ctx
+
 	if c.space, err = h.space(ctx, by.Namespace); err != nil {
 		return nil, err
 	}
+
 	h.gate.enter()
 	defer h.gate.leave()
+
 	answer, err := rt.do(c)
+	// A record may be missing because its namespace is gone.
 	if errors.Is(err, limiter.ErrNotFound) {
 		err = c.space.explain(ctx, err)
 	}
+
 	return answer, err
 }
 
@@ -177,10 +202,12 @@ func (h *Handler) send(w http.ResponseWriter, answer any) {
 		h.fail(w, err)
 		return
 	}
+
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(len(body)+1))
-	_, _ = w.Write(append(body, '\n')) // a viewer that has gone needs no answer
+	// A viewer that has gone needs no answer, so the error does not matter.
+	_, _ = w.Write(append(body, '\n'))
 }
 
 // parseQuery returns the parameters of a request. It rejects parameters that the
@@ -191,6 +218,7 @@ func parseQuery(r *http.Request, known []string) (url.Values, error) {
 	if err != nil {
 		return nil, badInput("the query is not valid; escape its values")
 	}
+
 	for name, given := range values {
 		switch {
 		case !slices.Contains(known, name) && len(known) == 0:
@@ -204,6 +232,7 @@ func parseQuery(r *http.Request, known []string) (url.Values, error) {
 			return nil, badInput("parameter %s: must have at most %d bytes", name, maxParameter)
 		}
 	}
+
 	return values, nil
 }
 
@@ -218,10 +247,12 @@ func (c *call) limit(fallback, most int) (int, error) {
 	if text == "" {
 		return fallback, nil
 	}
+
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > most {
 		return 0, badInput("parameter limit: must be a whole number from 1 to %d", most)
 	}
+
 	return n, nil
 }
 
@@ -232,6 +263,7 @@ func (c *call) word(name string, words ...string) (string, error) {
 	if text == "" {
 		return words[0], nil
 	}
+
 	if !slices.Contains(words, text) {
 		return "", badInput("parameter %s: must be %s", name, strings.Join(words, " or "))
 	}

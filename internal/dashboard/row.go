@@ -30,8 +30,10 @@ type Row struct {
 type RowLimit struct {
 	answer.Limit
 	answer.Bounds
-	Available      int64   `json:"available"`       // whole tokens; negative is debt
-	MissingPercent float64 `json:"missing_percent"` // share of the capacity that is missing; above 100 in debt
+	// Available counts whole tokens. A negative number is debt.
+	Available int64 `json:"available"`
+	// MissingPercent is the share of the capacity that is missing; above 100 in debt.
+	MissingPercent float64 `json:"missing_percent"`
 	Debt           int64   `json:"debt"`
 	FullAfter      float64 `json:"full_after_seconds"`
 	// Dollars holds the numbers of a limit of money in dollars; nil for others.
@@ -71,11 +73,14 @@ func newSource(s limiter.Scope) Source { return Source{s.Level(), s.Entity, s.Re
 func (s *space) rows(ctx context.Context, buckets []limiter.Bucket, patience time.Duration) []Row {
 	labels := s.names.resolve(ctx, s.idsOf(buckets), patience)
 	rows, off := make([]Row, 0, len(buckets)), s.off(ctx)
+
 	for _, b := range buckets {
+		// BucketsAt returns an empty bucket for a key that has none.
 		if b.Account != nil {
 			rows = append(rows, newRow(b, labels[b.Account.Entity], off))
 		}
 	}
+
 	return rows
 }
 
@@ -107,11 +112,13 @@ func newRowLimits(b limiter.Bucket) []RowLimit {
 			answer.Debt(s), answer.Seconds(s.FullAfter), newRowDollars(s),
 		}
 	}
+
 	return limits
 }
 
-// missingPercent returns the share of a capacity that is missing, above 100 in debt. It
-// is rounded down to hundredths, so that it never reaches a threshold early.
+// missingPercent returns the share of a capacity that is missing, above 100 in debt.
+// It is rounded down to hundredths, so that 79.999 % is 79.99 and not yet the 80 at
+// which the page shows red.
 func missingPercent(l limiter.Limit, tokens int64) float64 {
 	capacity := float64(bucket.Thousandths(l.Capacity))
 	share := (capacity - float64(tokens)) / capacity
@@ -139,11 +146,13 @@ func (s *space) config(ctx context.Context, scope limiter.Scope) (limiter.Config
 // below 0. Shadow limits do not count, since they never refuse.
 func tightness(b limiter.Bucket) float64 {
 	least := math.Inf(1)
+	// A shadow limit never refuses.
 	for i, l := range b.Account.Limits {
 		if l.IsShadow {
 			continue
 		}
 		least = min(least, float64(b.Tokens[i])/float64(bucket.Thousandths(l.Capacity)))
 	}
+
 	return least
 }

@@ -16,28 +16,37 @@ import (
 // Bounds of sessions.
 const (
 	maxSessions     = 1024
-	maxSessionsEach = 128 // of one name
+	maxSessionsEach = 128 // of one token, by its name
 	idleSession     = 12 * time.Hour
 )
 
 // login is a session that is open.
 type login struct {
 	Session
-	place  string        // in the path of the session; "" for viewers without one
-	bearer string        // "" for a local session, or for viewers without one
-	local  bool          // Options.Token opened it
-	ended  chan struct{} // closed at the end; nil for viewers without a session
-	used   time.Time     // guarded by sessions.mu
+	// place is the secret in the path of the session, and bearer its token. Both are
+	// "" for viewers without a session, and bearer for a local session too.
+	place  string
+	bearer string
+	// local reports that Options.Token opened the session.
+	local bool
+	// ended is closed at the end. It is nil for viewers without a session.
+	ended chan struct{}
+	used  time.Time // guarded by sessions.mu
 }
 
 // sessions keeps the open sessions, by the hash of their cookies.
 type sessions struct {
-	opts     *Options
-	start    func(func()) bool // runs a function in the background
-	over     <-chan struct{}   // closed when the handler is
-	mu       sync.Mutex
-	spent    bool // Token was used; guarded by mu
-	checking bool // the tokens of sessions; guarded by mu
+	opts *Options
+	// start runs a function in the background.
+	start func(func()) bool
+	// over is closed when the handler is.
+	over <-chan struct{}
+	// mu guards the fields below.
+	mu sync.Mutex
+	// spent reports that Options.Token was used.
+	spent bool
+	// checking reports that check runs.
+	checking bool
 	open     map[[sha256.Size]byte]*login
 }
 
@@ -45,7 +54,7 @@ func newSessions(h *Handler) *sessions {
 	return &sessions{opts: &h.opts, start: h.start, over: h.ctx.Done(), open: map[[sha256.Size]byte]*login{}}
 }
 
-// Sizes of what others must not guess.
+// Sizes of secrets.
 const (
 	placeBytes  = 16
 	cookieBytes = 32
@@ -103,27 +112,35 @@ func (s *sessions) create(token string, link bool) (l *login, cookie string, err
 	case l.Role != RoleRead && l.Role != RoleAdmin:
 		return nil, "", errRole
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
+	// The check and the mark are under one lock, so that one of many requests
+	// gets the token.
 	if l.local && s.spent {
 		return nil, "", errToken
 	}
+	// A dashboard that is full leaves the token unspent.
 	if !s.makeRoom(l.Name) {
 		return nil, "", errFull
 	}
 	s.spent = s.spent || l.local
+
 	cookie = newSecret(cookieBytes)
 	l.place, l.ended, l.used = newSecret(placeBytes), make(chan struct{}), time.Now()
 	s.open[sha256.Sum256([]byte(cookie))] = l
+
 	if !l.local && !s.checking {
 		s.checking = s.start(s.check)
 	}
+
 	return l, cookie, nil
 }
 
-// check ends sessions whose token is not valid any more, also if no viewer uses
-// them, so that no session comes back with its token. It returns when there is no
-// session.
+// check ends sessions whose token is not valid any more. It looks also at sessions
+// that no viewer uses. Otherwise a session would come back when its token does. It
+// returns when there is no session.
 func (s *sessions) check() {
 	tick := time.NewTicker(sessionCheck)
 	defer tick.Stop()
@@ -133,11 +150,13 @@ func (s *sessions) check() {
 			return
 		case <-tick.C:
 		}
+
 		for key, l := range s.all() {
 			if !s.holds(l) {
 				s.removeKey(key, l)
 			}
 		}
+
 		if s.checked() {
 			return
 		}
@@ -163,16 +182,20 @@ func (s *sessions) checked() bool {
 // authenticate returns the session of a token. It does not spend a local token.
 func (s *sessions) authenticate(token string) (*login, error) {
 	if s.opts.Token != "" {
+		// The comparison takes the same time for texts of one length, which
+		// hashes have.
 		given, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(s.opts.Token))
 		if subtle.ConstantTimeCompare(given[:], want[:]) == 1 {
 			return &login{Session: Session{Name: s.opts.Principal, Role: RoleAdmin}, local: true}, nil
 		}
 	}
+
 	if s.opts.Authenticate != nil {
 		if found, ok := s.opts.Authenticate(token); ok {
 			return &login{Session: found, bearer: token}, nil
 		}
 	}
+
 	return nil, errToken
 }
 
@@ -182,6 +205,7 @@ func (s *sessions) makeRoom(name string) bool {
 	var oldest *login
 	var oldestKey [sha256.Size]byte
 	same := 0
+
 	for key, l := range s.open {
 		if time.Since(l.used) > idleSession {
 			s.end(key, l)
@@ -190,14 +214,17 @@ func (s *sessions) makeRoom(name string) bool {
 		if l.Name != name {
 			continue
 		}
+
 		same++
 		if oldest == nil || l.used.Before(oldest.used) {
 			oldest, oldestKey = l, key
 		}
 	}
+
 	if same >= maxSessionsEach {
 		s.end(oldestKey, oldest)
 	}
+
 	return len(s.open) < maxSessions
 }
 
@@ -213,6 +240,7 @@ func (s *sessions) end(key [sha256.Size]byte, l *login) {
 func (s *sessions) find(r *http.Request) (*login, error) {
 	place := placeOf(r)
 	if place == "" {
+		// Only a caller without a login accepts an empty token.
 		if s.opts.Authenticate != nil {
 			if found, ok := s.opts.Authenticate(""); ok {
 				return &login{Session: found}, nil
@@ -220,11 +248,13 @@ func (s *sessions) find(r *http.Request) (*login, error) {
 		}
 		return nil, errNoSession
 	}
+
 	for _, cookie := range r.CookiesNamed(cookieName(r)) {
 		if l := s.lookup(cookie.Value, place); l != nil {
 			return l, nil
 		}
 	}
+
 	return nil, errNoSession
 }
 
@@ -235,12 +265,17 @@ func (s *sessions) lookup(cookie, place string) *login {
 	s.mu.Lock()
 	l := s.open[key]
 	s.mu.Unlock()
+	// The cookie counts at the path of its session alone.
 	if l == nil || subtle.ConstantTimeCompare([]byte(l.place), []byte(place)) != 1 {
 		return nil
 	}
+
+	// Authenticate may read a file, so it runs without the lock. Meanwhile
+	// another request may end the session.
 	valid := s.holds(l)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	switch {
 	case s.open[key] != l:
 		return nil
@@ -248,6 +283,7 @@ func (s *sessions) lookup(cookie, place string) *login {
 		s.end(key, l)
 		return nil
 	}
+
 	l.used = time.Now()
 	return l
 }
@@ -257,11 +293,13 @@ func (s *sessions) holds(l *login) bool {
 	if l.local {
 		return true
 	}
+
 	now, ok := s.opts.Authenticate(l.bearer)
 	return ok && now == l.Session
 }
 
-// alive reports whether a session is open, and keeps it so. Streams ask.
+// alive reports whether the session of a stream is open, and keeps it from being
+// idle.
 func (s *sessions) alive(l *login) bool {
 	if !s.holds(l) {
 		return false
@@ -269,11 +307,13 @@ func (s *sessions) alive(l *login) bool {
 	if l.ended == nil {
 		return true
 	}
+
 	select {
 	case <-l.ended:
 		return false
 	default:
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.used = time.Now()
@@ -286,6 +326,7 @@ func (s *sessions) remove(cookie, place string) {
 	s.mu.Lock()
 	l := s.open[key]
 	s.mu.Unlock()
+
 	if l != nil && l.place == place {
 		s.removeKey(key, l)
 	}

@@ -13,15 +13,18 @@ import (
 
 // space is what all viewers of a namespace share.
 type space struct {
-	h       *Handler
-	name    string
-	repo    limiter.Repository
-	changes *limiter.RateLimiter // on repo
-	reads   limiter.Repository   // within the read budget
-	lim     *limiter.RateLimiter // on reads
-	pager   limiter.BucketPager
-	meter   limiter.ReadMeter // nil unless the store bills reads
-	pace    pace
+	h    *Handler
+	name string
+	repo limiter.Repository
+	// changes is a limiter on repo.
+	changes *limiter.RateLimiter
+	// reads is a view within the read budget, and lim a limiter on it.
+	reads limiter.Repository
+	lim   *limiter.RateLimiter
+	pager limiter.BucketPager
+	// meter is nil unless the store bills reads.
+	meter limiter.ReadMeter
+	pace  pace
 
 	pages    *flights[limiter.BucketPage]
 	configs  *flights[limiter.Config]
@@ -31,25 +34,35 @@ type space struct {
 	scans    *scans
 	seen     *resourceSet
 
-	ctx     context.Context //nolint:containedctx // it ends when the namespace or the handler does
-	cancel  context.CancelFunc
-	mu      sync.Mutex
-	checked time.Time // when the namespace was last found; guarded by mu
-	lastOff switchSet // of the last read; guarded by mu
+	ctx    context.Context //nolint:containedctx // it ends when the namespace or the handler does
+	cancel context.CancelFunc
+	// mu guards the fields below.
+	mu sync.Mutex
+	// checked is when the namespace was last found.
+	checked time.Time
+	// lastOff has the switches of the last read.
+	lastOff switchSet
 }
 
 // pace is how often the store of a namespace is read.
 type pace struct {
-	interval  time.Duration // between two reads of a row that is watched
-	rows      int           // of a page for a viewer
-	page      int           // buckets of a page in the background
-	chunk     int           // keys that are read at once
-	namesFor  time.Duration // how long a name is kept
-	configFor time.Duration // how long limits of a level are kept
-	pageFor   time.Duration // how long a page is kept for the next viewer
-	patience  time.Duration // how long a call waits for names
-	scanFor   time.Duration // how long the result of a scan is kept
-	smallFor  time.Duration // how long it is kept if a page holds all buckets
+	// interval is the time between two reads of a row that is watched.
+	interval time.Duration
+	// rows bounds a page for a viewer, page a page in the background, and chunk the
+	// keys that are read at once.
+	rows  int
+	page  int
+	chunk int
+	// These are how long a name, the limits of a level and a page are kept.
+	namesFor  time.Duration
+	configFor time.Duration
+	pageFor   time.Duration
+	// patience is how long a call waits for names.
+	patience time.Duration
+	// scanFor is how long the result of a scan is kept, and smallFor how long if one
+	// page holds all buckets.
+	scanFor  time.Duration
+	smallFor time.Duration
 }
 
 // paceOf returns the pace of a store. Reads that are billed are fewer.
@@ -61,8 +74,12 @@ func paceOf(billed bool, budget float64) pace {
 			patience:  5 * time.Second, scanFor: 10 * time.Second, smallFor: 2 * time.Second,
 		}
 	}
-	part := min(max(int(budget), 10), 100) // half a second of the budget
-	const rowsPerUnit = 4                  // a page takes two seconds, if nothing else is read
+	// Half a second of a budget of 50 units pays for 50 keys at half a unit
+	// each.
+	part := min(max(int(budget), 10), 100)
+	// A page takes two seconds of the budget, if nothing else is read.
+	const rowsPerUnit = 4
+
 	return pace{
 		interval: time.Second, rows: min(max(int(budget*rowsPerUnit), 5), mostRows), page: part, chunk: part,
 		namesFor: time.Minute, configFor: 2 * time.Second, pageFor: 3 * time.Second,
@@ -76,22 +93,25 @@ type budget struct {
 	meter limiter.ReadMeter
 }
 
-// recheck is how often a namespace is looked up again, since its name may have
-// been deleted, and registered for another.
+// recheck is how often a namespace is looked up again. Its name may have been
+// deleted, and registered again for another namespace.
 const recheck = 5 * time.Second
 
 // space returns what the viewers of a namespace share.
 func (h *Handler) space(ctx context.Context, namespace string) (*space, error) {
 	name := cmp.Or(namespace, h.opts.Namespace)
+
 	h.mu.Lock()
 	kept, closed := h.spaces[name], h.closed
 	h.mu.Unlock()
 	if closed {
 		return nil, errClosed
 	}
+
 	if kept != nil && kept.fresh() {
 		return kept, nil
 	}
+
 	repo, err := h.opts.Open(ctx, name)
 	if errors.Is(err, limiter.ErrNotFound) {
 		h.drop(kept)
@@ -100,19 +120,24 @@ func (h *Handler) space(ctx context.Context, namespace string) (*space, error) {
 	if err != nil {
 		return nil, outage(err)
 	}
+
+	// A name that was registered again belongs to another namespace, which
+	// viewers of the old one must not see.
 	if kept != nil && sameNamespace(kept.repo, repo) {
 		kept.refresh()
 		return kept, nil
 	}
+
 	h.drop(kept)
 	return h.addSpace(ctx, name, repo)
 }
 
-// sameNamespace reports whether two views are of one namespace. Views that cannot
-// say are.
+// sameNamespace reports whether two views are of one namespace. It reports true if
+// a view has no NamespaceIdentifier, since there is no ID to compare then.
 func sameNamespace(a, b limiter.Repository) bool {
 	x, ok := limiter.Optional[limiter.NamespaceIdentifier](a)
 	y, also := limiter.Optional[limiter.NamespaceIdentifier](b)
+
 	return !ok || !also || x.NamespaceID() == y.NamespaceID()
 }
 
@@ -131,23 +156,28 @@ func (s *space) refresh() {
 // explain returns the error of a call that found nothing: errNamespace if the
 // namespace is gone, else the error itself.
 func (s *space) explain(ctx context.Context, err error) error {
+	// The system level exists in every namespace, so nothing else can be
+	// missing.
 	if _, gone := s.reads.Config(ctx, limiter.Scope{}); errors.Is(gone, limiter.ErrNotFound) {
 		s.h.drop(s)
 		return errNamespace
 	}
+
 	return err
 }
 
-// exists returns errNamespace if the namespace is gone. It asks only a store that
-// does not bill reads; on others the namespace is found to be gone later.
+// exists returns errNamespace if the namespace is gone. It does not ask a store that
+// bills reads, where a later call finds out.
 func (s *space) exists(ctx context.Context) error {
 	if s.billed() {
 		return nil
 	}
+
 	if _, err := s.config(ctx, limiter.Scope{}); errors.Is(err, limiter.ErrNotFound) {
 		s.h.drop(s)
 		return errNamespace
 	}
+
 	return nil
 }
 
@@ -157,10 +187,12 @@ func (h *Handler) drop(s *space) {
 		return
 	}
 	h.mu.Lock()
+	// Another namespace may have the name already.
 	if h.spaces[s.name] == s {
 		delete(h.spaces, s.name)
 	}
 	h.mu.Unlock()
+
 	s.cancel()
 }
 
@@ -170,6 +202,7 @@ func (h *Handler) addSpace(ctx context.Context, name string, repo limiter.Reposi
 	if err != nil {
 		return nil, err
 	}
+
 	changes, err := limiter.New(repo, &limiter.Options{Now: h.opts.Now})
 	if err != nil {
 		return nil, err
@@ -178,6 +211,7 @@ func (h *Handler) addSpace(ctx context.Context, name string, repo limiter.Reposi
 	if err != nil {
 		return nil, err
 	}
+
 	s := &space{
 		h: h, name: name, repo: repo, changes: changes, reads: reads, lim: lim, meter: meter,
 		pace: paceOf(meter != nil, h.opts.ReadBudget), checked: time.Now(),
@@ -191,8 +225,10 @@ func (h *Handler) addSpace(ctx context.Context, name string, repo limiter.Reposi
 	s.hub = newHub(s)
 	s.scans = newScans(s)
 	s.seen = newResourceSet()
+
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	// Another call may have opened the namespace at the same time.
 	if kept := h.spaces[name]; kept != nil || h.closed {
 		s.cancel()
 		if h.closed {
@@ -200,6 +236,7 @@ func (h *Handler) addSpace(ctx context.Context, name string, repo limiter.Reposi
 		}
 		return kept, nil
 	}
+
 	h.spaces[name] = s
 	return s, nil
 }
@@ -213,6 +250,7 @@ func (h *Handler) budgeted(
 	if !ok {
 		return repo, nil, nil
 	}
+
 	h.mu.Lock()
 	if h.budget == nil {
 		view, meter := budgeter.WithReadBudget(h.opts.ReadBudget)
@@ -220,8 +258,10 @@ func (h *Handler) budgeted(
 		h.mu.Unlock()
 		return view, meter, nil
 	}
+
 	shared := h.budget
 	h.mu.Unlock()
+
 	view, err := shared.repo.Namespace(ctx, name)
 	if errors.Is(err, limiter.ErrNotFound) {
 		return nil, nil, errNamespace
@@ -229,6 +269,7 @@ func (h *Handler) budgeted(
 	if err != nil {
 		return nil, nil, outage(fmt.Errorf("namespace: %w", err))
 	}
+
 	return view, shared.meter, nil
 }
 

@@ -11,14 +11,17 @@ import (
 
 // streamTimes are the times of a stream.
 type streamTimes struct {
-	heartbeat time.Duration // between comments that keep proxies from closing it
-	write     time.Duration // for an event
+	// heartbeat is the time between comments, which keep proxies from closing a
+	// stream that is quiet.
+	heartbeat time.Duration
+	// write is the time for an event.
+	write time.Duration
 }
 
 var usualTimes = streamTimes{heartbeat: 15 * time.Second, write: 10 * time.Second}
 
-// sessionCheck is how often a session is checked while it is used, and the token of
-// one that is not.
+// sessionCheck is how often the token of a session is checked, whether the session is
+// in use or not.
 const sessionCheck = time.Second
 
 // stream sends events until the viewer, the session, the namespace or the handler
@@ -29,28 +32,35 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	listen.Vouch(r)
+	// A stream changes nothing, so the empty route stands for it.
 	if err := h.permits(by, &route{}); err != nil {
 		return err
 	}
+
 	if _, err := parseQuery(r, nil); err != nil {
 		return err
 	}
+
 	if err := h.streams.enter(by); err != nil {
 		return err
 	}
 	defer h.streams.leave(by)
+
 	s, err := h.space(r.Context(), by.Namespace)
 	if err != nil {
 		return err
 	}
+
 	if err := s.exists(r.Context()); err != nil {
 		return err
 	}
+
 	v, err := s.hub.join(by)
 	if err != nil {
 		return err
 	}
 	defer s.hub.leave(v)
+
 	out := &eventWriter{w: w, control: http.NewResponseController(w), timeout: h.times.write}
 	if out.begin(v.id) == nil {
 		h.pump(r, s, v, out)
@@ -64,6 +74,7 @@ func (h *Handler) pump(r *http.Request, s *space, v *viewer, out *eventWriter) {
 	defer beat.Stop()
 	check := time.NewTicker(sessionCheck)
 	defer check.Stop()
+
 	for {
 		var event []byte
 		select {
@@ -71,9 +82,11 @@ func (h *Handler) pump(r *http.Request, s *space, v *viewer, out *eventWriter) {
 			return
 		case <-s.ctx.Done():
 			return
-		case <-v.by.ended: // nil, and so never, without a session
+		case <-v.by.ended:
+			// Without a session the channel is nil, which is never ready.
 			return
 		case <-check.C:
+			// The token may be revoked while nothing is sent.
 			if !h.sessions.alive(v.by) {
 				return
 			}
@@ -83,6 +96,7 @@ func (h *Handler) pump(r *http.Request, s *space, v *viewer, out *eventWriter) {
 		case <-v.notify:
 			event = s.hub.collect(v)
 		}
+
 		if out.write(event) != nil {
 			return
 		}
@@ -96,30 +110,36 @@ type eventWriter struct {
 	timeout time.Duration
 }
 
-// begin sends the header and the first event. The server's timeouts are for
-// answers that end.
+// begin sends the header and the first event. It removes the read deadline of the
+// server, which is for answers that end.
 func (o *eventWriter) begin(id string) error {
-	_ = o.control.SetReadDeadline(time.Time{}) // where it is not supported, no timeout is set either
+	// Where the writer has no deadlines, the server set none either.
+	_ = o.control.SetReadDeadline(time.Time{})
 	h := o.w.Header()
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // nginx
+	// nginx would keep events until its buffer is full.
+	h.Set("X-Accel-Buffering", "no")
 	o.w.WriteHeader(http.StatusOK)
+
 	return o.write(newEvent("hello", struct {
 		ID string `json:"id"`
 	}{id}))
 }
 
-// write sends an event, and fails if the viewer does not take it in time. Until the
-// next event there is no deadline: over HTTP/2, one that passes ends the stream even
-// if nothing is to be written.
+// write sends an event, and fails if the viewer does not take it in time. Afterwards
+// it removes the deadline: over HTTP/2, a deadline that passes ends the stream even
+// while nothing is being written.
 func (o *eventWriter) write(event []byte) error {
 	_ = o.control.SetWriteDeadline(time.Now().Add(o.timeout))
+
 	if _, err := o.w.Write(event); err != nil {
 		return err
 	}
+
 	if err := o.control.Flush(); err != nil {
 		return err
 	}
+
 	_ = o.control.SetWriteDeadline(time.Time{})
 	return nil
 }
@@ -128,7 +148,7 @@ func (o *eventWriter) write(event []byte) error {
 const (
 	maxWatched   = 500
 	maxWatchBody = 512 << 10
-	maxEntity    = 1024 // bytes, more than an ID of ours may have
+	maxEntity    = 1024 // in bytes; more than a valid ID has
 	maxResource  = 512
 )
 
@@ -142,9 +162,11 @@ func watch(c *call) (any, error) {
 	if err := c.decode(&body); err != nil {
 		return nil, err
 	}
+
 	if len(body.Keys) > maxWatched {
 		return nil, badInput("body: field keys: must have at most %d pairs", maxWatched)
 	}
+
 	keys := make([]limiter.Scope, 0, len(body.Keys))
 	for _, pair := range body.Keys {
 		if len(pair) != 2 || pair[0] == "" || pair[1] == "" || len(pair[0]) > maxEntity || len(pair[1]) > maxResource {
@@ -152,10 +174,12 @@ func watch(c *call) (any, error) {
 		}
 		keys = append(keys, limiter.Scope{Entity: pair[0], Resource: pair[1]})
 	}
+
 	if !c.hub.watch(body.ID, c.by, keys) {
 		return nil, &httplimit.Problem{
 			Status: http.StatusNotFound, Detail: "there is no such stream of this session; connect again",
 		}
 	}
+
 	return struct{}{}, nil
 }

@@ -29,11 +29,13 @@ func (s *space) off(ctx context.Context) switchSet {
 		}
 		return set, nil
 	})
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
 		s.lastOff = set
 	}
+
 	return s.lastOff
 }
 
@@ -44,15 +46,18 @@ func (set switchSet) refusing(entity, resource string, l label) *answer.Switch {
 	}
 	levels := limiter.Precedence(entity, resource)
 	scopes := levels[:]
+	// Switches of a parent refuse the calls that it pays for.
 	if l.cascade && l.parent != "" {
 		above := limiter.Precedence(l.parent, resource)
 		scopes = append(scopes, above[:]...)
 	}
+
 	for _, scope := range scopes {
 		if one, found := set[scope]; found {
 			return answer.SwitchOrNull(&one)
 		}
 	}
+
 	return nil
 }
 
@@ -62,11 +67,15 @@ func (set switchSet) of(entity, parent string, resources ...string) []answer.Swi
 	found := []limiter.Switch{}
 	for scope, one := range set {
 		mine := scope.Entity == "" || scope.Entity == entity || scope.Entity == parent
+		// A switch of the entity itself concerns it whatever the resource, so
+		// the page shows all of them.
 		if mine && (scope.Resource == "" || slices.Contains(resources, scope.Resource) || entity != "" &&
 			scope.Entity == entity) {
 			found = append(found, one)
 		}
 	}
+
 	slices.SortFunc(found, func(a, b limiter.Switch) int { return compareScopes(a.Scope, b.Scope) })
+	// The page expects an empty list where NewSwitches returns nil.
 	return append([]answer.Switch{}, answer.NewSwitches(found)...)
 }

@@ -193,11 +193,13 @@ func (l lateMarks) SetSwitch(ctx context.Context, s limiter.Switch, ev limiter.A
 // TestDelayedDisable shows that the level is off, and that buckets follow.
 func TestDelayedDisable(t *testing.T) {
 	repo := limiter.Repository(memory.New(nil))
-	r := newRig(t, Options{Write: true, OnError: func(error) {},
+	r := newRig(t, Options{
+		Write: true, OnError: func(error) {},
 		Open: func(ctx context.Context, name string) (limiter.Repository, error) {
 			view, err := repo.Namespace(ctx, name)
 			return lateMarks{view}, err
-		}})
+		},
+	})
 	answer := r.want(http.StatusServiceUnavailable, "/api/change", `{"action":"disable","entity":"key"}`)
 	if detail, _ := answer["detail"].(string); !strings.HasPrefix(
 		detail, "entity key is disabled, but some of its buckets may admit",

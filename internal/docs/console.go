@@ -20,9 +20,11 @@ func (b Block) Steps() []Step {
 	var steps []Step
 	continues := false
 	number := -1
+
 	for line := range strings.Lines(b.Text) {
 		number++
 		command, prompted := strings.CutPrefix(line, "$ ")
+
 		switch {
 		case continues:
 			last := &steps[len(steps)-1]
@@ -37,6 +39,7 @@ func (b Block) Steps() []Step {
 			steps[len(steps)-1].Output += line
 			continue
 		}
+
 		continues = strings.HasSuffix(line, "\\\n")
 	}
 	return steps
@@ -45,11 +48,14 @@ func (b Block) Steps() []Step {
 // Matches reports whether a command printed what the page shows. A line "..." of
 // the page stands for any lines, and "..." in a line for any text.
 func Matches(page, printed string) bool {
+	// The common case needs no pattern.
 	if !strings.Contains(page, "...") {
 		return page == printed
 	}
+
 	var pattern strings.Builder
 	pattern.WriteString(`\A`)
+
 	for line := range strings.Lines(page) {
 		if line == "...\n" {
 			pattern.WriteString(`(?:.*\n)*?`)
@@ -57,6 +63,8 @@ func Matches(page, printed string) bool {
 		}
 		pattern.WriteString(strings.ReplaceAll(regexp.QuoteMeta(line), `\.\.\.`, `.*`))
 	}
+
 	pattern.WriteString(`\z`)
+
 	return regexp.MustCompile(pattern.String()).MatchString(printed)
 }

@@ -59,11 +59,13 @@ func All(root string) ([]*Page, error) {
 		if err != nil {
 			return err
 		}
+
 		name, err := filepath.Rel(root, file)
 		if err != nil {
 			return err
 		}
 		name = filepath.ToSlash(name)
+
 		if e.IsDir() {
 			if name != "." && !slices.Contains(
 				[]string{"docs", "examples", ".github"}, strings.SplitN(name, "/", 2)[0],
@@ -72,16 +74,20 @@ func All(root string) ([]*Page, error) {
 			}
 			return nil
 		}
+
 		if path.Ext(name) != ".md" {
 			return nil
 		}
+
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
+
 		pages = append(pages, Parse(name, string(text)))
 		return nil
 	})
+
 	return pages, err
 }
 
@@ -97,12 +103,18 @@ var (
 // Parse reads the text of a page.
 func Parse(name, text string) *Page {
 	p := &Page{Path: name, Lines: strings.SplitAfter(text, "\n")}
+
 	prose := p.cutBlocks()
 	p.findHeadings(prose)
+
 	joined := []byte(strings.Join(prose, ""))
+	// Comments are erased, not removed, so that the lines of what follows stay
+	// right.
 	for _, at := range comment.FindAllIndex(joined, -1) {
 		erase(joined[at[0]:at[1]])
 	}
+
+	// The spans go first, since code may look like a link.
 	text = p.findSpans(string(joined))
 	for _, m := range link.FindAllStringSubmatchIndex(text, -1) {
 		p.Links = append(p.Links, Link{
@@ -117,16 +129,20 @@ func (p *Page) cutBlocks() []string {
 	prose := slices.Clone(p.Lines)
 	var open *Block
 	var marks string
+
 	for i, line := range p.Lines {
 		m := fence.FindStringSubmatch(line)
 		switch {
 		case open == nil && m != nil:
 			open, marks = &Block{Line: i + 1, Lang: m[3], start: i + 1, indent: m[1]}, m[2]
+			// A comment in HTML, which no page shows, is the tag of the block below.
 			if i > 0 {
 				if t := tag.FindStringSubmatch(p.Lines[i-1]); t != nil {
 					open.Tag = t[1]
 				}
 			}
+		// Markdown ends a block only with a fence of the same mark, at least as
+		// long, and without a language.
 		case open != nil && m != nil && strings.HasPrefix(m[2], marks) && m[3] == "":
 			open.end = i
 			p.Blocks = append(p.Blocks, *open)
@@ -136,22 +152,29 @@ func (p *Page) cutBlocks() []string {
 		default:
 			continue
 		}
+
 		prose[i] = "\n"
 	}
+
 	return prose
 }
 
 func (p *Page) findHeadings(prose []string) {
 	seen := map[string]int{}
+
 	for i, line := range prose {
 		m := heading.FindStringSubmatch(strings.TrimRight(line, "\n"))
 		if m == nil {
 			continue
 		}
+
 		anchor := Anchor(m[2])
+		// GitHub and the site number repeated headings differently, so no
+		// anchor is right for both.
 		if n := seen[anchor]; n > 0 {
-			anchor = "" // GitHub and the site number repeated headings differently
+			anchor = ""
 		}
+
 		seen[Anchor(m[2])]++
 		p.Headings = append(p.Headings, Heading{Line: i + 1, Level: len(m[1]), Text: m[2], Anchor: anchor})
 	}
@@ -162,6 +185,7 @@ func (p *Page) findHeadings(prose []string) {
 func (p *Page) findSpans(text string) string {
 	out := []byte(text)
 	runs := ticks.FindAllStringIndex(text, -1)
+
 	for i := 0; i < len(runs); i++ {
 		open := runs[i]
 		for j := i + 1; j < len(runs); j++ {
@@ -181,6 +205,7 @@ func (p *Page) findSpans(text string) string {
 			}
 		}
 	}
+
 	return string(out)
 }
 
@@ -210,12 +235,14 @@ func Anchor(heading string) string {
 // by the line of their fence.
 func (p *Page) Replace(texts map[int]string) string {
 	var out strings.Builder
+
 	next := 0
 	for _, b := range p.Blocks {
 		text, ok := texts[b.Line]
 		if !ok {
 			continue
 		}
+
 		out.WriteString(strings.Join(p.Lines[next:b.start], ""))
 		for line := range strings.Lines(text) {
 			if line != "\n" {
@@ -223,8 +250,10 @@ func (p *Page) Replace(texts map[int]string) string {
 			}
 			out.WriteString(line)
 		}
+
 		next = b.end
 	}
+
 	out.WriteString(strings.Join(p.Lines[next:], ""))
 	return out.String()
 }

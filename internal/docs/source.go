@@ -15,8 +15,11 @@ import (
 // Source holds what the code exports, and other names in it.
 type Source struct {
 	Packages map[string]*Package // by name
-	Literals map[string]bool     // environment variables, names that start with zae_limiter, and tests
-	Metrics  []string            // the names of statistics, with the prefix that telemetry adds
+	// Literals has environment variables, names that start with zae_limiter, and
+	// tests.
+	Literals map[string]bool
+	// Metrics lists the names of statistics, with the prefix that telemetry adds.
+	Metrics []string
 }
 
 // Package holds the exported names of a public package.
@@ -48,12 +51,15 @@ func ReadSource(root string) (*Source, error) {
 		if err != nil {
 			return err
 		}
+
 		rel, err := filepath.Rel(root, file)
 		if err != nil {
 			return err
 		}
+
 		rel = filepath.ToSlash(rel)
 		base := filepath.Base(file)
+
 		switch {
 		case e.IsDir() && rel != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "docs" &&
 			rel == "docs" || isModule(file)):
@@ -67,31 +73,40 @@ func ReadSource(root string) (*Source, error) {
 		case !strings.HasSuffix(base, ".go"):
 			return nil
 		}
+
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
+
 		for _, m := range testFunction.FindAllSubmatch(text, -1) {
 			s.Literals[string(m[1])] = true
 		}
+
+		// The names of tests count, but test files export nothing.
 		if strings.HasSuffix(base, "_test.go") {
 			return nil
 		}
+
 		s.readLiterals(string(text))
 		if strings.Contains(rel, "internal/") || strings.HasPrefix(rel, "cmd/") {
 			return nil
 		}
+
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, text,
 			parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
+
 		s.add(filepath.ToSlash(filepath.Dir(rel)), parsed)
 		return nil
 	})
+
 	for _, p := range s.Packages {
 		slices.SortFunc(p.Names, func(a, b Name) int { return strings.Compare(a.Name, b.Name) })
 	}
+
 	return s, err
 }
 
@@ -102,14 +117,19 @@ func isModule(folder string) bool {
 
 func (s *Source) readLiterals(text string) {
 	for word, pattern := range map[string]*regexp.Regexp{"ZAEL_": variable, "zae_limiter": metric} {
+		// Most files have neither word, and searching for a word is much
+		// quicker than matching.
 		if !strings.Contains(text, word) {
-			continue // much quicker
+			continue
 		}
+
 		for _, v := range pattern.FindAllString(text, -1) {
 			s.Literals[v] = true
-			s.Literals[strings.ReplaceAll(v, ".", "_")] = true // a label of Prometheus
+			// Prometheus allows no dots in a name.
+			s.Literals[strings.ReplaceAll(v, ".", "_")] = true
 		}
 	}
+
 	if !strings.Contains(text, "limiter.Statistic") {
 		return
 	}
@@ -125,9 +145,11 @@ func (s *Source) add(dir string, file *ast.File) {
 		pkg = &Package{Name: file.Name.Name, Dir: dir, byName: map[string]bool{}}
 		s.Packages[file.Name.Name] = pkg
 	}
+
 	if text := synopsis(file.Doc); text != "" {
 		pkg.Synopsis = text
 	}
+
 	for _, decl := range file.Decls {
 		switch d := decl.(type) {
 		case *ast.FuncDecl:
@@ -144,20 +166,25 @@ func (p *Package) addFunc(d *ast.FuncDecl) {
 	if !d.Name.IsExported() {
 		return
 	}
+
 	if d.Recv == nil {
 		p.addName("func", d.Name.Name, d.Doc)
 		return
 	}
+
 	receiver := d.Recv.List[0].Type
 	if star, ok := receiver.(*ast.StarExpr); ok {
 		receiver = star.X
 	}
+
+	// A receiver of a generic type has its type parameters around the name.
 	switch r := receiver.(type) {
 	case *ast.IndexExpr:
 		receiver = r.X
 	case *ast.IndexListExpr:
 		receiver = r.X
 	}
+
 	if of, ok := receiver.(*ast.Ident); ok && of.IsExported() {
 		p.addName("method", of.Name+"."+d.Name.Name, d.Doc)
 	}
@@ -169,20 +196,25 @@ func (p *Package) addSpec(d *ast.GenDecl, spec ast.Spec) {
 		for _, n := range s.Names {
 			if n.IsExported() {
 				comments := []*ast.CommentGroup{s.Doc, s.Comment}
+				// The comment of a group of one describes its only name.
 				if len(d.Specs) == 1 {
 					comments = append(comments, d.Doc)
 				}
+
 				p.addName(d.Tok.String(), n.Name, comments...)
 				if last := &p.Names[len(p.Names)-1]; last.Synopsis == "" {
 					last.Synopsis = sentenceOf(d.Doc, n.Name)
 				}
 			}
 		}
+
 	case *ast.TypeSpec:
 		if !s.Name.IsExported() {
 			return
 		}
+
 		p.addName("type", s.Name.Name, s.Doc, d.Doc)
+
 		var members *ast.FieldList
 		kind := "method"
 		switch t := s.Type.(type) {
@@ -193,6 +225,7 @@ func (p *Package) addSpec(d *ast.GenDecl, spec ast.Spec) {
 		default:
 			return
 		}
+
 		for _, f := range members.List {
 			for _, n := range f.Names {
 				if n.IsExported() {
@@ -222,12 +255,14 @@ func sentenceOf(comment *ast.CommentGroup, name string) string {
 	if comment == nil {
 		return ""
 	}
+
 	text := strings.Join(strings.Fields(comment.Text()), " ")
 	for text != "" {
 		m := sentence.FindStringSubmatch(text)
 		if m == nil {
 			return ""
 		}
+
 		if strings.HasPrefix(text, name+" ") {
 			return m[1]
 		}

@@ -38,14 +38,17 @@ func Start(config string) (*Envoy, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	e := &Envoy{dir: dir}
 	file := filepath.Join(dir, "envoy.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
+
 	if e.server, err = localserver.Run("envoy-local", file); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 	defer cancel()
 	if err := e.await(ctx); err != nil {
@@ -66,6 +69,7 @@ func (e *Envoy) Stop() error {
 func (e *Envoy) await(ctx context.Context) error {
 	every := time.NewTicker(20 * time.Millisecond)
 	defer every.Stop()
+
 	for {
 		err := e.get(ctx, "/ready", nil)
 		if err == nil {
@@ -91,9 +95,13 @@ func (e *Envoy) readListeners(ctx context.Context) error {
 			} `json:"local_address"`
 		} `json:"listener_statuses"`
 	}
+
 	if err := e.get(ctx, "/listeners?format=json", &answer); err != nil {
 		return err
 	}
+
+	// A listener with port 0 has the port that the system chose, which only Envoy
+	// knows.
 	e.listeners = map[string]string{}
 	for _, l := range answer.Statuses {
 		e.listeners[l.Name] = fmt.Sprintf("%s:%d", l.Local.Socket.Address, l.Local.Socket.Port)
@@ -108,17 +116,24 @@ func (e *Envoy) get(ctx context.Context, path string, answer any) error {
 	if err != nil {
 		return err
 	}
-	request.Close = true // leaves no connection behind
+
+	// An idle connection would be a goroutine, which tests for leaks would
+	// find.
+	request.Close = true
+
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
+
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s: %s", path, response.Status)
 	}
+
 	if answer == nil {
 		return nil
 	}
+
 	return json.NewDecoder(response.Body).Decode(answer)
 }

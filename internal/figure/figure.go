@@ -34,10 +34,13 @@ func Amount(limit string, n int64) string {
 // Dollars formats millionths of a dollar with two decimals, or up to six where
 // they are needed, such as $12.50 and $0.000125.
 func Dollars(millionths int64) string {
+	// The amount is unsigned, since the smallest int64 has no positive
+	// counterpart.
 	sign, n := "", uint64(millionths)
 	if millionths < 0 {
 		sign, n = "-", -n
 	}
+
 	cents := fmt.Sprintf("%06d", n%1_000_000)
 	return fmt.Sprintf("%s$%d.%s%s", sign, n/1_000_000, cents[:2], strings.TrimRight(cents[2:], "0"))
 }
@@ -69,9 +72,12 @@ func Period(d time.Duration) string {
 // Wait formats a wait with its two largest units, rounded up, such as 12h, 1m30s
 // and 0.5s. It ignores the millisecond that a wait contains for safety.
 func Wait(d time.Duration) string {
+	// The wait of a bucket is a millisecond longer than the quotient, so that a
+	// refill covers the deficit. That millisecond must not round the figure up.
 	if d > time.Second && d%time.Second <= time.Millisecond {
 		d = d.Truncate(time.Second)
 	}
+
 	switch {
 	case d < time.Minute:
 		tenths := (d + 99*time.Millisecond) / (100 * time.Millisecond)
@@ -85,10 +91,13 @@ func Wait(d time.Duration) string {
 }
 
 func twoUnits(d, large time.Duration, largeName string, small time.Duration, smallName string) string {
+	// The whole wait is rounded up, and then divided: 1m59.5s becomes 2m, and
+	// not 1m60s.
 	n := int64(d / small)
 	if d%small > 0 {
 		n++
 	}
+
 	per := int64(large / small)
 	text := strconv.FormatInt(n/per, 10) + largeName
 	if rest := n % per; rest > 0 {

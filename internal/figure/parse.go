@@ -17,16 +17,18 @@ const millionthZeros = 6
 const maxDecimals = 6
 
 // Parse reads an amount of a limit: a whole number such as 500, or one with a
-// suffix such as 10k, 1.5M, 2G or 1T; 10K is the same as 10k. A limit of money also has dollars, such as $50
-// and $0.25; without the sign its amounts are millionths. Parse returns the reason
-// if text is none of these.
+// suffix such as 10k, 1.5M, 2G or 1T; 10K is the same as 10k. A limit of money
+// also has dollars, such as $50 and $0.25; without the sign its amounts are
+// millionths. Parse returns the reason if text is none of these.
 func Parse(limit, text string) (n int64, why string) {
 	if n, ok := parse(text, IsMoney(limit)); ok {
 		return n, ""
 	}
+
 	if right := respell(limit, text); right != "" {
 		return 0, "must be spelled " + right
 	}
+
 	switch {
 	case IsMoney(limit):
 		return 0, "must be dollars such as $50 or $0.25, in quotes for a shell, or a whole number of " +
@@ -54,6 +56,7 @@ func respell(limit, text string) string {
 			right = right[:last] + "T"
 		}
 	}
+
 	if _, ok := parse(right, IsMoney(limit)); !ok || right == text {
 		return ""
 	}
@@ -63,21 +66,29 @@ func respell(limit, text string) string {
 // parse reads digits with an optional fraction and suffix. Everything that may
 // surround the digits is a power of ten, so that only zeros are counted.
 func parse(text string, money bool) (int64, bool) {
+	// Each part adds or removes zeros: the sign of dollars six, and a suffix
+	// those that it stands for.
 	zeros, hasSuffix := 0, false
 	if digits, dollars := strings.CutPrefix(text, "$"); dollars && money {
 		text, zeros = digits, millionthZeros
 	}
+	// A suffix alone is no number.
 	if last := len(text) - 1; last > 0 && suffixes[text[last]] > 0 {
 		text, zeros, hasSuffix = text[:last], zeros+suffixes[text[last]], true
 	}
+
 	whole, fraction, hasFraction := strings.Cut(text, ".")
 	if !isDigits(whole) || whole[0] == '0' && (len(whole) > 1 || hasSuffix) || hasFraction && !isDigits(fraction) {
 		return 0, false
 	}
+
 	n, err := strconv.ParseUint(whole+fraction, 10, 64)
+	// A fraction that is finer than the unit has no whole value: $1.5k is 1,500
+	// dollars, but there are no 1.5 tokens.
 	if zeros -= len(fraction); err != nil || zeros < 0 || len(fraction) > maxDecimals {
 		return 0, false
 	}
+
 	for range zeros {
 		var over uint64
 		if over, n = bits.Mul64(n, 10); over > 0 {

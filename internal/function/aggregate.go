@@ -50,34 +50,47 @@ func newAggregateHandler(env environment, out io.Writer) (*aggregateHandler, err
 func (h *aggregateHandler) handle(ctx context.Context, raw json.RawMessage) (response, error) {
 	began := time.Now()
 	none := response{[]failure{}}
+
 	var e event
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return none, fmt.Errorf("decode event of a DynamoDB stream: %w", err)
 	}
+
 	ctx, cancel := withReserve(ctx, began)
 	defer cancel()
+
 	log := h.log.With("request_id", requestID(ctx))
 	log.Info("Lambda invocation started", "function_name", lambdacontext.FunctionName, "record_count", len(e.Records),
 		"table_name", h.table, "snapshot_windows", h.windows, "enable_archival", h.bucket != "", "archive_bucket",
 		h.bucket)
+
 	records, indexes, unread := parseRecords(log, e.Records)
 	tally, err := h.aggregate(ctx, records)
 	if err != nil {
 		log.Error("Error connecting to the table: "+err.Error(), "table_name", h.table)
 	}
+
 	for _, skip := range tally.Skipped {
 		log.Warn("Error processing record: "+skip.Reason, "record_index", indexes[skip.Record])
 	}
+
 	log.Info("Lambda invocation completed", "processed", len(e.Records), "snapshots_updated", tally.Snapshots,
 		"refills_written", tally.Refills, "events_archived", tally.Events, "s3_objects_created", tally.Files,
 		"error_count", unread+len(tally.Skipped)+tally.Lost+len(records)-tally.Done, "processing_time_ms",
 		milliseconds(began))
+
+	// Done stops before the first record that failed. The mapping delivers that
+	// one again, and all after it.
 	if tally.Done == len(records) {
 		return none, nil
 	}
+
 	if first := records[tally.Done].Sequence; first != "" {
 		return response{[]failure{{first}}}, nil
 	}
+
+	// Only a failed invocation makes the mapping deliver a record again that it
+	// cannot name.
 	return none, fmt.Errorf("retry a record without a sequence number: %w", errors.Join(err, tally.Err))
 }
 
@@ -90,13 +103,16 @@ func (h *aggregateHandler) aggregate(ctx context.Context, records []dynamo.Strea
 	if err != nil {
 		return dynamo.Tally{}, err
 	}
+
 	began := time.Now()
 	h.log.Info("Batch processing started", "record_count", len(records), "windows", h.windows, "table_name", h.table)
+
 	t := dynamo.Aggregate(ctx, a, records)
 	h.log.Info("Batch processing completed", "processed_count", t.Records, "deltas_extracted", t.Changes,
 		"snapshots_updated", t.Snapshots,
 		"refills_written", t.Refills, "error_count", len(t.Skipped)+t.Lost+t.Records-t.Done, "processing_time_ms",
 		milliseconds(began))
+
 	if h.bucket != "" && t.Events > 0 {
 		h.log.Info("Archive processing completed", "events_count", t.Events, "s3_objects_created", t.Files,
 			"bucket", h.bucket)
@@ -128,6 +144,9 @@ func (h *aggregateHandler) open(ctx context.Context) (*aggregator.Aggregator, er
 		}
 		opts.Archive = loggingFiles{files, h.bucket, h.log}
 	}
+
+	// The namespace _ stands for the table, since the function counts for all
+	// namespaces.
 	repo, err := dynamo.Connect(ctx, h.table, &dynamo.Options{Namespace: "_", Timeout: tableTimeout})
 	if err != nil {
 		return nil, err
@@ -143,6 +162,7 @@ func parseRecords(log *slog.Logger, raw []json.RawMessage) (records []dynamo.Str
 		if err != nil {
 			unread++
 			log.Warn("Error processing record: "+err.Error(), "record_index", i)
+
 			continue
 		}
 		records, indexes = append(records, record), append(indexes, i)

@@ -36,16 +36,19 @@ func readConfig(env environment) (c config, err error) {
 	if c.windows, err = aggregator.ParseWindows(env.get("SNAPSHOT_WINDOWS", "hourly,daily,monthly")); err != nil {
 		return c, fmt.Errorf("SNAPSHOT_WINDOWS: %w", err)
 	}
+
 	const maxDays = 3650
 	days, err := strconv.Atoi(env.get("SNAPSHOT_TTL_DAYS", strconv.Itoa(int(dynamo.DefaultUsageRetention/day))))
 	if err != nil || days < 1 || days > maxDays {
 		return c, fmt.Errorf("SNAPSHOT_TTL_DAYS %q: must be a whole number from 1 to %d", env("SNAPSHOT_TTL_DAYS"),
 			maxDays)
 	}
+
 	c.retention = time.Duration(days) * day
 	if strings.EqualFold(env.get("ENABLE_ARCHIVAL", "false"), "true") {
 		c.bucket = env.get("ARCHIVE_BUCKET_NAME", "")
 	}
+
 	c.level, err = parseLevel(env.get("LOG_LEVEL", "INFO"))
 	return c, err
 }
@@ -58,6 +61,8 @@ const day = 24 * time.Hour
 // parseLevel parses a level by its Go or Python name.
 func parseLevel(name string) (level slog.Level, err error) {
 	switch strings.ToUpper(name) {
+	// Python says WARNING and CRITICAL, and Lambda TRACE and FATAL. Package
+	// slog knows none of them.
 	case "WARNING":
 		return slog.LevelWarn, nil
 	case "CRITICAL", "FATAL":
@@ -65,6 +70,7 @@ func parseLevel(name string) (level slog.Level, err error) {
 	case "TRACE":
 		return slog.LevelDebug, nil
 	}
+
 	if err := level.UnmarshalText([]byte(name)); err != nil {
 		return level, fmt.Errorf("LOG_LEVEL %q: must be DEBUG, INFO, WARNING or ERROR", name)
 	}

@@ -45,13 +45,16 @@ func newLoadHandler(env environment, out io.Writer, scenarios []loadtest.Scenari
 // handle runs a test, or the users of a Locust master.
 func (h *loadHandler) handle(ctx context.Context, raw json.RawMessage) (any, error) {
 	log := h.log.With("request_id", requestID(ctx))
+
 	ctx, cancel := withReserve(ctx, time.Now())
 	defer cancel()
+
 	answer, err := h.run(ctx, raw, log)
 	if err != nil {
 		log.Error("Error running the load test: " + err.Error())
 		return nil, err
 	}
+
 	log.Info("Lambda invocation completed")
 	return answer, nil
 }
@@ -61,19 +64,23 @@ func (h *loadHandler) run(ctx context.Context, raw json.RawMessage, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
+
 	worker := loadtest.WorkerID(requestID(ctx))
 	log.Info("Lambda invocation started", "function_name", lambdacontext.FunctionName, "mode", job.Mode, "scenario",
 		job.scenario.Name,
 		"classes", job.classes, "table_name", job.target.table)
+
 	if job.JoinBefore > 0 && time.Now().Unix() > job.JoinBefore {
 		log.Warn("This worker began too late and has a successor")
 		return loadtest.WorkerEnd{Status: "worker_expired", Worker: worker}, nil
 	}
+
 	repo, err := h.open(ctx, job.target)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = repo.Close() }() // nothing is buffered
+
 	if job.Mode == loadtest.ModeWorker {
 		return h.serveMaster(ctx, repo, job, worker, log)
 	}
@@ -95,33 +102,41 @@ func (h *loadHandler) parse(raw json.RawMessage) (*loadJob, error) {
 	if err := json.Unmarshal(raw, &in); err != nil {
 		return nil, fmt.Errorf("decode the request for a load test: %w", err)
 	}
+
 	if err := in.Config.Validate(); err != nil {
 		return nil, err
 	}
+
 	job := &loadJob{InvocationConfig: in.Config}
 	job.Mode = cmp.Or(job.Mode, loadtest.ModeHeadless)
 	job.UserClasses = cmp.Or(job.UserClasses, h.env.get("LOCUST_USER_CLASSES", ""))
 	job.classes = job.Classes()
+
 	job.target = loadTarget{
 		table:       cmp.Or(job.TargetStackName, h.env.get("TARGET_STACK_NAME", "")),
 		region:      cmp.Or(job.Region, h.env.get("TARGET_REGION", "")),
 		connections: h.env.get("BOTO3_MAX_POOL", ""),
 	}
+
 	if job.PoolConnections > 0 {
 		job.target.connections = strconv.Itoa(job.PoolConnections)
 	}
+
 	if job.target.table == "" {
 		return nil, errors.New("there is no target; set target_stack_name in the request, or TARGET_STACK_NAME")
 	}
+
 	var err error
 	job.scenario, err = loadtest.Find(cmp.Or(job.Locustfile, h.env.get("LOCUSTFILE", "locustfile.py")),
 		h.env.get("ZAE_LIMITER_SCENARIOS", "."), h.scenarios...)
 	if err != nil {
 		return nil, err
 	}
+
 	if job.scenario, err = job.scenario.Select(job.classes); err != nil {
 		return nil, err
 	}
+
 	job.getenv = job.environment(h.env)
 	return job, nil
 }
@@ -130,9 +145,11 @@ func (h *loadHandler) parse(raw json.RawMessage) (*loadJob, error) {
 // environment.
 func (j *loadJob) environment(env environment) func(string) string {
 	given := map[string]string{"TARGET_STACK_NAME": j.target.table, "TARGET_REGION": j.target.region}
+
 	for name, value := range map[string]*float64{
 		"BASELINE_RPM": j.BaselineRPM, "SPIKE_RPM": j.SpikeRPM, "SPIKE_PROBABILITY": j.SpikeProbability,
 	} {
+		// A setting of 0 differs from none.
 		if value != nil {
 			given[name] = strconv.FormatFloat(*value, 'f', -1, 64)
 		}
@@ -146,16 +163,22 @@ func (h *loadHandler) runHeadless(
 ) (any, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+
+	// Lambda cannot end an invocation, so the test asks whether it shall end.
 	go h.watchStop(ctx, repo, job.TestID, cancel)
+
 	result, err := loadtest.Run(ctx, repo, job.scenario, &loadtest.Options{
 		ID: job.TestID, Users: cmp.Or(job.Users, 10), SpawnRate: cmp.Or(job.SpawnRate, 5), Duration: job.Duration(),
 		Getenv:      job.getenv,
 		StopTimeout: tableTimeout,
 	})
+
 	switch {
+	// A test that made requests has statistics worth reporting, even if its end
+	// failed.
 	case err != nil && result.Total.Requests == 0:
 		return nil, err
-	case err != nil: // the statistics are complete
+	case err != nil:
 		log.Error("Error ending the load test: " + err.Error())
 	}
 	return result.Summary(), nil
@@ -167,6 +190,7 @@ func (h *loadHandler) watchStop(ctx context.Context, repo limiter.Repository, te
 	if testID == "" {
 		return
 	}
+
 	tick := time.NewTicker(h.interval)
 	defer tick.Stop()
 	for {
@@ -191,8 +215,11 @@ func (h *loadHandler) serveMaster(
 	for _, c := range job.scenario.Classes {
 		names = append(names, c.Name)
 	}
+
 	totals, err := h.work(ctx, master, func(test locust.Test) (locust.Swarm, error) {
 		o := loadtest.SwarmOptions{ID: test.ID, Worker: test.Worker, Record: test.Record, Getenv: job.getenv}
+		// Each worker would make up an ID of its own, and they would not share
+		// the limits of the test.
 		if test.ID == "" {
 			o.Namespace = "loadtest-" + job.scenario.Name
 			log.Warn("The master names no test, so its namespace stays", "namespace", o.Namespace)

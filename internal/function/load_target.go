@@ -31,17 +31,20 @@ func openTarget(ctx context.Context, t loadTarget) (limiter.Repository, error) {
 	if err != nil || pool < 1 {
 		return nil, fmt.Errorf("BOTO3_MAX_POOL %q: must be a whole number, 1 or more", t.connections)
 	}
+
 	client := awshttp.NewBuildableClient().WithDialerOptions(func(d *net.Dialer) {
 		d.Timeout = time.Second
 	}).WithTransportOptions(func(tr *http.Transport) {
 		tr.MaxIdleConns, tr.MaxIdleConnsPerHost = pool, pool
 		tr.ResponseHeaderTimeout = tableTimeout
 	})
+
 	region := cmp.Or(t.region, os.Getenv("AWS_REGION"), "us-east-1")
 	cfg, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithHTTPClient(client), awsconfig.WithRegion(region))
 	if err != nil {
 		return nil, err
 	}
+
 	repo, err := dynamo.Connect(ctx, t.table, &dynamo.Options{
 		AWS: &cfg, Namespace: "_", Timeout: tableTimeout, PurgeWait: -1,
 	})

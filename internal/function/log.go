@@ -24,12 +24,14 @@ func renameAttr(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) > 0 {
 		return a
 	}
+
 	switch a.Key {
 	case slog.TimeKey:
 		return slog.String("timestamp", a.Value.Time().UTC().Format("2006-01-02T15:04:05.000000Z07:00"))
 	case slog.MessageKey:
 		a.Key = "message"
 	case slog.LevelKey:
+		// Dashboards look for Python's name of the level.
 		if a.Value.Any() == slog.LevelWarn {
 			a.Value = slog.StringValue("WARNING")
 		}
@@ -46,11 +48,14 @@ type loggingStore struct {
 // AddUsage calls the store and logs the result.
 func (s loggingStore) AddUsage(ctx context.Context, a aggregator.Addition) error {
 	err := s.Store.AddUsage(ctx, a)
+
 	log := s.log.With("entity_id", a.Bucket.Entity, "resource", a.Bucket.Resource, "window", a.Window)
 	if err != nil {
 		log.Warn("Error updating snapshot: " + err.Error())
 		return err
 	}
+
+	// Summing costs time for every snapshot, and most functions log no details.
 	if s.log.Enabled(ctx, slog.LevelDebug) {
 		for limit, n := range sumTokens(a.Entries) {
 			log.Debug("Snapshot updated", "limit_name", limit, "window_key", a.Start.UTC().Format(time.RFC3339),
@@ -76,13 +81,16 @@ func (s loggingStore) Refill(
 	ctx context.Context, now time.Time, bucket aggregator.ID, state *aggregator.State,
 ) (bool, error) {
 	done, err := s.Store.Refill(ctx, now, bucket, state)
+
 	log := s.log.With("entity_id", bucket.Entity, "resource", bucket.Resource)
+
 	switch {
 	case err != nil:
 		log.Warn("Error refilling bucket: " + err.Error())
 	case done:
 		log.Debug("Bucket refilled", "limits_refilled", limitNames(state.Limits))
 	default:
+		// Dashboards look for this text, which is Python's.
 		log.Debug("Refill skipped - concurrent rf update")
 	}
 	return done, err

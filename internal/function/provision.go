@@ -40,11 +40,15 @@ func openTable(ctx context.Context, table string) (limiter.Repository, error) {
 func (h *provisionHandler) handle(ctx context.Context, request json.RawMessage) (any, error) {
 	log := h.log.With("request_id", requestID(ctx), "table_name", h.Table)
 	log.Info("Lambda invocation started")
+
 	answer, err := h.Handle(ctx, request)
 	if err != nil {
 		log.Error("Error applying limits: " + err.Error())
 		return nil, err
 	}
+
+	// A failure is an answer to CloudFormation too, so the log says which it
+	// was.
 	if resource, ok := answer.(*manifest.ResourceAnswer); ok {
 		log = log.With("status", resource.Status, "reason", resource.Reason)
 	}

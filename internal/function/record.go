@@ -35,16 +35,20 @@ type record struct {
 func parseRecord(raw json.RawMessage) (dynamo.StreamRecord, error) {
 	var r record
 	decoder := json.NewDecoder(bytes.NewReader(raw))
+	// A number of an unknown kind may not fit a float64, and must not fail the
+	// record.
 	decoder.UseNumber()
 	if err := decoder.Decode(&r); err != nil {
 		return dynamo.StreamRecord{}, fmt.Errorf("decode record: %w", err)
 	}
+
 	_, feed, _ := strings.Cut(r.EventSourceARN, "/stream/")
 	out := dynamo.StreamRecord{
 		Feed: feed, Sequence: r.DynamoDB.SequenceNumber, Event: r.EventName,
 		Old: image(r.DynamoDB.OldImage), New: image(r.DynamoDB.NewImage),
 		Expired: dynamo.ExpiredBy(r.UserIdentity.Type, r.UserIdentity.PrincipalID),
 	}
+
 	if seconds := r.DynamoDB.ApproximateCreationDateTime; seconds > 0 {
 		out.At = time.UnixMilli(int64(seconds * 1000))
 	}

@@ -24,7 +24,9 @@ type TB interface {
 // writes the file instead.
 func Check(tb TB, path, got string) {
 	tb.Helper()
+
 	if *Update {
+		// A new test may have no folder for its files yet.
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			tb.Fatal(err)
 		}
@@ -33,10 +35,12 @@ func Check(tb TB, path, got string) {
 		}
 		return
 	}
+
 	want, err := os.ReadFile(path)
 	if err != nil {
 		tb.Fatalf("%v; run the test with -update to create it", err)
 	}
+
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		tb.Errorf("%s (-want +got), -update rewrites it:\n%s", path, diff)
 	}

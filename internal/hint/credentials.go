@@ -22,13 +22,17 @@ func IsWithoutCredentials(err error) bool { return strings.Contains(err.Error(),
 func (e *CredentialsError) Error() string {
 	const advice = "no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or " +
 		"run under a role"
+
 	text := e.Err.Error()
 	if strings.Contains(text, "no EC2 IMDS role found") {
 		return advice
 	}
 	if _, reason, found := strings.Cut(text, gettingCredentials); found {
+		// The text in front of the reason is about the operation, which the
+		// caller reports.
 		text = reason
 	}
+
 	return advice + ": " + text
 }
 

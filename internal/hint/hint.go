@@ -61,5 +61,8 @@ func quote(word string) string {
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
 		return word
 	}
+
+	// A shell has no escape within single quotes, so each quote ends them and a
+	// new pair begins.
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -37,21 +37,28 @@ type lingering struct {
 func (l *lingering) watch() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if l.watching != nil {
 		return l.watching
 	}
+
 	ctx, cancel := context.WithCancel(l.Context)
+	// The time starts when parent ends. If ctx ends before, the timer would go
+	// on for nothing.
 	forget := context.AfterFunc(l.parent, func() {
 		timer := time.AfterFunc(l.time, cancel)
 		context.AfterFunc(ctx, func() { timer.Stop() })
 	})
+
 	l.watching, l.stop = ctx, func() {
 		forget()
 		cancel()
 	}
+	// cancel came before the first use of Done, and had nothing to stop.
 	if l.cancelled {
 		l.stop()
 	}
+
 	return ctx
 }
 
@@ -71,10 +78,14 @@ func (l *lingering) Done() <-chan struct{} { return l.watch().Done() }
 func (l *lingering) Err() error {
 	l.mu.Lock()
 	idle := l.watching == nil && !l.cancelled
+
 	l.mu.Unlock()
+	// As long as parent goes on, no watch is needed to know that the context
+	// goes on too.
 	if idle && l.parent.Err() == nil {
 		return nil
 	}
+
 	return l.watch().Err()
 }
 
@@ -83,6 +94,7 @@ func (l *lingering) Err() error {
 func (l *lingering) Value(key any) any {
 	l.mu.Lock()
 	ctx := l.watching
+
 	l.mu.Unlock()
 	if ctx == nil {
 		ctx = l.Context

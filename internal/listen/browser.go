@@ -9,18 +9,21 @@ import (
 
 // HostOptions configures Hosts.
 type HostOptions struct {
-	Names []string               // host names of the server; "*" stands for any
-	Known func(host string) bool // reports other host names of the server; nil for none
+	// Names has host names of the server. The name "*" stands for any.
+	Names []string
+	// Known reports whether a host name is another one of the server; nil for none.
+	Known func(host string) bool
 }
 
 // Hosts rejects requests that a web page may have sent: requests with an Origin,
 // and requests for a host name that the server does not have, which a page
 // reaches by rebinding its own name to the server's address. IP addresses and
-// localhost always pass. Pages cannot send the requests that pass.
+// localhost always pass.
 func Hosts(next http.Handler, opts *HostOptions) http.Handler {
 	if opts == nil {
 		opts = &HostOptions{}
 	}
+
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Header.Get("Origin") != "", fromPage(r.Header.Get("Sec-Fetch-Site")):
@@ -44,9 +47,11 @@ func (o *HostOptions) Serves(hostport string) bool {
 		host = h
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+
 	switch {
 	case host == "":
 		return false
+	// A page can rebind only a name of its own, never an address or localhost.
 	case net.ParseIP(host) != nil, strings.EqualFold(host, "localhost"):
 		return true
 	case slices.ContainsFunc(o.Names, func(n string) bool { return n == "*" || strings.EqualFold(n, host) }):

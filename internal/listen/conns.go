@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Conns bounds the connections of a server. A connection beyond the maximum
-// replaces the oldest stranger, which never made a request that counts, else the
-// connection that has waited longest for its next. So clients that connect and
-// say little, however many, displace each other and no client that works. A
-// stranger has a second for its first request, before others are replaced in its
-// place. If a request is under way on every connection, the new one is closed.
+// Conns bounds the connections of a server. A connection beyond the maximum replaces
+// a stranger, which is a connection that never made a request that counts. So clients
+// that connect and say little, however many, displace each other and no client that
+// works. The oldest stranger goes if it has had a second for its first request, or if
+// no client waits. Otherwise the client goes that has waited longest for its next
+// request. If a request is under way on every connection, the new one is closed.
 type Conns struct {
 	most     int
 	draining atomic.Bool
@@ -33,14 +33,22 @@ func NewConns(n int) *Conns {
 // Conn is a connection that knows whether a request is under way on it.
 type Conn struct {
 	net.Conn
-	set    *Conns
-	busy   atomic.Int64
-	ending atomic.Bool  // the handler of a request has returned, and its answer is on its way
-	handed atomic.Bool  // the connection is no longer net/http's
-	since  time.Time    // when it was accepted
-	served atomic.Bool  // a request that counts was made
-	sent   atomic.Int64 // bytes that the network took
-	last   atomic.Int64 // when it was accepted, or last ended a request
+	set *Conns
+	// busy counts the requests under way.
+	busy atomic.Int64
+	// ending reports that the handler of a request has returned, and that its answer
+	// is on its way.
+	ending atomic.Bool
+	// handed reports that a handler has hijacked the connection.
+	handed atomic.Bool
+	// since is when the connection was accepted.
+	since time.Time
+	// served reports that a request that counts was made.
+	served atomic.Bool
+	// sent counts the bytes that the network took.
+	sent atomic.Int64
+	// last is when the connection was accepted, or last ended a request.
+	last   atomic.Int64
 	closed sync.Once
 }
 
@@ -59,6 +67,7 @@ func (l *connListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		conn := &Conn{Conn: raw, set: l.set, since: time.Now()}
 		conn.touch()
 		if l.set.add(conn) {
@@ -75,6 +84,7 @@ func (s *Conns) add(conn *Conn) bool {
 		s.mu.Unlock()
 		return false
 	}
+
 	var evicted *Conn
 	if len(s.all) >= s.most {
 		if evicted = s.idlest(); evicted == nil {
@@ -83,17 +93,22 @@ func (s *Conns) add(conn *Conn) bool {
 		}
 		delete(s.all, evicted)
 	}
+
 	s.all[conn] = struct{}{}
 	s.mu.Unlock()
+
+	// Close locks the set again.
 	if evicted != nil {
 		_ = evicted.Close()
 	}
 	return true
 }
 
-// drain refuses new connections, and closes those without a request under way,
-// now and when they come to wait for their client.
+// drain refuses new connections, and closes those without a request under way. Receive
+// closes others when they come to wait for their client.
 func (s *Conns) drain() {
+	// Connections that are accepted after this are refused, so that filter sees
+	// all others.
 	s.draining.Store(true)
 	for _, c := range s.filter(func(c *Conn) bool { return c.busy.Load() == 0 }) {
 		_ = c.Close()
@@ -131,12 +146,14 @@ func (s *Conns) filter(keep func(*Conn) bool) []*Conn {
 const strangerTime = time.Second
 
 // idlest returns the connection to replace, or nil if all are busy. Strangers are
-// ordered by age, since requests that do not count must not keep them. An answer on its
-// way comes last: mostly its client has read it, and has not seen the connection close.
+// ordered by age, since requests that do not count must not keep them. A connection
+// with an answer on its way comes last. Mostly its client has read the answer already.
 func (s *Conns) idlest() *Conn {
 	var stranger, idle, ending *Conn
 	for c := range s.all {
 		switch {
+		// This is asked first, since a connection counts as busy until its
+		// answer is sent.
 		case c.ending.Load():
 			ending = c
 		case c.busy.Load() > 0:
@@ -196,6 +213,7 @@ func (c *Conn) Close() error {
 		delete(c.set.all, c)
 		c.set.mu.Unlock()
 	})
+
 	return c.Conn.Close()
 }
 
@@ -227,22 +245,24 @@ func rememberConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// Receive calls read, which waits for the client of a request, as for the rest of
-// a body. Meanwhile no request counts as under way, so that clients that send
-// slowly can be replaced. Then read fails.
+// Receive calls read, which waits for the client of a request, such as for the rest of
+// a body. Meanwhile the request does not count as under way, so that the connection of
+// a client that sends slowly can be replaced. In that case read fails.
 func Receive(r *http.Request, read func()) {
 	if conn, ok := r.Context().Value(connKey{}).(*Conn); ok {
 		conn.busy.Add(-1)
 		defer conn.Begin()
+		// drain may have looked while this request still counted as under way.
 		if conn.set.draining.Load() {
 			_ = conn.Close()
 		}
 	}
+
 	read()
 }
 
-// Vouch marks the connection of a request as a client's: the request counts, since
-// its caller is known. It matters where Options.Vouching is set.
+// Vouch says that the caller of a request is known, so that the request counts and its
+// connection is not a stranger. It matters where Options.Vouching is set.
 func Vouch(r *http.Request) {
 	if conn, ok := r.Context().Value(connKey{}).(*Conn); ok {
 		conn.served.Store(true)
@@ -258,10 +278,11 @@ func Sent(r *http.Request) int64 {
 	return 0
 }
 
-// finish ends a request whose handler has returned. The rest of an answer of
-// HTTP/1 is sent afterwards, and noteState ends the request then. With a body it
-// ends now, since net/http may wait for the client to send the rest.
+// finish ends a request whose handler has returned. In HTTP/1, net/http sends the rest
+// of the answer afterwards, and noteState ends the request then. A request with a body
+// ends here, since net/http may first wait for the client to send the rest of it.
 func (c *Conn) finish(r *http.Request) {
+	// A hijacked connection never becomes idle, which noteState would wait for.
 	if r.ProtoMajor > 1 || r.ContentLength != 0 || c.handed.Load() {
 		c.rest()
 		return
@@ -303,12 +324,14 @@ func countBusy(next http.Handler, vouching bool) http.Handler {
 				conn.finish(r)
 			}()
 		}
+
 		if len(r.TransferEncoding) > 0 {
 			// The library hides a Content-Length beside it. A server in front that goes
 			// by that sees the end of the request elsewhere, so what follows must not
 			// count as another (RFC 9112, section 6.1).
 			w.Header().Set("Connection", "close")
 		}
+
 		next.ServeHTTP(w, r)
 	})
 }

@@ -22,10 +22,12 @@ type Files[T any] struct {
 	paths   []string
 	parse   func(content ...[]byte) (T, error)
 	changed func(error)
-	next    atomic.Int64 // when to read again, in nanoseconds
+	// next is when to read again, in nanoseconds.
+	next atomic.Int64
+	// reading guards content and failure, which is the last one reported.
 	reading sync.Mutex
-	content [][]byte // guarded by reading
-	failure string   // the last one reported; guarded by reading
+	content [][]byte
+	failure string
 	value   atomic.Pointer[T]
 }
 
@@ -40,15 +42,18 @@ func WatchFiles[T any](
 	if changed == nil {
 		changed = func(error) {}
 	}
+
 	f := &Files[T]{paths: paths, parse: parse, changed: changed}
 	content, err := f.read()
 	if err != nil {
 		return nil, err
 	}
+
 	value, err := parse(content...)
 	if err != nil {
 		return nil, err
 	}
+
 	f.content = content
 	f.value.Store(&value)
 	f.next.Store(time.Now().Add(recheck).UnixNano())
@@ -72,6 +77,7 @@ func (f *Files[T]) follow(ctx context.Context) {
 
 // Get returns the value of the files as they were at most a second ago.
 func (f *Files[T]) Get() T {
+	// One caller reads, and the others take the last value rather than wait.
 	if now := time.Now(); now.UnixNano() >= f.next.Load() && f.reading.TryLock() {
 		f.next.Store(now.Add(recheck).UnixNano())
 		f.refresh()
@@ -86,19 +92,24 @@ func (f *Files[T]) refresh() {
 		f.report(err)
 		return
 	}
+
 	same := true
 	for i := range content {
 		same = same && bytes.Equal(content[i], f.content[i])
 	}
+	// The file is as it was, so that a new mistake is reported even if it is
+	// the same as the last one.
 	if same {
 		f.failure = ""
 		return
 	}
+
 	value, err := f.parse(content...)
 	if err != nil {
 		f.report(err)
 		return
 	}
+
 	f.content, f.failure = content, ""
 	f.value.Store(&value)
 	f.changed(nil)
@@ -119,9 +130,12 @@ func (f *Files[T]) read() ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		// Reading a pipe would wait for its writer, and a device may have no
+		// end.
 		if !info.Mode().IsRegular() || info.Size() > maxFile {
 			return nil, fmt.Errorf("%s: must be a file of at most %d bytes", path, maxFile)
 		}
+
 		if all[i], err = os.ReadFile(path); err != nil {
 			return nil, err
 		}

@@ -25,35 +25,51 @@ var ErrExposed = errors.New("other machines can reach it")
 func Bind(ctx context.Context, addr string, exposed bool) (net.Listener, error) {
 	var config net.ListenConfig
 	network := "tcp"
+	// For 0.0.0.0, the network tcp would listen on all addresses of IPv6 as
+	// well.
 	if at, err := netip.ParseAddrPort(addr); err == nil && at.Addr().Is4() {
 		network = "tcp4"
 	}
+
 	listener, err := config.Listen(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
+
+	// The bound address decides, since a host name can stand for any address.
 	if bound, ok := listener.Addr().(*net.TCPAddr); !exposed && (!ok || !bound.IP.IsLoopback()) {
 		return nil, errors.Join(fmt.Errorf("listen on %s: %w", addr, ErrExposed), listener.Close())
 	}
+
 	return listener, nil
 }
 
 // Options configures HTTP. The zero value of a field is its default. A negative
 // time is no bound.
 type Options struct {
-	TLS           *tls.Config   // nil for plain HTTP
-	HeaderTimeout time.Duration // to receive the header of a request, and for a TLS handshake; default 5 s
-	ReadTimeout   time.Duration // to receive a request with its body; default 30 s
-	WriteTimeout  time.Duration // from the end of the header to the end of the answer; default 1 min
-	IdleTimeout   time.Duration // between the requests of a connection; default 1 min
-	HeaderBytes   int           // of a request; default 16 KiB
-	MaxConns      int           // connections at a time; default 4096; see Conns
-	// requests at a time, beyond which the answer is 503; default 1024; negative for no bound
+	TLS *tls.Config // nil for plain HTTP
+	// HeaderTimeout bounds a TLS handshake, and the time to receive the header of a
+	// request; default 5 s.
+	HeaderTimeout time.Duration
+	// ReadTimeout bounds the time to receive a request with its body; default 30 s.
+	ReadTimeout time.Duration
+	// WriteTimeout bounds the time from the end of the header to the end of the
+	// answer; default 1 min.
+	WriteTimeout time.Duration
+	// IdleTimeout bounds the time between the requests of a connection; default 1 min.
+	IdleTimeout time.Duration
+	// HeaderBytes bounds the header of a request; default 16 KiB.
+	HeaderBytes int
+	// MaxConns bounds the connections at a time; default 4096. See Conns.
+	MaxConns int
+	// MaxRequests bounds the requests at a time, beyond which the answer is 503;
+	// default 1024; negative for no bound.
 	MaxRequests int
 	// Vouching requires a call of Vouch before a connection counts as a client's.
 	// Otherwise any request is enough.
 	Vouching bool
-	Log      *slog.Logger // receives failed handshakes and panics of handlers; default: nowhere
+	// Log receives failed handshakes and panics of handlers; default: they are dropped.
+	Log *slog.Logger
 }
 
 // Defaults of Options.
@@ -80,10 +96,12 @@ func HTTP(listener net.Listener, handler http.Handler, opts *Options) *Server {
 	if opts == nil {
 		opts = &Options{}
 	}
+
 	log := opts.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+
 	conns := NewConns(opts.MaxConns)
 	return &Server{
 		listener: conns.Listener(listener),
@@ -119,6 +137,7 @@ func (s *Server) Serve() error {
 	} else {
 		err = s.http.Serve(s.listener)
 	}
+
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -130,10 +149,13 @@ func (s *Server) Serve() error {
 // request that has not arrived is not under way, so slow clients delay nothing.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.conns.drain()
+
 	if err := s.http.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("requests are still under way on %s: %w", s.Addr(), err), s.http.Close())
 	}
-	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) { // it is open if Serve was never called
+
+	// The listener is still open if Serve was never called.
+	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	return nil
@@ -144,6 +166,7 @@ func limitRequests(next http.Handler, n int) http.Handler {
 	if n < 0 {
 		return next
 	}
+
 	free := make(chan struct{}, n)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -152,6 +175,7 @@ func limitRequests(next http.Handler, n int) http.Handler {
 			next.ServeHTTP(w, r)
 		default:
 			w.Header().Set("Retry-After", "1")
+
 			w.Header().Set("Connection", "close")
 			refuse(w, http.StatusServiceUnavailable, "too many requests are under way; retry in a second")
 		}

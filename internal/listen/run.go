@@ -17,7 +17,8 @@ type Service interface {
 
 // RunOptions configures Run. The zero value of a field is its default.
 type RunOptions struct {
-	DrainTimeout time.Duration // for everything after the end of ctx; default 10 s
+	// DrainTimeout bounds everything after the end of ctx; default 10 s.
+	DrainTimeout time.Duration
 	// Quiesce runs before the services shut down, while they still answer, for
 	// work that clients finish with another request. It returns when nothing is
 	// left to wait for; its context ends after half of DrainTimeout.
@@ -40,6 +41,7 @@ func Run(ctx context.Context, opts *RunOptions, services ...Service) error {
 	if opts == nil {
 		opts = &RunOptions{}
 	}
+
 	failed := make(chan error, len(services))
 	var serving sync.WaitGroup
 	for _, s := range services {
@@ -49,32 +51,43 @@ func Run(ctx context.Context, opts *RunOptions, services ...Service) error {
 			}
 		})
 	}
+
 	var err error
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
 	}
+
 	timeout := opts.DrainTimeout
 	if timeout <= 0 {
 		timeout = DefaultDrainTimeout
 	}
+
+	// Each step has a part of the time, counted from the begin: of 10 s,
+	// Quiesce has until 5 s, the services until 7.5 s, Settle until 9 s, and
+	// Close until 10 s.
 	begun := time.Now()
 	step := func(part time.Duration, do func(context.Context) error) error {
 		if do == nil {
 			return nil
 		}
+		// The context has ended, which is what begins the steps.
 		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), begun.Add(part))
 		defer cancel()
 		return do(ctx)
 	}
+
+	// Clients of a service that failed cannot make another request to it.
 	if opts.Quiesce != nil && err == nil {
 		_ = step(timeout/2, func(ctx context.Context) error {
 			opts.Quiesce(ctx)
 			return nil
 		})
 	}
+
 	err = errors.Join(err, step(timeout*3/4, func(ctx context.Context) error { return shutdown(ctx, services) }))
 	serving.Wait()
+
 	return errors.Join(err, step(timeout*9/10, opts.Settle), step(timeout, opts.Close))
 }
 

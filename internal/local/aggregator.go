@@ -40,15 +40,19 @@ func (f *Folder) Aggregate(ctx context.Context, e *Engine, table string, program
 	if p, ok := e.Aggregators[table]; ok && p.Alive() {
 		return false, nil
 	}
+
 	log := f.LogOf(e, table)
 	d, err := f.startDaemon(program, log)
 	if err != nil {
 		return false, err
 	}
+
 	if e.Aggregators == nil {
 		e.Aggregators = map[string]Process{}
 	}
 	e.Aggregators[table] = d.Process
+	// The record comes first, so that a killed program leaves no unknown
+	// process.
 	if err = f.Save(e); err == nil {
 		select {
 		case <-d.exited:
@@ -59,6 +63,7 @@ func (f *Folder) Aggregate(ctx context.Context, e *Engine, table string, program
 			return true, nil
 		}
 	}
+
 	delete(e.Aggregators, table)
 	return false, errors.Join(err, d.Stop(context.WithoutCancel(ctx)))
 }

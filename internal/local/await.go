@@ -19,10 +19,13 @@ func (s *Settings) await(
 ) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+
 	tick := time.NewTicker(2 * poll)
 	defer tick.Stop()
+
 	stop := func() {}
 	defer func() { stop() }()
+	// A wait that ends at once shows no progress.
 	for first := true; ; first = false {
 		ready, err := look(limited)
 		switch {
@@ -35,6 +38,7 @@ func (s *Settings) await(
 		case first && what != "":
 			stop = s.progress(what)
 		}
+
 		select {
 		case <-limited.Done():
 		case <-tick.C:
@@ -46,6 +50,7 @@ func (s *Settings) await(
 // or an answer of the engine if the container has none.
 func (c *containerSpec) wait(ctx context.Context, d docker, s *Settings, e *Engine, what string) error {
 	const timeout = healthRetries * healthInterval
+
 	err := s.await(ctx, what, timeout, func(ctx context.Context) (bool, error) {
 		found, err := d.inspect(ctx, c.name)
 		switch {
@@ -67,13 +72,15 @@ func (c *containerSpec) wait(ctx context.Context, d docker, s *Settings, e *Engi
 	if errors.Is(err, errLate) {
 		return c.failure(ctx, d, fmt.Sprintf("it is not ready after %v", timeout))
 	}
+
 	return err
 }
 
 // failure returns an error with the last lines of the container's log.
 func (c *containerSpec) failure(ctx context.Context, d docker, reason string) error {
 	var out strings.Builder
-	_ = d.logs(ctx, &out, c.name, shownLines, false) // the reason matters more
+	// The reason matters more than its log.
+	_ = d.logs(ctx, &out, c.name, shownLines, false)
 	return &StartError{c.kind, reason, lines(out.String())}
 }
 

@@ -10,9 +10,11 @@ import (
 // choose returns the engine to start: as the settings say, else the
 // first that can run.
 func (f *Folder) choose(ctx context.Context, s *Settings) (starter, error) {
+	// Only Java runs a jar, so Docker need not answer.
 	if s.Jar != "" {
 		return f.chooseJava(ctx, s, nil)
 	}
+
 	unreachable := docker{host: s.DockerHost}.reach(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -30,6 +32,7 @@ func (f *Folder) choose(ctx context.Context, s *Settings) (starter, error) {
 		return nil, fmt.Errorf("--image and --docker-host need Docker: %w; install and start Docker, or leave them out",
 			unreachable)
 	}
+
 	return f.chooseJava(ctx, s, unreachable)
 }
 
@@ -37,9 +40,11 @@ func (f *Folder) choose(ctx context.Context, s *Settings) (starter, error) {
 // why Docker cannot run it.
 func (f *Folder) chooseJava(ctx context.Context, s *Settings, unreachable error) (starter, error) {
 	java, err := findJava()
+	// A jar of the user needs no Maven.
 	if err == nil && s.Jar == "" {
 		err = canFetch()
 	}
+
 	switch {
 	case err != nil && s.Jar != "":
 		return nil, fmt.Errorf("--jar needs Java: %w; install Java 17 or newer", err)
@@ -55,6 +60,7 @@ func (f *Folder) chooseJava(ctx context.Context, s *Settings, unreachable error)
 	case unreachable != nil:
 		s.say("using DynamoDB Local with Java, since " + unreachable.Error())
 	}
+
 	j := &javaEngine{folder: f, java: java, jar: s.Jar, port: cmp.Or(s.Port, DynamoDB.Port())}
 	j.works, j.compiles = probeJava(ctx, java)
 	return j, nil

@@ -13,8 +13,9 @@ const (
 	DynamoDBContainer   = "zae-limiter-dynamodb"
 	DynamoDBImage       = "amazon/dynamodb-local:" + dynamoDBVersion
 
-	services       = "dynamodb,dynamodbstreams,lambda,cloudformation,logs,iam,cloudwatch,sqs,s3,sts,resourcegroupstaggingapi"
-	dockerSocket   = "/var/run/docker.sock" // LocalStack runs functions in containers of its own
+	services = "dynamodb,dynamodbstreams,lambda,cloudformation,logs,iam,cloudwatch,sqs,s3,sts,resourcegroupstaggingapi"
+	// LocalStack runs functions in containers of its own.
+	dockerSocket   = "/var/run/docker.sock"
 	localStackData = "/var/lib/localstack"
 	dynamoDBData   = "/home/dynamodblocal/data"
 	healthCommand  = "curl -fsS http://localhost:4566/_localstack/health"
@@ -50,14 +51,19 @@ func (f *Folder) newContainer(kind Kind, image string, port int) containerSpec {
 			},
 		}
 	}
+
+	// The default port keeps the plain name, under which compose.yaml starts
+	// the same container.
 	name := DynamoDBContainer
 	if port != kind.Port() {
 		name += "-" + strconv.Itoa(port)
 	}
+
 	return containerSpec{
 		folder: f, kind: kind, name: name, image: image, port: port, volume: name,
-		mounts:  []string{name + ":" + dynamoDBData},
-		options: []string{"--user", "root"}, // a new volume belongs to root
+		mounts: []string{name + ":" + dynamoDBData},
+		// A new volume belongs to root, and the image runs as another user.
+		options: []string{"--user", "root"},
 		command: []string{"-jar", "DynamoDBLocal.jar", "-sharedDb", "-dbPath", dynamoDBData, "-disableTelemetry"},
 	}
 }

@@ -13,38 +13,48 @@ const labelName, labelValue = "zae-limiter", "local"
 // start runs the container, or finds one that runs already.
 func (c *containerSpec) start(ctx context.Context, s *Settings) (*Engine, error) {
 	d := docker{host: s.DockerHost}.pin(ctx)
+
 	found, err := d.inspect(ctx, c.name)
 	if err != nil {
 		return nil, err
 	}
+
 	if found != nil && (found.State.Running || found.State.Status == "running") {
 		return c.adopt(ctx, d, s, found)
 	}
+
 	if found != nil {
 		if err := c.removeStopped(ctx, d, found); err != nil {
 			return nil, err
 		}
 	}
+
 	if err := c.pull(ctx, d, s); err != nil {
 		return nil, err
 	}
+
 	id, err := c.create(ctx, d)
 	if err != nil {
 		return nil, c.explain(err)
 	}
+
 	stop := s.progress("starting " + c.kind.Title())
 	defer stop()
+
 	if _, err := d.run(ctx, "start", id); err != nil {
 		return nil, errors.Join(c.explain(err), abandon(ctx, d, id))
 	}
+
 	e := c.record(d, id)
 	// The record comes first, so that a killed program leaves no unknown engine.
 	if err = c.save(ctx, e); err == nil {
 		err = c.wait(ctx, d, s, e, "")
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, abandon(ctx, d, id), c.folder.forget(e.Port, false))
 	}
+
 	return e, nil
 }
 
@@ -62,17 +72,21 @@ func (c *containerSpec) create(ctx context.Context, d docker) (string, error) {
 // removeStopped removes a container of an earlier call that has ended. It refuses
 // to remove one of another program.
 func (c *containerSpec) removeStopped(ctx context.Context, d docker, found *container) error {
+	// A record proves that an earlier call made the container, also without the
+	// label.
 	ours := found.Config.Labels[labelName] == labelValue
 	all, err := c.folder.All()
 	for _, e := range all {
 		ours = ours || !e.Foreign && e.ContainerID != "" && found.is(e.ContainerID)
 	}
+
 	switch {
 	case ours:
 		return d.remove(ctx, found.ID)
 	case err != nil:
 		return err
 	}
+
 	return &StartError{Kind: c.kind, Reason: fmt.Sprintf("another program made the container %s, which is "+
 		"not running (%s); remove it with docker rm %s",
 		c.name, found.State.Status, c.name)}
@@ -96,6 +110,8 @@ func (c *containerSpec) adopt(ctx context.Context, d docker, s *Settings, found 
 // had its name before.
 func (c *containerSpec) save(ctx context.Context, e *Engine) error {
 	all, err := c.folder.All()
+	// A record at another port is out of date, since the daemon has one
+	// container of each name.
 	for _, other := range all {
 		if other.Container == c.name && other.Port != e.Port && other.docker() == e.docker() {
 			err = errors.Join(err, c.folder.forget(other.Port, true))
@@ -132,10 +148,13 @@ func (c *containerSpec) explain(err error) error {
 	if !ok {
 		return err
 	}
+
 	reason := failed.Error()
+
 	switch text := strings.ToLower(failed.message); {
+	// Windows has the last of these messages.
 	case strings.Contains(text, "port is already allocated"), strings.Contains(text, "address already in use"),
-		strings.Contains(text, "only one usage of each socket address"): // on Windows
+		strings.Contains(text, "only one usage of each socket address"):
 		reason = portInUse(c.port)
 	case strings.Contains(text, "conflict") && strings.Contains(text, "container name"):
 		reason = fmt.Sprintf(
@@ -144,6 +163,7 @@ func (c *containerSpec) explain(err error) error {
 			c.name, c.name,
 		)
 	}
+
 	return &StartError{Kind: c.kind, Reason: reason}
 }
 

@@ -18,15 +18,20 @@ var ErrDiskFull = errors.New("the disk of the engine is full")
 func (f *Folder) Diagnose(ctx context.Context, e *Engine) error {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
+
 	var log bytes.Buffer
-	_ = e.Logs(ctx, &log, LogOptions{Lines: 10 * shownLines}) // without a log, the folder decides
+	// Without a log, the folder decides.
+	_ = e.Logs(ctx, &log, LogOptions{Lines: 10 * shownLines})
 	full := mentionsFullDisk(log.String())
+	// The data of a container are on the disk of its daemon, which the folder
+	// does not show.
 	if e.Process == nil {
 		if full {
 			return fmt.Errorf("%w; free some space for Docker", ErrDiskFull)
 		}
 		return nil
 	}
+
 	if full || f.isFull(e.Port) {
 		return fmt.Errorf("%w; free some space, or set XDG_STATE_HOME to a folder elsewhere", ErrDiskFull)
 	}
@@ -45,6 +50,7 @@ func (f *Folder) isFull(port int) bool {
 	const size = 64 << 10
 	name := f.at(port, "room")
 	err := f.write(name, make([]byte, size))
-	_ = os.Remove(name) // the answer is known
+	// The answer is known, whether or not the file can be removed.
+	_ = os.Remove(name)
 	return errors.Is(err, syscall.ENOSPC)
 }

@@ -33,9 +33,11 @@ func (d docker) command(ctx context.Context, args ...string) *exec.Cmd {
 	case d.context != "":
 		args = append([]string{"--context", d.context}, args...)
 	}
+
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.WaitDelay = time.Second
-	if d.host == "" && d.context != "" { // DOCKER_HOST changes the context "default"
+	// A DOCKER_HOST in the environment would change the context "default".
+	if d.host == "" && d.context != "" {
 		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, hostVariable+"=") })
 	}
 	return cmd
@@ -43,14 +45,15 @@ func (d docker) command(ctx context.Context, args ...string) *exec.Cmd {
 
 const hostVariable, contextVariable = "DOCKER_HOST", "DOCKER_CONTEXT"
 
-// pin returns a docker that stays at the daemon that d reaches now, since a later
-// program may have another environment or context.
+// pin returns a docker that stays at the daemon that d reaches at the time of
+// the call, since a later program may have another environment or context.
 func (d docker) pin(ctx context.Context) docker {
 	if d.host = cmp.Or(d.host, os.Getenv(hostVariable)); d.host != "" {
 		return docker{host: d.host}
 	}
 	current, err := d.run(ctx, "context", "show")
-	if err != nil { // an old docker has no such command
+	// An old docker has no such command.
+	if err != nil {
 		current = os.Getenv(contextVariable)
 	}
 	return docker{context: current}
@@ -61,6 +64,7 @@ func (d docker) run(ctx context.Context, args ...string) (string, error) {
 	cmd := d.command(ctx, args...)
 	var out, messages bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &messages
+
 	err := cmd.Run()
 	switch {
 	case ctx.Err() != nil:
@@ -74,6 +78,7 @@ func (d docker) run(ctx context.Context, args ...string) (string, error) {
 		}
 		return "", &dockerError{args[0], text}
 	}
+
 	return strings.TrimSpace(out.String()), nil
 }
 
@@ -88,9 +93,11 @@ func (d docker) reach(ctx context.Context) error {
 	if _, err := exec.LookPath("docker"); err != nil {
 		return errNoDocker
 	}
+
 	limited, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	_, err := d.run(limited, "version", "--format", "{{.Server.Version}}")
+
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -163,6 +170,7 @@ func (d docker) inspect(ctx context.Context, name string) (*container, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var found []container
 	if err := json.Unmarshal([]byte(text), &found); err != nil || len(found) != 1 {
 		return nil, fmt.Errorf("docker inspect: the answer is not one container: %w", err)
@@ -182,6 +190,7 @@ func (d docker) hasImage(ctx context.Context, image string) (bool, error) {
 // success.
 func (d docker) remove(ctx context.Context, name string) error {
 	_, stopped := d.run(ctx, "stop", "-t", strconv.Itoa(int(grace/time.Second)), name)
+	// A container that cannot be stopped is removed by force below.
 	if stopped != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -204,8 +213,10 @@ func (d docker) logs(ctx context.Context, out io.Writer, name string, lines int,
 	if follow {
 		args = append(args, "--follow")
 	}
+
 	cmd := d.command(ctx, append(args, name)...)
 	cmd.Stdout, cmd.Stderr = out, out
+	// A cancellation kills docker, whose error then says nothing.
 	if err := cmd.Run(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("docker logs %s: %w", name, err)
 	}

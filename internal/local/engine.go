@@ -25,7 +25,8 @@ type Engine struct {
 	Image       string `json:"image,omitempty"`
 	DockerHost  string `json:"docker_host,omitempty"`
 	Context     string `json:"docker_context,omitempty"` // without a DockerHost
-	Foreign     bool   `json:"foreign,omitempty"`        // another program started the container
+	// Foreign reports that another program started the container.
+	Foreign bool `json:"foreign,omitempty"`
 
 	// The Java process, in place of a container.
 	Process *Process `json:"process,omitempty"`
@@ -49,7 +50,7 @@ const (
 	Unknown  = "unknown"
 )
 
-// State is what an engine does now.
+// State is what an engine does at the time of a call.
 type State struct {
 	Running bool
 	Status  string // running, stopped, or a status of Docker
@@ -61,9 +62,11 @@ func (e *Engine) Inspect(ctx context.Context) (State, error) {
 	if e.Container != "" {
 		return e.inspectContainer(ctx)
 	}
+
 	if !e.Process.Alive() {
 		return State{Status: "stopped", Health: Unknown}, nil
 	}
+
 	s := State{Running: true, Status: "running", Health: Starting}
 	if answers(ctx, e.Port) {
 		s.Health = Healthy
@@ -76,13 +79,18 @@ func (e *Engine) inspectContainer(ctx context.Context) (State, error) {
 	if err != nil {
 		return State{Health: Unknown}, err
 	}
+
+	// Another container may have taken the name since.
 	if c == nil || !c.is(e.ContainerID) {
 		return State{Status: "stopped", Health: Unknown}, nil
 	}
+
 	s := State{
 		Running: c.State.Running || c.State.Status == "running", Status: c.State.Status,
 		Health: cmp.Or(c.health(), Unknown),
 	}
+
+	// Without a health check, an answer is the only sign of health.
 	if s.Running && c.health() == "" && answers(ctx, e.Port) {
 		s.Health = Healthy
 	}
@@ -103,26 +111,34 @@ func (f *Folder) Down(ctx context.Context, e *Engine, purge bool) error {
 	} else {
 		failed = append(failed, e.removeContainer(ctx, purge))
 	}
+
+	// The record stays until everything has stopped, so that another attempt
+	// finds what is left.
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
+
 	return f.forget(e.Port, purge)
 }
 
 func (e *Engine) removeContainer(ctx context.Context, purge bool) error {
+	// Another program started the container and may still need it.
 	if e.Foreign {
 		return nil
 	}
+
 	d := e.docker()
 	c, err := d.inspect(ctx, e.Container)
 	if err != nil {
 		return err
 	}
+
 	if c != nil && c.is(e.ContainerID) {
 		if err := d.remove(ctx, e.Container); err != nil {
 			return err
 		}
 	}
+
 	if purge && e.Data != "" {
 		return d.removeVolume(ctx, e.Data)
 	}
@@ -135,13 +151,17 @@ func (f *Folder) Purge(ctx context.Context, port int) (bool, error) {
 	if _, err := os.Stat(f.at(port)); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
+
 	e, err := f.read(port, stoppedName)
 	if err == nil && e.Container != "" && e.Data != "" {
 		err = e.docker().removeVolume(ctx, e.Data)
 	}
+
+	// A port without a record of a stopped engine has only files in its folder.
 	if err != nil && !errors.Is(err, ErrNotRunning) {
 		return false, err
 	}
+
 	return true, os.RemoveAll(f.at(port))
 }
 
@@ -160,18 +180,24 @@ func (f *Folder) Recorded(port int) (*Engine, error) {
 	if port != 0 {
 		return f.Load(port)
 	}
+
 	all, err := f.All()
 	if err != nil {
 		return nil, err
 	}
+
 	if len(all) == 0 {
 		return nil, ErrNotRunning
 	}
+
+	// Without Docker it is unknown whether a container runs, so only processes
+	// that have ended are left out.
 	alive := slices.DeleteFunc(slices.Clone(all), func(e *Engine) bool {
 		return e.Process != nil && !e.Process.Alive()
 	})
 	if len(alive) > 0 {
 		all = alive
 	}
+
 	return only(all)
 }

@@ -26,6 +26,7 @@ func (f *Folder) Find(ctx context.Context, port int, dockerHost string) (*Engine
 			all = []*Engine{e}
 		}
 	}
+
 	if len(all) > 1 {
 		all = preferRunning(ctx, all)
 	}
@@ -36,17 +37,21 @@ func (f *Folder) Find(ctx context.Context, port int, dockerHost string) (*Engine
 		}
 		return e, err
 	}
+
 	return f.findForeign(ctx, port, dockerHost)
 }
 
 // preferRunning returns the engines that run, or all if none does.
 func preferRunning(ctx context.Context, all []*Engine) []*Engine {
 	var running []*Engine
+
 	for _, e := range all {
 		if state, err := e.Inspect(ctx); err == nil && state.Running {
 			running = append(running, e)
 		}
 	}
+
+	// Without a running engine, the caller chooses among those that have ended.
 	if len(running) == 0 {
 		return all
 	}
@@ -59,25 +64,33 @@ func (f *Folder) findForeign(ctx context.Context, port int, dockerHost string) (
 	if port != 0 {
 		missing = fmt.Errorf("%w at port %d", ErrNotRunning, port)
 	}
+
 	d := docker{host: dockerHost}
+	// Without Docker there is no container, which is no error unless a daemon
+	// was named.
 	if err := d.reach(ctx); err != nil {
 		if dockerHost != "" || ctx.Err() != nil {
 			return nil, err
 		}
 		return nil, missing
 	}
+
 	d = d.pin(ctx)
+
 	c := f.newContainer(LocalStack, "", LocalStack.Port())
 	found, err := d.inspect(ctx, c.name)
 	if err != nil {
 		return nil, err
 	}
+
 	if found == nil {
 		return nil, missing
 	}
+
 	e := c.foreign(d, found)
 	if port != 0 && e.Port != port {
 		return nil, missing
 	}
+
 	return e, nil
 }

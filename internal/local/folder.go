@@ -34,15 +34,20 @@ func OpenFolder() (*Folder, error) {
 }
 
 func stateHome() (string, error) {
+	// The standard for this variable ignores a relative path.
 	if base := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(base) {
 		return base, nil
 	}
+
 	switch runtime.GOOS {
 	case "windows":
-		return os.UserCacheDir() // %LocalAppData%
+		// The state stays on this machine in %LocalAppData%, while the folder for
+		// settings may roam.
+		return os.UserCacheDir()
 	case "darwin":
 		return os.UserConfigDir()
 	}
+
 	home, err := os.UserHomeDir()
 	return filepath.Join(home, ".local", "state"), err
 }
@@ -66,10 +71,12 @@ func (f *Folder) Lock(ctx context.Context, waiting func()) (unlock func(), err e
 	if err := os.MkdirAll(f.path, private); err != nil {
 		return nil, f.explain(err)
 	}
+
 	file, err := os.OpenFile(filepath.Join(f.path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, f.explain(err)
 	}
+
 	for first := true; ; first = false {
 		locked, err := tryLock(file)
 		switch {
@@ -80,6 +87,7 @@ func (f *Folder) Lock(ctx context.Context, waiting func()) (unlock func(), err e
 		case first:
 			waiting()
 		}
+
 		select {
 		case <-ctx.Done():
 			return nil, errors.Join(ctx.Err(), file.Close())
@@ -94,9 +102,11 @@ func (f *Folder) Save(e *Engine) error {
 	if err != nil {
 		return err
 	}
+
 	if err := os.MkdirAll(f.at(e.Port), private); err != nil {
 		return f.explain(err)
 	}
+
 	if err := f.write(f.at(e.Port, recordName), append(text, '\n')); err != nil {
 		return f.explain(err)
 	}
@@ -106,6 +116,7 @@ func (f *Folder) Save(e *Engine) error {
 // forget removes the record of an engine, and its data if purge is set. Otherwise
 // it keeps a record of where the data are.
 func (f *Folder) forget(port int, purge bool) error {
+	// A container of another program has no data of ours to remember.
 	if e, err := f.Load(port); purge || err == nil && e.Container != "" && e.Data == "" {
 		return os.RemoveAll(f.at(port))
 	}
@@ -125,9 +136,11 @@ func (f *Folder) read(port int, name string) (*Engine, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w at port %d", ErrNotRunning, port)
 	}
+
 	if err != nil {
 		return nil, f.explain(err)
 	}
+
 	e := &Engine{}
 	if err := json.Unmarshal(text, e); err != nil || e.Port != port || e.Process == nil && e.Container == "" {
 		return nil, fmt.Errorf("%s is damaged; stop the engine at port %d yourself and remove this file",
@@ -139,11 +152,13 @@ func (f *Folder) read(port int, name string) (*Engine, error) {
 // All returns the records of all engines, by port.
 func (f *Folder) All() ([]*Engine, error) {
 	ports, err := f.ports()
+
 	var all []*Engine
 	for _, port := range ports {
 		e, failed := f.Load(port)
 		switch {
-		case errors.Is(failed, ErrNotRunning): // it left only its data
+		case errors.Is(failed, ErrNotRunning):
+			// A stopped engine left only its data.
 		case failed != nil:
 			err = errors.Join(err, failed)
 		default:
@@ -159,15 +174,18 @@ func (f *Folder) ports() ([]int, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+
 	if err != nil {
 		return nil, f.explain(err)
 	}
+
 	var ports []int
 	for _, entry := range entries {
 		if port, err := strconv.Atoi(entry.Name()); err == nil {
 			ports = append(ports, port)
 		}
 	}
+
 	slices.Sort(ports)
 	return ports, nil
 }
@@ -190,12 +208,15 @@ func writeFile(name string, data []byte) error {
 	if err != nil {
 		return err
 	}
+
 	_, err = file.Write(data)
 	if err = errors.Join(err, file.Close()); err == nil {
 		err = os.Rename(file.Name(), name)
 	}
+
 	if err != nil {
-		_ = os.Remove(file.Name()) // the first error matters
+		// Only the first error matters.
+		_ = os.Remove(file.Name())
 	}
 	return err
 }

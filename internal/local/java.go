@@ -39,6 +39,7 @@ func findJava() (string, error) {
 			return path, nil
 		}
 	}
+
 	path, err := exec.LookPath("java")
 	if err != nil {
 		return "", errNoJava
@@ -53,6 +54,7 @@ func probeJava(ctx context.Context, java string) (works, compiles bool) {
 	cmd := exec.CommandContext(ctx, java, "--list-modules")
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
+	// A JDK has the module of the compiler, and a runtime alone does not.
 	return err == nil, err == nil && strings.Contains("\n"+string(out), "\njdk.compiler")
 }
 
@@ -69,34 +71,41 @@ func (j *javaEngine) start(ctx context.Context, s *Settings) (*Engine, error) {
 	if inUse(ctx, j.port) {
 		return nil, &StartError{Kind: DynamoDB, Reason: portInUse(j.port)}
 	}
+
 	path, program, err := j.classPath(ctx, s)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, name := range []string{"data", "tmp"} {
 		if err := os.MkdirAll(j.folder.at(j.port, name), private); err != nil {
 			return nil, j.folder.explain(err)
 		}
 	}
+
 	args, err := j.arguments(path)
 	if err != nil {
 		return nil, err
 	}
+
 	if j.works && !j.compiles {
 		s.warn(
 			"this Java has no compiler, so DynamoDB Local listens on all network interfaces; a JDK keeps it " +
 				"on this machine",
 		)
 	}
+
 	log := j.folder.at(j.port, "engine.log")
 	d, err := j.folder.startDaemon(j.command(ctx, args), log)
 	if err != nil {
 		return nil, err
 	}
+
 	e := &Engine{
 		Kind: DynamoDB, Port: j.port, Started: time.Now().UTC(), Process: &d.Process, Program: program, Log: log,
 		Data: j.folder.at(j.port, "data"),
 	}
+
 	stop := s.progress("starting DynamoDB Local")
 	defer stop()
 	// The record comes first, so that a killed program leaves no unknown engine.
@@ -104,6 +113,7 @@ func (j *javaEngine) start(ctx context.Context, s *Settings) (*Engine, error) {
 	if err == nil {
 		err = j.wait(ctx, d, log)
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, j.folder.abandon(ctx, e))
 	}
@@ -124,8 +134,9 @@ func (j *javaEngine) classPath(ctx context.Context, s *Settings) (path, program 
 		return filepath.Join(folder, "*"), "java, DynamoDB Local " + dynamoDBVersion, err
 	}
 	libraries := filepath.Join(filepath.Dir(j.jar), "DynamoDBLocal_lib")
+	// Maven stores a jar beside the jars that it needs.
 	if _, err := os.Stat(libraries); err != nil {
-		libraries = filepath.Dir(j.jar) // as Maven stores them
+		libraries = filepath.Dir(j.jar)
 	}
 	return j.jar + string(os.PathListSeparator) + filepath.Join(libraries, "*"), "java, " + j.jar, nil
 }
@@ -134,12 +145,14 @@ func (j *javaEngine) classPath(ctx context.Context, s *Settings) (path, program 
 // collector start three times as fast, and need less memory.
 func (j *javaEngine) arguments(path string) ([]string, error) {
 	entry := mainClass
+	// Java compiles a source file before it runs it, which only a JDK can do.
 	if j.compiles {
 		entry = j.folder.at(j.port, loopbackFile)
 		if err := j.folder.write(entry, loopbackOnly); err != nil {
 			return nil, j.folder.explain(err)
 		}
 	}
+
 	return []string{
 		"-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.io.tmpdir=" + j.folder.at(j.port, "tmp"),
 		"-cp", path, entry,
@@ -151,8 +164,10 @@ func (j *javaEngine) arguments(path string) ([]string, error) {
 func (j *javaEngine) wait(ctx context.Context, d *daemon, log string) error {
 	limited, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
+
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
+
 	for {
 		select {
 		case err := <-d.exited:
@@ -165,6 +180,8 @@ func (j *javaEngine) wait(ctx context.Context, d *daemon, log string) error {
 				DynamoDB, fmt.Sprintf("it does not answer after %v", startTimeout), tail(log, shownLines),
 			}
 		case <-tick.C:
+			// Another program may have taken the port meanwhile and answer in
+			// its place.
 			if answers(limited, j.port) && d.Alive() {
 				return nil
 			}
@@ -174,11 +191,14 @@ func (j *javaEngine) wait(ctx context.Context, d *daemon, log string) error {
 
 // explain returns the error of an engine that ended while it started.
 func (j *javaEngine) explain(err error, log string) error {
-	text, _ := os.ReadFile(log) // the reason is only a guess
+	// Without the log, the reason is only less exact.
+	text, _ := os.ReadFile(log)
+
 	reason := "it ended at once"
 	if err != nil {
 		reason = "it ended (" + err.Error() + ")"
 	}
+
 	switch all := strings.ToLower(string(text)); {
 	case strings.Contains(all, "address already in use"):
 		reason = portInUse(j.port)
@@ -192,6 +212,7 @@ func (j *javaEngine) explain(err error, log string) error {
 		reason += "; " + j.jar + " must be the jar of DynamoDB Local 2.3 or newer, with DynamoDBLocal_lib or " +
 			"its other jars beside it"
 	}
+
 	return &StartError{DynamoDB, reason, tail(log, shownLines)}
 }
 
@@ -205,18 +226,25 @@ func (f *Folder) abandon(ctx context.Context, e *Engine) error {
 
 // inUse reports whether a program of this machine listens at a port.
 func inUse(ctx context.Context, port int) bool {
-	for _, host := range []string{loopback, "::1"} { // localhost may be either
+	// The name localhost may mean either address.
+	for _, host := range []string{loopback, "::1"} {
 		dialer := &net.Dialer{Timeout: time.Second}
 		if connection, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
-			_ = connection.Close() // nothing was sent
+			// Nothing was sent.
+			_ = connection.Close()
 			return true
 		}
 	}
+
+	// A program that is bound to the port but accepts no connection still keeps
+	// it in use.
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
 	if err != nil {
 		return ctx.Err() == nil
 	}
-	_ = listener.Close() // nothing was accepted
+
+	// Nothing was accepted.
+	_ = listener.Close()
 	return false
 }
 
@@ -224,15 +252,20 @@ func inUse(ctx context.Context, port int) bool {
 func answers(ctx context.Context, port int) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
 		"http://"+net.JoinHostPort(loopback, strconv.Itoa(port)), http.NoBody)
 	if err != nil {
 		return false
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without a proxy
+
+	// A proxy of the environment could not reach this machine, and a kept
+	// connection would be left behind.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
 		return false
 	}
+
 	return response.Body.Close() == nil
 }

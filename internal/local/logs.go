@@ -21,15 +21,18 @@ type LogOptions struct {
 // it continues until the engine or ctx ends; the end of ctx is no error.
 func (e *Engine) Logs(ctx context.Context, out io.Writer, o LogOptions) error {
 	text := &utf8Writer{to: out}
+
 	var err error
 	if e.Container != "" {
 		err = e.containerLogs(ctx, text, o)
 	} else {
 		err = e.copyLog(ctx, text, o)
 	}
+
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}
+
 	return errors.Join(err, text.flush())
 }
 
@@ -41,10 +44,13 @@ func (e *Engine) containerLogs(ctx context.Context, out io.Writer, o LogOptions)
 	if err != nil {
 		return err
 	}
+
 	if found == nil {
 		return fmt.Errorf("%w: the container %s is gone", ErrNotRunning, e.Container)
 	}
+
 	err = d.logs(ctx, out, e.Container, o.Lines, o.Follow)
+	// A container that is removed ends the log with an error.
 	if err != nil && ctx.Err() == nil {
 		if found, failed := d.inspect(ctx, e.Container); failed == nil && found == nil {
 			return nil
@@ -60,20 +66,27 @@ func (e *Engine) copyLog(ctx context.Context, out io.Writer, o LogOptions) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
+
 	text, err := io.ReadAll(file)
 	if err != nil {
 		return err
 	}
+
 	if _, err := out.Write(lastLines(text, o.Lines)); err != nil || !o.Follow {
 		return err
 	}
+
 	tick := time.NewTicker(2 * poll)
 	defer tick.Stop()
+
 	for {
-		alive := e.Process.Alive() // before the read, so that the last lines are read
+		// The check comes before the read: a process that ends in between has
+		// written its last lines by then.
+		alive := e.Process.Alive()
 		if _, err := io.Copy(out, file); err != nil || !alive {
 			return err
 		}
+
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -87,10 +100,13 @@ func lastLines(text []byte, n int) []byte {
 	if n == 0 {
 		return nil
 	}
-	for i := len(text) - 2; i >= 0; i-- { // the last byte ends the last line
+
+	// The search begins before the last byte, which ends the last line.
+	for i := len(text) - 2; i >= 0; i-- {
 		if text[i] != '\n' {
 			continue
 		}
+
 		if n--; n == 0 {
 			return text[i+1:]
 		}
@@ -108,7 +124,9 @@ type utf8Writer struct {
 // Write writes the complete characters.
 func (w *utf8Writer) Write(p []byte) (int, error) {
 	text := append(w.rest, p...) //nolint:gocritic // rest is replaced below
+	// At most three bytes can be the beginning of an incomplete character.
 	end := len(text)
+
 	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
 		if first := text[len(text)-back]; utf8.RuneStart(first) {
 			if !utf8.FullRune(text[len(text)-back:]) {
@@ -117,7 +135,9 @@ func (w *utf8Writer) Write(p []byte) (int, error) {
 			break
 		}
 	}
+
 	w.rest = append([]byte(nil), text[end:]...)
+
 	_, err := io.WriteString(w.to, strings.ToValidUTF8(string(text[:end]), "\uFFFD"))
 	return len(p), err
 }

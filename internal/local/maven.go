@@ -54,7 +54,10 @@ func cacheFolder() (string, error) {
 		}
 		base = filepath.Join(user, "zae-limiter")
 	}
-	base, err := filepath.Abs(base) // the engine has another working directory
+
+	// The engine has another working directory, so the path must not be
+	// relative.
+	base, err := filepath.Abs(base)
 	return filepath.Join(base, "dynamodb-local"), err
 }
 
@@ -64,9 +67,11 @@ func canFetch() error {
 	if err != nil {
 		return err
 	}
+
 	if _, err := os.Stat(filepath.Join(cache, dynamoDBVersion)); err == nil {
 		return nil
 	}
+
 	if _, err := exec.LookPath("mvn"); err != nil {
 		return errNoMaven
 	}
@@ -81,30 +86,39 @@ func fetch(ctx context.Context, s *Settings) (folder string, err error) {
 	if err != nil {
 		return "", err
 	}
+
 	folder = filepath.Join(cache, dynamoDBVersion)
 	if _, err := os.Stat(folder); err == nil {
 		return folder, nil
 	}
+
 	if err := os.MkdirAll(cache, private); err != nil {
 		return "", fmt.Errorf("the cache folder cannot be used: %w; set ZAEL_CACHE to a folder that can be written",
 			err)
 	}
+
 	dir, err := os.MkdirTemp(cache, "fetch.")
 	if err != nil {
 		return "", fmt.Errorf("the cache folder cannot be used: %w; set ZAEL_CACHE to a folder that can be written",
 			err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
 	stop := s.progress("fetching DynamoDB Local " + dynamoDBVersion + " with Maven")
 	defer stop()
+
 	jars := filepath.Join(dir, "lib")
 	if err := download(ctx, dir, jars); err != nil {
 		return "", err
 	}
+
 	err = os.Rename(jars, folder)
+	// Another program may have been faster, and a rename does not replace its
+	// folder.
 	if _, missing := os.Stat(folder); missing == nil {
-		err = nil // another program was faster
+		err = nil
 	}
+
 	return folder, err
 }
 
@@ -114,12 +128,17 @@ func download(ctx context.Context, dir, jars string) error {
 	if err := os.WriteFile(file, []byte(pom), 0o600); err != nil {
 		return fmt.Errorf("the cache folder cannot be used: %w", err)
 	}
+
 	cmd := exec.CommandContext(ctx, "mvn", "-B", "-q", "-f", file, mavenPlugin+":copy-dependencies",
 		"-DincludeScope=runtime", "-DincludeTypes=jar", "-DoutputDirectory="+jars)
+
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &output, &output, time.Second
+	// Maven runs Java as a child, which must not outlive it.
 	grouped(cmd)
+
 	err := cmd.Run()
+
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -132,6 +151,7 @@ func download(ctx context.Context, dir, jars string) error {
 			last(lines(output.String()), shownLines),
 		}
 	}
+
 	got, err := digest(jars)
 	if err == nil && got != dynamoDBDigest {
 		err = &StartError{
@@ -139,6 +159,7 @@ func download(ctx context.Context, dir, jars string) error {
 			Reason: fmt.Sprintf("the download has the digest %s, want %s; it is not used", got, dynamoDBDigest),
 		}
 	}
+
 	return err
 }
 
@@ -149,6 +170,7 @@ func digest(folder string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	sums := make([]string, 0, len(names))
 	for _, name := range names {
 		sum, err := fileDigest(name)
@@ -157,6 +179,7 @@ func digest(folder string) (string, error) {
 		}
 		sums = append(sums, sum+"  "+filepath.Base(name)+"\n")
 	}
+
 	slices.Sort(sums)
 	all := sha256.Sum256([]byte(strings.Join(sums, "")))
 	return hex.EncodeToString(all[:]), nil

@@ -34,18 +34,24 @@ func (p Process) Stop(ctx context.Context) error {
 	if !p.Alive() {
 		return nil
 	}
+
+	// A process that ends by itself meanwhile makes the signal fail.
 	if err := terminate(p.PID); err != nil && p.Alive() {
 		return fmt.Errorf("stop process %d: %w", p.PID, err)
 	}
+
 	if p.ended(ctx, grace) {
 		return nil
 	}
+
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+
 	if err := kill(p.PID); err != nil && p.Alive() {
 		return fmt.Errorf("kill process %d: %w", p.PID, err)
 	}
+
 	if !p.ended(ctx, grace) {
 		return fmt.Errorf("process %d does not end", p.PID)
 	}
@@ -58,6 +64,7 @@ func (p Process) ended(ctx context.Context, timeout time.Duration) bool {
 	deadline := time.After(timeout)
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
+
 	for p.Alive() {
 		select {
 		case <-deadline:
@@ -83,18 +90,27 @@ func (f *Folder) startDaemon(cmd *exec.Cmd, log string) (*daemon, error) {
 	if err != nil {
 		return nil, f.explain(err)
 	}
-	defer func() { _ = file.Close() }() // the child has its own descriptor
+
+	// The child has its own descriptor.
+	defer func() { _ = file.Close() }()
+
 	cmd.Stdout, cmd.Stderr = file, file
 	cmd.SysProcAttr = detached()
+
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("run %s: %w", cmd.Path, err)
 	}
+
 	d := &daemon{Process: Process{PID: cmd.Process.Pid}, exited: make(chan error, 1)}
-	// The process is our child until Wait returns, so its number is not reused yet.
+	// The process is our child until Wait returns, so its number is not reused
+	// yet.
 	d.Start, err = startTime(d.PID)
+
 	go func() { d.exited <- cmd.Wait() }()
+	// An empty start time matches no process, so a process that ended at once
+	// is not alive.
 	if err != nil {
-		d.Start = "" // it ended at once
+		d.Start = ""
 	}
 	return d, nil
 }

@@ -36,18 +36,25 @@ func startTime(pid int) (_ string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, windows.CloseHandle(process)) }()
+
 	var code uint32
 	if err := windows.GetExitCodeProcess(process, &code); err != nil {
 		return "", err
 	}
+
+	// Windows reports this code, STILL_ACTIVE, for a process that has not
+	// ended.
 	const stillActive = 259
+
 	if code != stillActive {
 		return "", errors.New("the process has ended")
 	}
+
 	var created, exited, kernel, user windows.Filetime
 	if err := windows.GetProcessTimes(process, &created, &exited, &kernel, &user); err != nil {
 		return "", err
 	}
+
 	return strconv.FormatInt(created.Nanoseconds(), 10), nil
 }
 

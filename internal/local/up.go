@@ -54,18 +54,24 @@ func (f *Folder) Up(ctx context.Context, s *Settings) (e *Engine, started bool, 
 	if e, err = f.findRunning(ctx, s); err != nil {
 		return nil, false, err
 	}
+
 	if e != nil {
 		err = e.awaitReady(ctx, s)
 		return e, false, err
 	}
+
 	engine, err := f.choose(ctx, s)
 	if err != nil {
 		return nil, false, err
 	}
+
+	// The engine may be one that an earlier call started, and its record then
+	// has an earlier time.
 	before := time.Now().UTC()
 	if e, err = engine.start(ctx, s); err != nil {
 		return nil, false, err
 	}
+
 	return e, !e.Foreign && !e.Started.Before(before), nil
 }
 
@@ -75,23 +81,27 @@ func (f *Folder) findRunning(ctx context.Context, s *Settings) (*Engine, error) 
 	if s.Port != 0 {
 		return f.runningAt(ctx, s)
 	}
+
 	all, err := f.All()
 	if err != nil {
 		return nil, err
 	}
+
 	var running, ended []*Engine
 	for _, e := range all {
 		state, err := e.Inspect(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case err != nil: // an unreachable daemon runs nothing that this machine can use
+		// An unreachable daemon runs nothing that this machine can use.
+		case err != nil:
 		case !state.Running:
 			ended = append(ended, e)
 		case s.Kind == "" || s.Kind == e.Kind:
 			running = append(running, e)
 		}
 	}
+
 	if len(running) > 0 {
 		return only(running)
 	}
@@ -100,6 +110,7 @@ func (f *Folder) findRunning(ctx context.Context, s *Settings) (*Engine, error) 
 			return nil, err
 		}
 	}
+
 	return nil, nil
 }
 
@@ -121,9 +132,11 @@ func (f *Folder) runningAt(ctx context.Context, s *Settings) (*Engine, error) {
 	if errors.Is(err, ErrNotRunning) {
 		return nil, nil
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	state, err := e.Inspect(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -137,7 +150,10 @@ func (f *Folder) runningAt(ctx context.Context, s *Settings) (*Engine, error) {
 	case err == nil:
 		return nil, f.cleanUp(ctx, s, e)
 	}
-	return nil, nil // its daemon is unreachable
+
+	// An unreachable daemon runs nothing at this port that this machine can
+	// use.
+	return nil, nil
 }
 
 // only returns the one engine of a list, or an AmbiguousError.

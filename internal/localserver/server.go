@@ -62,12 +62,16 @@ func findScript(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	for parent := dir; ; parent = filepath.Dir(parent) {
 		script := filepath.Join(parent, "scripts", name)
+		// A folder named scripts counts only beside a go.mod, since any other
+		// folder may have one.
 		_, outside := os.Stat(filepath.Join(parent, "go.mod"))
 		if _, err := os.Stat(script); err == nil && outside == nil {
 			return script, nil
 		}
+
 		if parent == filepath.Dir(parent) {
 			return "", fmt.Errorf(
 				"%w: script %s: no module around %s has it; run the test in a directory of this module",
@@ -103,24 +107,34 @@ func launch(name string, args ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	// The child has its own descriptor of the file, so the name can go after
+	// the start.
 	defer func() { _ = errors.Join(stderr.Close(), os.Remove(stderr.Name())) }()
+
 	stdout, output, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = stdout.Close() }()
+
 	p := &process{cmd: exec.CommandContext(context.Background(), name, args...)}
 	p.cmd.Stdout, p.cmd.Stderr = output, stderr
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, errors.Join(err, output.Close())
 	}
+
+	// Without this end of the pipe in our process, the read ends when the
+	// script does.
 	err = errors.Join(p.cmd.Start(), output.Close(), stdout.SetReadDeadline(time.Now().Add(startTimeout)))
 	if p.cmd.Process == nil {
 		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
 	}
+
 	if line, failed := bufio.NewReader(stdout).ReadString('\n'); failed == nil && err == nil {
 		return &Server{url: strings.TrimSpace(line), script: p}, nil
 	}
+
 	return nil, p.explain(stderr)
 }
 
@@ -138,6 +152,7 @@ func (p *process) explain(stderr io.ReadSeeker) error {
 }
 
 func (p *process) stop() error {
+	// A server that hangs must not hang the tests.
 	kill := time.AfterFunc(time.Minute, func() { _ = p.cmd.Process.Kill() })
 	defer kill.Stop()
 	return errors.Join(p.stdin.Close(), p.cmd.Wait())

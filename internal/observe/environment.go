@@ -49,6 +49,7 @@ func variables() []variable {
 		{"OTEL_BSP_MAX_QUEUE_SIZE", validCount, countForm},
 		{"OTEL_BSP_MAX_EXPORT_BATCH_SIZE", validCount, countForm},
 	}
+
 	for _, signal := range []string{"", "TRACES_", "METRICS_"} {
 		prefix := "OTEL_EXPORTER_OTLP_" + signal
 		all = append(all,
@@ -63,6 +64,8 @@ func variables() []variable {
 // variable, and never its value.
 func checkEnvironment() error {
 	for _, v := range variables() {
+		// An empty variable counts as one that is not set, as OpenTelemetry
+		// defines it.
 		if text := strings.TrimSpace(os.Getenv(v.name)); text != "" && !v.valid(text) {
 			return fmt.Errorf("%s: %s", v.name, v.form)
 		}
@@ -112,16 +115,19 @@ func secrets() []string {
 		case strings.HasSuffix(v.name, "_HEADERS"):
 			for pair := range strings.SplitSeq(text, ",") {
 				_, value, _ := strings.Cut(pair, "=")
+				// Errors may have the value as written or decoded.
 				plain, _ := url.PathUnescape(value)
 				all = append(all, strings.TrimSpace(value), strings.TrimSpace(plain))
 			}
 		case strings.HasSuffix(v.name, "_ENDPOINT"):
+			// A password may appear alone, or with its user in a URL.
 			if u, err := url.Parse(text); err == nil && u.User != nil {
 				password, _ := u.User.Password()
 				all = append(all, u.User.String(), password)
 			}
 		}
 	}
+
 	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
 }
 
@@ -130,6 +136,7 @@ func (t *Telemetry) clean(err error) error {
 	if err == nil {
 		return nil
 	}
+
 	text := err.Error()
 	for _, secret := range t.secrets {
 		text = strings.ReplaceAll(text, secret, "***")

@@ -20,6 +20,8 @@ type tracedHandler struct{ slog.Handler }
 // Handle adds the IDs of the trace to a record, and writes it.
 func (h tracedHandler) Handle(ctx context.Context, record slog.Record) error {
 	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		// Copies of a record share attributes, so that slog requires a clone
+		// before a change.
 		record = record.Clone()
 		record.AddAttrs(slog.String("trace_id", span.TraceID().String()),
 			slog.String("span_id", span.SpanID().String()))

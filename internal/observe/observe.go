@@ -37,7 +37,9 @@ import (
 
 // Options configures Start. The zero value of a field is its default.
 type Options struct {
-	Service string       // name of the program, unless a variable names it; default zae-limiter
+	// Service is the name of the program, unless a variable names it; default
+	// zae-limiter.
+	Service string
 	Version string       // of the program
 	Log     *slog.Logger // receives errors of exporters; default: drops them
 }
@@ -58,27 +60,37 @@ func Start(ctx context.Context, opts *Options) (*Telemetry, error) {
 	if opts != nil {
 		o = *opts
 	}
+
 	if o.Service == "" {
 		o.Service = "zae-limiter"
 	}
+
 	t := &Telemetry{registry: prometheus.NewRegistry(), log: o.Log}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	}
+
+	// The providers exist even so, since Wrap and Shutdown use them. Without a
+	// reader they keep nothing.
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		t.tracers, t.meters = sdktrace.NewTracerProvider(
 			sdktrace.WithSampler(sdktrace.NeverSample()),
 		), sdkmetric.NewMeterProvider()
 		return t, nil
 	}
+
 	if err := checkEnvironment(); err != nil {
 		return nil, err
 	}
+
 	t.secrets = secrets()
+
+	// Errors of an exporter may contain its headers, such as a key.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		t.log.Error("telemetry", "error", t.clean(err).Error())
 	}))
 	otel.SetLogger(logr.FromSlogHandler(plainHandler{t.log.Handler()}))
+
 	if err := t.export(ctx, &o); err != nil {
 		return nil, t.clean(err)
 	}
@@ -94,17 +106,22 @@ func (t *Telemetry) export(ctx context.Context, o *Options) error {
 	if err != nil {
 		return fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
+
 	scraped, err := otelprometheus.New(otelprometheus.WithRegisterer(t.registry), otelprometheus.WithoutScopeInfo())
 	if err != nil {
 		return err
 	}
+
 	if err := errors.Join(
 		t.registry.Register(collectors.NewGoCollector()),
 		t.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 	); err != nil {
 		return err
 	}
+
 	metrics := []sdkmetric.Option{sdkmetric.WithResource(about), sdkmetric.WithReader(scraped)}
+	// The default of the library is a collector on this machine, and most
+	// machines have none.
 	if asksFor("METRICS") {
 		reader, err := autoexport.NewMetricReader(ctx)
 		if err != nil {
@@ -112,6 +129,7 @@ func (t *Telemetry) export(ctx context.Context, o *Options) error {
 		}
 		metrics = append(metrics, sdkmetric.WithReader(reader))
 	}
+
 	traces := []sdktrace.TracerProviderOption{sdktrace.WithResource(about)}
 	if asksFor("TRACES") {
 		exporter, err := autoexport.NewSpanExporter(ctx)
@@ -120,8 +138,10 @@ func (t *Telemetry) export(ctx context.Context, o *Options) error {
 		}
 		traces = append(traces, sdktrace.WithBatcher(exporter))
 	} else {
+		// Without an exporter, nothing reads the spans.
 		traces = append(traces, sdktrace.WithSampler(sdktrace.NeverSample()))
 	}
+
 	t.tracers, t.meters = sdktrace.NewTracerProvider(traces...), sdkmetric.NewMeterProvider(metrics...)
 	return nil
 }
@@ -182,10 +202,13 @@ func Propagate(next http.Handler) http.Handler {
 // Shutdown sends what is left and ends the exporters. It returns when ctx ends,
 // even if they hang.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
+	// The channel has room for both results, so that no goroutine stays behind
+	// when ctx ends.
 	done := make(chan error, 2)
 	for _, shutdown := range []func(context.Context) error{t.tracers.Shutdown, t.meters.Shutdown} {
 		go func() { done <- shutdown(ctx) }()
 	}
+
 	var err error
 	for range 2 {
 		select {
@@ -195,5 +218,6 @@ func (t *Telemetry) Shutdown(ctx context.Context) error {
 			return t.clean(errors.Join(err, ctx.Err()))
 		}
 	}
+
 	return t.clean(err)
 }

@@ -45,18 +45,23 @@ func (s *Schemas) Of(t reflect.Type) Object {
 			return special
 		}
 	}
+
 	switch t {
 	case reflect.TypeFor[time.Time]():
 		return Object{"type": "string", "format": "date-time"}
 	case reflect.TypeFor[json.Number]():
 		return Object{"type": "number"}
 	}
+
 	switch t.Kind() {
 	case reflect.Pointer:
 		inner := s.Of(t.Elem())
+		// A pointer to a struct is an answer, or a field that is absent if it is nil.
+		// Neither is ever null.
 		if t.Elem().Kind() == reflect.Struct && t.Elem() != reflect.TypeFor[time.Time]() {
-			return inner // an answer, never null
+			return inner
 		}
+
 		inner["type"] = []any{inner["type"], "null"}
 		return inner
 	case reflect.String:
@@ -85,7 +90,8 @@ func (s *Schemas) reference(t reflect.Type) Object {
 	}
 	if s.All[name] == nil {
 		properties, required := Object{}, []string{}
-		s.All[name] = Object{} // ends a recursion
+		// A struct that contains itself finds this entry, which ends the recursion.
+		s.All[name] = Object{}
 		s.addFields(t, properties, &required)
 		s.All[name] = Object{
 			"type": "object", "properties": properties, "required": required, "additionalProperties": false,
@@ -97,17 +103,21 @@ func (s *Schemas) reference(t reflect.Type) Object {
 func (s *Schemas) addFields(t reflect.Type, properties Object, required *[]string) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		// encoding/json lifts the fields of an embedded struct into the object.
 		if f.Anonymous && name == "" {
 			s.addFields(f.Type, properties, required)
 			continue
 		}
+
 		if name == "-" {
 			continue
 		}
+
 		schema := s.fieldSchema(f)
 		if doc := f.Tag.Get("doc"); doc != "" {
 			schema["description"] = doc
 		}
+
 		properties[name] = schema
 		if options != "omitempty" {
 			*required = append(*required, name)

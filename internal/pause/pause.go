@@ -12,8 +12,11 @@ func For(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
+
+	// If the context ends first, the timer must not run on for the rest of d.
 	timer := time.NewTimer(d)
 	defer timer.Stop()
+
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

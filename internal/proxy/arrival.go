@@ -38,6 +38,8 @@ type arriving struct {
 func (c *call) arrive(w http.ResponseWriter, r *http.Request) {
 	c.arriving = &arriving{ReadCloser: r.Body, control: http.NewResponseController(w), started: time.Now()}
 	if r.Body == nil || r.Body == http.NoBody {
+		// Nothing has to arrive, so no deadline may end the wait for the
+		// answer.
 		c.arriving.ReadCloser = http.NoBody
 		c.arriving.end()
 	}
@@ -45,25 +47,38 @@ func (c *call) arrive(w http.ResponseWriter, r *http.Request) {
 
 // Read reads the body.
 func (a *arriving) Read(p []byte) (int, error) {
-	// A deadline costs a timer, and a second decides about nothing here.
+	// Setting a deadline costs a timer, so it stays while it is right to within
+	// a second.
 	if due := a.deadline(time.Now()); due.Sub(a.due).Abs() >= time.Second {
 		_ = a.control.SetReadDeadline(due)
 		a.due = due
 	}
+
 	n, err := a.ReadCloser.Read(p)
 	a.bytes += int64(n)
+
+	// A slow upstream is a timeout too. The mark says which of the two sides
+	// was slow.
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		a.slow.Store(true)
 	}
 	return n, err
 }
 
-// deadline returns when the next part must have arrived.
+// deadline returns when the next part must have arrived. After 80 KiB, for example,
+// that is 20 seconds after the start of the body, or 10 seconds from now if that is
+// earlier.
 func (a *arriving) deadline(now time.Time) time.Time {
 	at := a.started.Add(bodyTimeout + time.Duration(a.bytes/bodyRate)*time.Second)
+
+	// Bytes that came fast do not buy a pause: the next part is still due
+	// within bodyTimeout.
 	if next := now.Add(bodyTimeout); next.Before(at) {
 		at = next
 	}
+
+	// A body that the proxy keeps takes memory, so it has a bound however fast
+	// it arrives.
 	if last := a.started.Add(keptTimeout); !a.passes && last.Before(at) {
 		at = last
 	}
@@ -99,27 +114,39 @@ const startBytes = 64 << 10
 // receive prepares the body of a call that is not about a model. A body that is
 // short is read to its end. The rest of a longer one is passed on as it arrives.
 func (c *call) receive(r *http.Request) error {
+	// Without a body nothing shows when the transport has sent the request, so
+	// the request counts as sent from here on.
 	if c.arriving.ReadCloser == http.NoBody {
 		c.written.Store(true)
 		return nil
 	}
+
 	var start [][]byte
 	var err error
 	rest := io.LimitedReader{R: c.arriving, N: startBytes}
+
 	listen.Receive(r, func() { start, err = c.hold.read(&rest, -1, startBytes) })
 	if err != nil {
 		return err
 	}
+
+	// The body ended before the limit of the reader, so start is all of it.
 	if rest.N > 0 {
 		c.arriving.end()
 		return c.setBody(r, start)
 	}
+
+	// The rest may take long. Uploads have a small part of the places, so that
+	// they leave most for other calls.
 	if err := c.proxy.uploads.take(c.client, 1); err != nil {
 		return err
 	}
+
 	c.uploading.Store(true)
 	c.arriving.passes = true
-	r.Body, r.Trailer = &passedBody{start: start, call: c}, nil // a trailer could hold what headers must not
+	// The trailer is dropped, because it could hold a field that must not reach
+	// the upstream.
+	r.Body, r.Trailer = &passedBody{start: start, call: c}, nil
 	return nil
 }
 
@@ -140,10 +167,15 @@ type passedBody struct {
 // Read reads the body.
 func (b *passedBody) Read(p []byte) (int, error) {
 	if len(b.start) > 0 {
-		n, _ := b.start.Read(p) // its end is not the body's
+		// The end of start is not the end of the body, so the io.EOF of start
+		// is dropped.
+		n, _ := b.start.Read(p)
 		return n, nil
 	}
+
 	n, err := b.call.arriving.Read(p)
+	// The upstream may take long to answer. Meanwhile the call is not an upload
+	// and has no deadline for reading.
 	if errors.Is(err, io.EOF) {
 		b.call.written.Store(true)
 		b.call.arriving.end()

@@ -302,7 +302,10 @@ func TestNoKeyIsLogged(t *testing.T) {
 	r := newRig(t, answerJSON(plainChat), nil)
 	var answers strings.Builder
 	for _, headers := range [][]string{
-		nil, {"X-Api-Key", aliceKey}, {"X-Api-Key", aliceKey + "2"}, {"Authorization", aliceKey},
+		nil,
+		{"X-Api-Key", aliceKey},
+		{"X-Api-Key", aliceKey + "2"},
+		{"Authorization", aliceKey},
 		{"Authorization", "Basic " + aliceKey},
 	} {
 		for path, body := range map[string]string{

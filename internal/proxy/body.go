@@ -23,9 +23,11 @@ type content struct {
 // call holds the memory.
 func (c *call) readContent(r *http.Request) (*content, error) {
 	limit := c.proxy.opts.MaxBody
+	// A body that announces too much is refused before any of it takes memory.
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
+
 	encoding := strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ",")))
 	if encoding != "" && encoding != "identity" && encoding != "gzip" {
 		return nil, &httplimit.Problem{
@@ -33,32 +35,42 @@ func (c *call) readContent(r *http.Request) (*content, error) {
 			Detail: "the body must be plain or gzip, since its model decides about the limits",
 		}
 	}
+
 	var sent [][]byte
 	var err error
 	listen.Receive(r, func() { sent, err = c.hold.read(c.arriving, r.ContentLength, limit) })
 	if err != nil {
 		return nil, err
 	}
+
 	c.arriving.end()
 	if encoding != "gzip" {
 		plain, err := c.hold.join(sent)
 		return &content{[][]byte{plain}, plain}, err
 	}
+
 	plain, err := c.unzip(sent, limit)
 	return &content{sent, plain}, err
 }
 
 // unzip decompresses a body.
 func (c *call) unzip(sent [][]byte, limit int64) ([]byte, error) {
-	compressed := net.Buffers(slices.Clone(sent)) // reading consumes it
+	// Reading consumes a net.Buffers, and the compressed parts may still have
+	// to be sent.
+	compressed := net.Buffers(slices.Clone(sent))
 	unzipped, err := gzip.NewReader(&compressed)
 	if err != nil {
 		return nil, badRequest("the body is not valid gzip")
 	}
+
+	// hold takes memory for what comes out: 16 KB of gzip can become hundreds
+	// of megabytes.
 	parts, err := c.hold.read(unzipped, -1, limit)
+	// The compressed bytes are all in memory, so only damaged data fail here.
 	if _, damaged := errors.AsType[*readError](err); damaged {
 		return nil, badRequest("the body is not valid gzip")
 	}
+
 	if err != nil {
 		return nil, err
 	}
@@ -69,23 +81,30 @@ func (c *call) unzip(sent [][]byte, limit int64) ([]byte, error) {
 // transport needs it if a connection turns out to be closed before the first byte.
 const keptBody = 64 << 10
 
-// setBody replaces the body of a request with parts, which the call holds from now
-// on instead of everything else.
+// setBody replaces the body of a request with parts. The call then holds the memory
+// of these parts, and of nothing else.
 func (c *call) setBody(r *http.Request, parts [][]byte) error {
 	var size int64
 	for _, p := range parts {
 		size += int64(len(p))
 	}
+
+	// An empty body is never read, so nothing else would mark the request as
+	// sent.
 	if size == 0 {
 		c.written.Store(true)
 		r.Body, r.ContentLength, r.TransferEncoding, r.Trailer = http.NoBody, 0, nil, nil
 		return c.hold.resize(0)
 	}
+
 	again := func() (io.ReadCloser, error) { return &sentBody{slices.Clone(parts), size, c}, nil }
 	r.Body, _ = again()
+	// The transport may need the body again on another connection. A large body
+	// cannot be sent again, since it leaves memory once it was read.
 	if r.GetBody = nil; size <= keptBody {
 		r.GetBody = again
 	}
+
 	r.ContentLength, r.TransferEncoding = size, nil
 	r.Trailer = nil
 	return c.hold.resize(heldBytes(parts))

@@ -79,10 +79,12 @@ func TestProxyWritesTheMaximum(t *testing.T) {
 			`{"max_completion_tokens":5,"model":"m","max_new_tokens":5}`, newMaximum,
 		},
 		{"/v1/completions", `{"model":"m","max_new_tokens":5}`, `{"max_tokens":5,"model":"m","max_new_tokens":5}`, nil},
-		{chatPath, `{"model":"m","max_completion_tokens":5}`, `{"model":"m","max_completion_tokens":5}`,
+		{
+			chatPath, `{"model":"m","max_completion_tokens":5}`, `{"model":"m","max_completion_tokens":5}`,
 			func(o *Options) {
 				o.KeepRequests = true
-			}},
+			},
+		},
 		{chatPath, chatCall, `{"max_tokens":8192,"stream_options":{"include_usage":true},` + chatCall[1:], nil},
 	} {
 		r := newBudgetRig(t, 1_000_000, answerJSON(plainChat), tc.change)

@@ -30,24 +30,28 @@ const (
 
 // call is one request on its way through the proxy.
 type call struct {
-	proxy     *Proxy
-	out       *statusWriter
-	record    record
-	client    client
-	dialect   dialect
-	request   *llm.Request // nil for a request that is not about a model
-	lease     *llm.Lease   // nil until admitted, and for a call that no limit counts
-	reads     bool         // a call that is not about a model, and changes nothing
-	addUsage  bool         // the proxy asked for the usage of the stream
-	arriving  *arriving    // the body, while it arrives
-	hold      hold         // memory of the body
-	body      [][]byte     // of a request about a model, until it is sent; one plain part if it may be edited
-	cancel    func()       // ends the call to the upstream
-	left      func() bool  // the client has gone, or has closed its side
-	placed    bool         // the call has a place among those under way
-	uploading atomic.Bool  // and one among those whose body is passed on as it arrives
-	written   atomic.Bool  // the whole request has been sent upstream, as far as the proxy knows
-	settle    sync.Once
+	proxy    *Proxy
+	out      *statusWriter
+	record   record
+	client   client
+	dialect  dialect
+	request  *llm.Request // nil for a request that is not about a model
+	lease    *llm.Lease   // nil until admitted, and for a call that no limit counts
+	reads    bool         // a call that is not about a model, and changes nothing
+	addUsage bool         // the proxy asked for the usage of the stream
+	arriving *arriving    // the body, while it arrives
+	hold     hold         // memory of the body
+	// body is the body of a request about a model, until it is sent. If the
+	// proxy may edit it, it is one part, decompressed.
+	body      [][]byte
+	cancel    func()      // ends the call to the upstream
+	left      func() bool // the client has gone, or has closed its side
+	placed    bool        // the call has a place among those under way
+	uploading atomic.Bool // the call has a place among the uploads
+	// written is set when the whole request has been sent upstream, as far as
+	// the proxy can know. The work may have been done from then on.
+	written atomic.Bool
+	settle  sync.Once
 }
 
 type callKey struct{}
@@ -70,23 +74,32 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	defer func() { c.record.write(r.Context(), p.opts.Log, p.opts.Now(), out) }()
 
 	if len(r.TransferEncoding) > 0 {
-		// A server in front that goes by Content-Length, if there is one too, sees
-		// the end of the request elsewhere. What follows must not count as another.
+		// If the request has a Content-Length too, a server in front may go by
+		// that, and see the end of the request elsewhere. On a connection that
+		// closes, the rest cannot count as another request.
 		w.Header().Set("Connection", "close")
 	}
+
+	// The reverse proxy passes its hooks a request only. They find the call in
+	// its context.
 	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), callKey{}, c))
 	defer cancel()
 	defer context.AfterFunc(p.cut, cancel)() //nolint:contextcheck // a shutdown ends all calls
 	defer c.leave()
+
 	if err := c.admit(ctx, out, r); err != nil {
 		c.refuse(out, err)
 		c.discard(r, err)
 		return
 	}
+
+	// The reverse proxy panics if the client leaves while it copies the answer,
+	// so abandon has to be deferred.
 	defer c.abandon(ctx)
 	upstream, end := c.outlive(ctx, cancel)
 	defer end()
 	c.cancel = end
+
 	p.reverse.ServeHTTP(out, r.WithContext(upstream))
 }
 
@@ -100,27 +113,34 @@ func (c *call) leave() {
 }
 
 // admit identifies the request, reads what it costs and takes that from the
-// limits. A call has its place from the end of its body on, or from the end of its
-// start if the rest is passed on. Few of those are under way at a time, so slow
-// clients hold little for nothing.
+// limits. A call takes its place when its body has arrived, or its start if the
+// rest is passed on. A client that sends slowly so holds no place, or one of the
+// few for uploads.
 func (c *call) admit(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	p := c.proxy
 	if err := checkTarget(r); err != nil {
 		return err
 	}
+
 	about, err := p.subjectOf(r)
 	if err != nil {
 		return err
 	}
+
 	if c.record.entity, err = p.opts.Identify(r); err != nil {
 		return err
 	}
+
+	// The request comes from a known client. An API key that only has the form
+	// of one would prove nothing.
 	if p.ChecksKeys() {
 		listen.Vouch(r)
 	}
+
 	c.client = client{c.record.entity, p.newcomers != nil && !p.newcomers.isAccepted(c.record.entity)}
 	c.hold.quota, c.hold.client = p.bodies, c.client
 	c.record.resource = p.opts.OtherResource
+
 	c.arrive(w, r)
 	if about.call {
 		err = c.inspect(r, about)
@@ -131,13 +151,17 @@ func (c *call) admit(ctx context.Context, w http.ResponseWriter, r *http.Request
 	if err != nil {
 		return err
 	}
+
 	if err := p.places.take(c.client, 1); err != nil {
 		return err
 	}
 	c.placed = true
+
 	if err := c.acquire(ctx); err != nil {
 		return err
 	}
+
+	// Nothing has been sent yet, so the charge goes back.
 	if err := c.fill(r); err != nil {
 		c.end(func() error { return c.lease.Rollback(ctx) })
 		return err
@@ -145,37 +169,51 @@ func (c *call) admit(ctx context.Context, w http.ResponseWriter, r *http.Request
 	return nil
 }
 
-// acquire takes the estimate from the limits. A client that leaves meanwhile stops
-// no charge under way, which could not be rolled back. It gets its tokens back.
+// acquire takes the estimate from the limits. A charge goes on if its client leaves,
+// because a charge that was cut off may be stored or not, and could not be rolled
+// back. After its end, such a client gets its tokens back.
 func (c *call) acquire(client context.Context) error {
 	p := c.proxy
 	ctx, cancel := linger.Context(client, linger.DefaultTime)
 	defer cancel()
+
 	undo, err := p.checkNewcomer(ctx, c.record.entity, c.record.resource)
 	if err != nil {
 		return err
 	}
+
 	lease, err := p.llm.Acquire(ctx, c.record.entity, c.record.resource, c.request)
 	if err != nil {
 		_, invalid := errors.AsType[*limiter.InvalidError](err)
 		_, disabled := errors.AsType[*limiter.DisabledError](err)
+		// Such a refusal creates no bucket, so the key has not been used for
+		// the first time.
 		if invalid || disabled {
-			undo() // nothing was created
+			undo()
 		}
+
+		// Clients ask for the list of models first, so it works without limits
+		// and costs nothing then.
 		if c.reads && errors.Is(err, limiter.ErrNoLimits) {
-			return nil // a list of models works without limits for it, and costs nothing then
+			return nil
 		}
+
 		return c.explain(err)
 	}
+
 	if gone := client.Err(); gone != nil {
 		if err := lease.Rollback(ctx); err != nil {
 			p.opts.OnError(err)
 		}
 		return gone
 	}
+
 	c.lease = lease
 	c.record.priced = c.isPriced()
 	p.open.Add(1)
+
+	// The mode for outages admitted the call without a charge, which the
+	// operator has to know.
 	if outage := c.lease.Outage(); outage != nil {
 		p.opts.OnError(outage)
 	}
@@ -187,6 +225,7 @@ func (c *call) isPriced() bool {
 	if c.request == nil || c.proxy.opts.Prices == nil {
 		return false
 	}
+
 	_, err := c.proxy.opts.Prices(c.request.Model, c.proxy.opts.Now())
 	return err == nil
 }
@@ -197,23 +236,31 @@ func (c *call) inspect(r *http.Request, about subject) error {
 	if err != nil {
 		return err
 	}
+
 	if c.request, err = llm.ParseRequest(
 		about.format, content.plain, &llm.RequestOptions{Model: about.model},
 	); err != nil {
 		return describe(err)
 	}
+
 	c.record.model, c.record.stream = c.request.Model, c.request.Stream
 	c.record.resource = c.proxy.opts.Mapping().resource(c.request.Model)
+
 	if c.request.Background && c.proxy.opts.RefuseBackground {
 		return badRequest(
 			"background responses are not allowed here, since their usage is not known; leave background out",
 		)
 	}
+
+	// An edit needs plain text. Whether the call holds money, and needs an edit
+	// for it, is known only after the charge, so every call with prices keeps
+	// the plain body.
 	c.body = content.sent
 	if _, needed := c.request.StreamUsageEdit(); needed || c.proxy.cost != "" {
 		c.body = [][]byte{content.plain}
 		r.Header.Del("Content-Encoding")
 	}
+
 	return c.hold.resize(heldBytes(c.body))
 }
 
@@ -223,16 +270,23 @@ func (c *call) fill(r *http.Request) error {
 	if c.request == nil {
 		return nil
 	}
+
 	edits := c.boundEdits()
 	if edit, needed := c.request.StreamUsageEdit(); needed {
 		c.addUsage, edits = true, append(edits, edit)
 	}
+
+	// The call drops its reference, so that the body leaves memory when it has
+	// been sent.
 	parts := c.body
 	if c.body = nil; len(edits) > 0 {
 		parts = llm.ApplyEdits(parts[0], edits...)
 	}
+
 	limitEncodings(r.Header, c.request.Stream && c.readsEvents())
-	r.Header.Set("Content-Type", "application/json") // as a form or in UTF-7 the body could mean another call
+	// The upstream must read what the proxy has read: as a form or in UTF-7 the
+	// same bytes could mean another call.
+	r.Header.Set("Content-Type", "application/json")
 	return c.setBody(r, parts)
 }
 
@@ -257,6 +311,7 @@ func limitEncodings(h http.Header, plain bool) {
 			encoding = "gzip"
 		}
 	}
+
 	h.Set("Accept-Encoding", encoding)
 }
 
@@ -266,20 +321,29 @@ func (c *call) explain(err error) error {
 	if isUnset(err) {
 		return c.unset(err)
 	}
+
 	if errors.Is(err, llm.ErrUnbounded) {
 		return describe(err)
 	}
+
 	bad, ok := errors.AsType[*limiter.InvalidError](err)
 	if !ok {
+		// If the client sets no maximum, the advice names the field that this
+		// upstream obeys.
 		if spend, ok := errors.AsType[*llm.SpendError](err); ok && c.request != nil && c.request.Format == llm.Chat &&
 			c.request.MaxOutput == 0 {
-			spend.Field = c.proxy.opts.MaximumField // which the upstream knows
+			spend.Field = c.proxy.opts.MaximumField
 		}
+
 		return c.proxy.inDollars(err)
 	}
+
+	// Only the resource of a call of a model comes from the client. The
+	// operator names the one for other calls.
 	if c.request == nil || bad.Field != "resource" {
 		return err
 	}
+
 	return errors.Join(err, &httplimit.Problem{
 		Status: http.StatusBadRequest,
 		Detail: "the model is not known here; its name needs an alias, which the operator of this proxy can add",
@@ -300,10 +364,12 @@ func (c *call) unset(err error) error {
 	if c.request != nil {
 		what = "the model"
 	}
+
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok && errors.Is(err, limiter.ErrNoLimits) &&
 		bad.Field == "limits" {
 		err = &hint.NoLimitsError{Entity: c.record.entity, Resource: c.record.resource, Err: err}
 	}
+
 	problem := &httplimit.Problem{
 		Status: http.StatusInternalServerError,
 		Detail: "this proxy is not set up for " + what + "; its operator finds the reason in the log",
@@ -324,19 +390,29 @@ func (e *unsetError) Unwrap() []error { return []error{e.cause, e.problem} }
 // refuse answers a request that was not admitted.
 func (c *call) refuse(w http.ResponseWriter, err error) {
 	c.record.refuse(err)
+
 	problem := httplimit.NewProblem(err)
+	// The SDKs know this header. Without it they retry within seconds, which
+	// cannot help here.
 	if errors.Is(err, limiter.ErrNeverFits) || isUnset(err) || problem.RetryAfter > longestRetry {
-		w.Header().Set("X-Should-Retry", "false") // the SDKs know it
+		w.Header().Set("X-Should-Retry", "false")
 	}
+
 	_, busy := errors.AsType[*busyError](err)
+	// RFC 9110 requires Allow with this status.
 	if problem.Status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", strings.Join(methods, ", "))
 	}
+
+	// The proxy does not read the rest of these bodies, so the connection
+	// cannot carry another request.
 	if busy || problem.Status == http.StatusRequestEntityTooLarge || problem.Status == http.StatusRequestTimeout {
 		w.Header().Set("Connection", "close")
 	} else if problem.Status == http.StatusInternalServerError || problem.Status == http.StatusServiceUnavailable {
+		// A full proxy answers 503 as well, but that is no fault to report.
 		c.proxy.opts.OnError(err)
 	}
+
 	c.dialect.writeError(w, err, &c.proxy.opts.Fields)
 }
 
@@ -345,9 +421,11 @@ func (c *call) refuse(w http.ResponseWriter, err error) {
 func (c *call) discard(r *http.Request, err error) {
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	_, busy := errors.AsType[*busyError](err)
+	// A client that sent Expect sends no body before it is asked to.
 	if !large && !busy || r.Header.Get("Expect") != "" {
 		return
 	}
+
 	c.hold.release()
 	c.out.flush()
 	_ = http.NewResponseController(c.out).SetReadDeadline(time.Now().Add(discardTimeout))
@@ -371,9 +449,11 @@ func (c *call) abandon(ctx context.Context) {
 		return
 	}
 	c.end(func() error {
+		// The upstream did nothing if it did not get the whole request.
 		if !c.written.Load() {
 			return c.lease.Rollback(ctx)
 		}
+
 		return c.commit(ctx)
 	})
 }

@@ -14,20 +14,26 @@ import (
 // key, a client must not choose which account of the operator pays.
 func (p *Proxy) replaceCredentials(h http.Header) {
 	own := p.opts.Credentials
+
 	maps.DeleteFunc(h, func(name string, values []string) bool {
 		if isUsual(name) {
 			return false
 		}
+		// Without a key of the proxy, the client's own passes. An empty header
+		// goes, since the upstream could read it as another key.
 		passes := own.Name == "" && slices.Contains(credentialFields, name) && strings.Join(values, "") != ""
 		return isCredential(name) && !passes || own.Name != "" && isAccount(name)
 	})
+
+	// If the key identifies the client, apiKey has refused values that differ.
 	for _, name := range credentialFields {
 		if values := slices.DeleteFunc(h.Values(name), func(v string) bool {
 			return strings.TrimSpace(v) == ""
 		}); len(values) > 0 {
-			h.Set(name, values[0]) // all are equal: see apiKey
+			h.Set(name, values[0])
 		}
 	}
+
 	if own.Name != "" {
 		h.Set(own.Name, own.Value)
 		for name, values := range p.opts.Account {
@@ -39,6 +45,7 @@ func (p *Proxy) replaceCredentials(h http.Header) {
 // isAccount reports whether servers may take a header or a parameter for the
 // account that pays, such as OpenAI-Organization and OpenAI-Project.
 func isAccount(name string) bool {
+	// OpenAI-Organization-ID and OpenAI-Organization mean the same.
 	letters := strings.TrimSuffix(lettersOf(name), "id")
 	return slices.ContainsFunc([]string{
 		"organization", "organisation", "openaiorg", "xorg", "project", "workspace", "account", "tenant",
@@ -66,15 +73,21 @@ func lettersOf(name string) string {
 // ignore both.
 func isCredential(name string) bool {
 	letters := lettersOf(name)
+
 	hasEnd := func(end string) bool { return strings.HasSuffix(letters, end) }
 	if slices.ContainsFunc([]string{"key", "token", "auth", "jwt"}, hasEnd) {
+		// A request needs these to work, and they prove no identity.
 		return !slices.ContainsFunc(
 			[]string{"idempotencykey", "cachekey", "pagetoken", "nexttoken", "continuationtoken"}, hasEnd,
 		)
 	}
+
+	// These words are compared whole, since other names contain them: "design"
+	// contains "sig".
 	if slices.Contains([]string{"cookie", "cookie2", "setcookie", "sig", "signature"}, letters) {
 		return true
 	}
+
 	return slices.ContainsFunc([]string{
 		"apikey", "authoriz", "authentic", "authtoken", "authkey", "accesstoken", "accesskey", "bearer", "idtoken",
 		"sessiontoken", "securitytoken",
@@ -88,14 +101,19 @@ func (p *Proxy) withoutCredentials(query string) string {
 	if query == "" {
 		return ""
 	}
+
 	parts := strings.Split(query, "&")
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool {
 		name, _, _ := strings.Cut(part, "=")
-		for range 2 { // some servers decode twice
+		// Some servers decode twice, so that %256bey is "key" for them.
+		for range 2 {
 			if decoded, err := url.QueryUnescape(name); err == nil {
 				name = decoded
 			}
 		}
+
+		// Some servers take the method from the query. The client would then
+		// pay for another call than it makes.
 		return isCredential(name) || p.opts.Credentials.Name != "" && isAccount(name) || overridden(name) ||
 			name == "_method"
 	}), "&")

@@ -124,10 +124,12 @@ func (slowStore) Consume(ctx context.Context, _ time.Time, _ limiter.Charge) (li
 
 func TestSlowStoreIsAnOutage(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
-	lim, err := limiter.New(slowStore{memory.New(nil)}, &limiter.Options{Timeout: 10 * time.Millisecond,
+	lim, err := limiter.New(slowStore{memory.New(nil)}, &limiter.Options{
+		Timeout: 10 * time.Millisecond,
 		Now: func() time.Time {
 			return noon
-		}})
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

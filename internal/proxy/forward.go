@@ -42,8 +42,10 @@ func isUsual(header string) bool {
 // headers.
 func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	r.SetURL(p.opts.Upstream)
+
 	h := r.Out.Header
 	maps.DeleteFunc(h, func(name string, _ []string) bool { return !isUsual(name) && overridden(name) })
+
 	forbidRepeats(h)
 	p.replaceCredentials(h)
 	r.Out.URL.RawQuery = p.withoutCredentials(r.Out.URL.RawQuery)
@@ -70,23 +72,32 @@ func answered(resp *http.Response) error {
 	if resp.StatusCode < 200 {
 		return errNoAnswer
 	}
+
 	c := callOf(resp.Request.Context())
 	c.record.upstream = resp.StatusCode
 	ctx := resp.Request.Context()
+	// The client meets the limits of this proxy first.
 	for _, name := range []string{"Ratelimit", "Ratelimit-Policy"} {
-		delete(resp.Header, name) // the limits here are what the client meets first
+		delete(resp.Header, name)
 	}
+
+	// Only a success shows that the upstream knows the key, so that it was not
+	// invented.
 	if c.client.isNew && resp.StatusCode < 300 {
 		c.proxy.newcomers.accept(c.client.entity)
 	}
+
 	if c.lease == nil {
 		return nil
 	}
 	c.proxy.opts.Fields.Set(resp.Header, c.lease.Decision())
+
 	switch status := resp.StatusCode; {
+	// The upstream refused the key, or failed. It bills neither.
 	case status == http.StatusUnauthorized || status == http.StatusForbidden ||
 		status >= http.StatusInternalServerError:
 		c.end(func() error { return c.lease.Rollback(ctx) })
+	// APIs count such calls and do not bill them.
 	case status >= 300:
 		c.end(func() error { return c.lease.CommitRequest(ctx) })
 	default:
@@ -98,30 +109,39 @@ func answered(resp *http.Response) error {
 // failed answers a call that got no answer from the upstream.
 func failed(w http.ResponseWriter, r *http.Request, err error) {
 	c := callOf(r.Context())
+	// No byte was sent without a connection. A call without a body counts as
+	// sent by then.
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 		c.written.Store(false)
 	}
+
 	c.abandon(r.Context())
 	c.record.outcome = outcomeFailed
+
 	problem := &httplimit.Problem{Status: http.StatusBadGateway, Detail: "the upstream cannot be reached"}
 	timeout, isNet := errors.AsType[net.Error](err)
 	switch {
+	// A shutdown ends the context of the call too, so it has to come before the
+	// client that left.
 	case c.proxy.cut.Err() != nil:
 		problem = &httplimit.Problem{
 			Status: http.StatusServiceUnavailable, Detail: "the proxy is shutting down",
 			RetryAfter: retryDrained,
 		}
+	// A body that came too late is a timeout too, but not of the upstream.
 	case c.arriving.slow.Load():
 		problem = tooSlow()
 		w.Header().Set("Connection", "close")
 		c.record.outcome = outcomeSlow
+	// The answer goes to a client that has left, so only the outcome matters.
 	case errors.Is(r.Context().Err(), context.Canceled):
-		c.record.outcome = outcomeGone // there is no client to answer
+		c.record.outcome = outcomeGone
 	case errors.Is(err, errNoAnswer):
 		problem.Detail = "the upstream sent no valid answer"
 	case isNet && timeout.Timeout():
 		problem = &httplimit.Problem{Status: http.StatusGatewayTimeout, Detail: "the upstream did not answer in time"}
 	}
+
 	c.record.problem = problem.Detail
 	c.dialect.writeError(w, problem, nil)
 }

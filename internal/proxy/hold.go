@@ -48,12 +48,16 @@ func (h *hold) release() { _ = h.resize(0) } // less is always possible
 // to send what it wants held. The size of r is -1 if it is not known. The bytes come
 // in parts, so that none is copied while they grow.
 func (h *hold) read(r io.Reader, size, limit int64) ([][]byte, error) {
-	most := limit + 1 // the last byte shows that there are too many
+	// The one byte more shows that the body is too long.
+	most := limit + 1
 	if size >= 0 {
 		most = size
 	}
+
 	var parts [][]byte
 	var total int64
+	// The parts double in size, from 4 KiB to 1 MiB, so a client makes the
+	// proxy hold at most twice what it has sent.
 	for size < 0 || total < size {
 		if n := len(parts); n == 0 || len(parts[n-1]) == cap(parts[n-1]) {
 			room := min(max(firstBuffer, total), largestBuffer, most-total)
@@ -62,13 +66,17 @@ func (h *hold) read(r io.Reader, size, limit int64) ([][]byte, error) {
 			}
 			parts = append(parts, make([]byte, 0, room))
 		}
+
 		last := &parts[len(parts)-1]
 		n, err := r.Read((*last)[len(*last):cap(*last)])
 		*last = (*last)[:len(*last)+n]
+
 		if total += int64(n); total > limit {
 			return nil, &http.MaxBytesError{Limit: limit}
 		}
+
 		switch {
+		// An unknown size is -1, so that any end is the right one.
 		case errors.Is(err, io.EOF) && total >= size:
 			return parts, nil
 		case errors.Is(err, io.EOF):
@@ -87,12 +95,17 @@ func (h *hold) join(parts [][]byte) ([]byte, error) {
 		size += int64(len(p))
 		held += int64(cap(p))
 	}
+
+	// One full part is the whole body already, so there is nothing to copy.
 	if len(parts) == 1 && size == held {
 		return parts[0], nil
 	}
+
+	// For a moment the parts and the copy are both in memory, and both count.
 	if err := h.add(size); err != nil {
 		return nil, err
 	}
+
 	all := make([]byte, 0, size)
 	for _, p := range parts {
 		all = append(all, p...)

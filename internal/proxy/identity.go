@@ -51,14 +51,18 @@ func apiKey(h http.Header) (string, error) {
 			}
 		}
 	}
+
 	switch {
 	case slices.ContainsFunc(keys, func(key string) bool { return strings.ContainsFunc(key, splits) }):
 		return "", unauthorized("the API key has a character that no key has")
 	case len(keys) == 0:
 		return "", unauthorized("an API key is required, in the header Authorization (Bearer) or X-Api-Key")
+	// Compact removes equal neighbors only, which is enough: keys that differ
+	// leave at least two.
 	case len(slices.Compact(keys)) > 1:
 		return "", unauthorized("the request has several API keys; send one")
 	}
+
 	return keys[0], nil
 }
 
@@ -98,6 +102,8 @@ func ByHeader(name string) Identifier {
 		if len(values) != 1 || (limiter.Entity{ID: values[0]}).Validate() != nil {
 			return "", unauthorized("the request is not identified")
 		}
+
+		// The header is a matter between the proxy in front and this one.
 		r.Header.Del(name)
 		return values[0], nil
 	}

@@ -37,37 +37,45 @@ func ByJWT(opts JWTOptions) (Identifier, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if opts.Audience == "" {
 		return nil, errors.New(
 			"the audience of the tokens is missing; without it, a token for another service would pass",
 		)
 	}
+
 	if opts.Claim == "" {
 		opts.Claim = "sub"
 	}
+
 	rules := []jwt.ParserOption{
 		jwt.WithValidMethods(algorithms), jwt.WithExpirationRequired(), jwt.WithAudience(opts.Audience),
 	}
+
 	if opts.Issuer != "" {
 		rules = append(rules, jwt.WithIssuer(opts.Issuer))
 	}
 	if opts.Now != nil {
 		rules = append(rules, jwt.WithTimeFunc(opts.Now))
 	}
+
 	parser := jwt.NewParser(rules...)
 	return func(r *http.Request) (string, error) {
 		text, err := bearerToken(r.Header)
 		if err != nil {
 			return "", err
 		}
+
 		claims := jwt.MapClaims{}
 		token, err := parser.ParseWithClaims(text, claims, func(*jwt.Token) (any, error) { return key, nil })
 		if err != nil {
 			return "", unauthorized("the token is not valid: " + tokenReason(err))
 		}
+
 		if err := checkToken(token, opts.Claim); err != nil {
 			return "", err
 		}
+
 		entity, _ := claims[opts.Claim].(string)
 		if (limiter.Entity{ID: entity}).Validate() != nil {
 			return "", unauthorized(fmt.Sprintf("the token has no valid claim %q", opts.Claim))
@@ -82,6 +90,7 @@ func checkToken(token *jwt.Token, claim string) error {
 	if _, extended := token.Header["crit"]; extended {
 		return unauthorized("the token is not valid: it has critical extensions, which are not supported")
 	}
+
 	_, payload, _ := strings.Cut(token.Raw, ".")
 	payload, _, _ = strings.Cut(payload, ".")
 	text, err := base64.RawURLEncoding.DecodeString(payload)
@@ -94,9 +103,11 @@ func checkToken(token *jwt.Token, claim string) error {
 // countField counts how often a valid JSON object has a field.
 func countField(object []byte, name string) int {
 	decoder := json.NewDecoder(bytes.NewReader(object))
-	if _, err := decoder.Token(); err != nil { // the brace
+	// The first token is the brace of the object.
+	if _, err := decoder.Token(); err != nil {
 		return 0
 	}
+
 	count := 0
 	for decoder.More() {
 		field, err := decoder.Token()
@@ -106,6 +117,8 @@ func countField(object []byte, name string) int {
 		if field == name {
 			count++
 		}
+		// Decode reads the whole value, so that a field of the same name inside
+		// of it does not count.
 		if err := decoder.Decode(&json.RawMessage{}); err != nil {
 			return count
 		}
@@ -119,6 +132,7 @@ func bearerToken(h http.Header) (string, error) {
 	if len(values) != 1 {
 		return "", unauthorized("a bearer token is required in one Authorization header")
 	}
+
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return "", unauthorized("the Authorization header must be Bearer and a token")
@@ -153,14 +167,17 @@ func parsePublicKey(text []byte) (key any, algorithms []string, err error) {
 	if block == nil || block.Type != "PUBLIC KEY" {
 		return nil, nil, errors.New("the file must hold a public key in PEM form (BEGIN PUBLIC KEY)")
 	}
+
 	key, err = x509.ParsePKIXPublicKey(block.Bytes)
 	if err != nil {
 		return nil, nil, errors.New("the file holds no public key: " + err.Error())
 	}
+
 	switch key := key.(type) {
 	case *rsa.PublicKey:
 		return key, []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}, nil
 	case *ecdsa.PublicKey:
+		// ES512 goes with the curve P-521, whose size is not that of its hash.
 		return key, []string{fmt.Sprintf("ES%d", map[int]int{256: 256, 384: 384, 521: 512}[key.Params().BitSize])}, nil
 	case ed25519.PublicKey:
 		return key, []string{"EdDSA"}, nil

@@ -17,15 +17,17 @@ import (
 
 // Mapping gives API keys names and parents, and models resources.
 type Mapping struct {
-	Keys   []KeyMapping      `yaml:"keys"`
-	Models map[string]string `yaml:"models"` // resources by the name of a model, which may end in "*"
+	Keys []KeyMapping `yaml:"keys"`
+	// Models gives resources by the name of a model, which may end in "*".
+	Models map[string]string `yaml:"models"`
 
 	byHash map[string]string // entities by the first digits of a hash
 }
 
 // KeyMapping is the entity of one API key.
 type KeyMapping struct {
-	SHA256 string `yaml:"sha256"` // of the key: at least its first 16 hex digits
+	// SHA256 is the hash of the key: at least its first 16 hex digits.
+	SHA256 string `yaml:"sha256"`
 	Entity string `yaml:"entity"`
 	Parent string `yaml:"parent"` // pays too; "" for none
 }
@@ -42,12 +44,16 @@ func ParseMapping(text []byte) (*Mapping, error) {
 	if err := decoder.Decode(m); err != nil && !errors.Is(err, io.EOF) {
 		return nil, plainYAML(err)
 	}
+	// Decode ignores what follows the document, such as keys that were
+	// appended.
 	if err := decoder.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
 		return nil, errors.New("the mapping must be one YAML document")
 	}
+
 	if err := m.checkEmpty(text); err != nil {
 		return nil, err
 	}
+
 	err := m.prepare()
 	return m, err
 }
@@ -57,13 +63,18 @@ func (m *Mapping) checkEmpty(text []byte) error {
 	if len(m.Keys) > 0 {
 		return nil
 	}
+
+	// An empty list is the same as none after decoding, so the text has to be
+	// asked.
 	fields := map[string]yaml.Node{}
 	if err := yaml.Unmarshal(text, &fields); err != nil {
 		return plainYAML(err)
 	}
+
 	if _, listed := fields["keys"]; listed {
 		return errors.New("keys is empty, which would admit every key; list keys, or leave keys out to admit all")
 	}
+
 	if len(m.Models) == 0 {
 		return errors.New("the mapping is empty, which would admit every key; list keys or models")
 	}
@@ -91,17 +102,21 @@ func (m *Mapping) prepare() error {
 			problems = append(problems, fmt.Errorf("keys, entry %d: %w", i+1, err))
 		}
 	}
+
 	for model, resource := range m.Models {
 		if model == "" || strings.Contains(strings.TrimSuffix(model, "*"), "*") {
 			problems = append(problems,
 				fmt.Errorf("models, %.60q: must be the name of a model, or its beginning and one \"*\" at the end",
 					model))
 		}
+
 		sample := limiter.Request{Entity: "x", Resource: resource, Consume: limiter.Tokens("x", 1)}
 		if err := sample.Validate(); err != nil {
 			problems = append(problems, fmt.Errorf("models, %.60q: %w", model, err))
 		}
 	}
+
+	// The models come from a map, so the problems need an order of their own.
 	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(problems...)
 }
@@ -116,17 +131,21 @@ func (m *Mapping) addKey(k KeyMapping, parents map[string]string) error {
 	case k.Entity == "":
 		return errors.New("entity is missing; it names who pays")
 	}
+
 	entity := limiter.Entity{ID: k.Entity, Parent: k.Parent, Cascade: k.Parent != ""}
 	if err := entity.Validate(); err != nil {
 		return err
 	}
+
 	hash = hash[:hashDigits]
 	if other, ok := m.byHash[hash]; ok {
 		return fmt.Errorf("the key %s is listed twice, for %s and for %s", hash, other, k.Entity)
 	}
+
 	if parent, ok := parents[k.Entity]; ok && parent != k.Parent {
 		return fmt.Errorf("entity %s has two parents, %q and %q; give it one", k.Entity, parent, k.Parent)
 	}
+	// The first digits decide, however many the file gives.
 	m.byHash[hash], parents[k.Entity] = k.Entity, k.Parent
 	return nil
 }
@@ -176,10 +195,14 @@ func ensureEntity(ctx context.Context, lim *limiter.RateLimiter, k KeyMapping) e
 	if !errors.Is(err, limiter.ErrExists) {
 		return err
 	}
+
+	// The entity is there already. It keeps its parent, which the mapping must
+	// not contradict silently.
 	stored, err := lim.Entity(ctx, k.Entity)
 	if err != nil {
 		return err
 	}
+
 	if stored.Parent != k.Parent || !stored.Cascade {
 		return fmt.Errorf("entity %s is stored with parent %q (cascade: %t), but the mapping says %q; delete "+
 			"the entity or change the mapping",

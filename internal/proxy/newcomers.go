@@ -41,24 +41,30 @@ func (n *newcomers) admit(now time.Time, id bucketID, known func() (bool, error)
 	if n.seen(id) {
 		return false, nil
 	}
+	// known asks the store, so it runs without the lock.
 	switch stored, err := known(); {
 	case err != nil:
-		return false, nil // an outage is for Acquire to report
+		// Acquire asks the store next, and reports the outage.
+		return false, nil
 	case stored:
 		n.remember(id)
 		return false, nil
 	}
+
 	n.mu.Lock()
 	defer n.mu.Unlock()
+
 	if now.Sub(n.minute) >= time.Minute {
 		n.minute, n.admitted = now, 0
 	}
+
 	if n.admitted >= n.perMinute {
 		return false, &httplimit.Problem{
 			Status: 429, Detail: "too many API keys are used for the first time; retry later",
 			RetryAfter: n.minute.Add(time.Minute).Sub(now),
 		}
 	}
+
 	n.admitted++
 	n.rememberLocked(id)
 	return true, nil
@@ -70,6 +76,8 @@ func (n *newcomers) seen(id bucketID) bool {
 	if n.recent[id] {
 		return true
 	}
+	// A bucket in use moves to the newer map, so that it survives the next time
+	// that past is dropped.
 	if n.past[id] {
 		n.rememberLocked(id)
 		return true
@@ -84,6 +92,7 @@ func (n *newcomers) remember(id bucketID) {
 }
 
 func (n *newcomers) rememberLocked(id bucketID) {
+	// Dropping the older of two maps whole needs no order of last use.
 	if len(n.recent) >= maxSeen {
 		n.past, n.recent = n.recent, map[bucketID]bool{}
 	}
@@ -123,11 +132,14 @@ func (p *Proxy) checkNewcomer(ctx context.Context, entity, resource string) (und
 	if p.newcomers == nil {
 		return undo, nil
 	}
+	// The store knows the buckets of all processes, and those from before a
+	// restart.
 	id := bucketID{entity, resource}
 	counted, err := p.newcomers.admit(p.opts.Now(), id, func() (bool, error) {
 		statuses, err := p.lim.Status(ctx, entity)
 		return slices.ContainsFunc(statuses, func(s limiter.Status) bool { return s.Resource == resource }), err
 	})
+
 	if counted {
 		undo = func() { p.newcomers.forget(id) }
 	}

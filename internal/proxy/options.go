@@ -29,10 +29,12 @@ type Options struct {
 	// OpenAI-Project. With Credentials, the client's own are not sent.
 	Account http.Header
 
-	Limits        llm.Limits    // see llm.Options
-	Prices        llm.PriceFunc // see llm.Options
-	Step          int64         // see llm.Options
-	OtherResource string        // the resource of calls that are not about a model; default "other"
+	Limits llm.Limits    // see llm.Options
+	Prices llm.PriceFunc // see llm.Options
+	Step   int64         // see llm.Options
+	// OtherResource is the resource of calls that are not about a model;
+	// default "other".
+	OtherResource string
 
 	// Paths lists the calls that are forwarded beside calls of a model: a path, or
 	// its beginning and "*", after a method and a space if only that method is;
@@ -44,8 +46,10 @@ type Options struct {
 	// MaximumField is the field that the proxy writes to bound the answers of chat
 	// completions; default: max_completion_tokens if the upstream is OpenAI's or
 	// Azure's, else max_tokens.
-	MaximumField     string
-	RefuseBackground bool // refuses responses with background; default: they are charged what they reserve
+	MaximumField string
+	// RefuseBackground refuses responses with background. By default, they are
+	// charged what they reserve.
+	RefuseBackground bool
 	// FollowTimeout bounds the time for which the proxy goes on reading an answer
 	// after its client has left, where money depends on it; default 1 minute. If it
 	// is negative, the call ends and is charged what it reserved.
@@ -86,16 +90,20 @@ const (
 	defaultNewEntities     = 60
 	defaultUpstreamTimeout = 10 * time.Minute
 	defaultFollowTimeout   = time.Minute
-	budgetBodies           = 64 // bodies of the largest size that may be in memory at a time
-	leastMemory            = 64 << 20
+	// budgetBodies is the number of bodies of the largest size for which there
+	// is memory.
+	budgetBodies = 64
+	leastMemory  = 64 << 20
 )
 
 func (o *Options) withDefaults() Options {
 	out := *o
 	out.OtherResource = cmp.Or(out.OtherResource, defaultOther)
+	// An empty list is not the default: it forwards calls of models alone.
 	if out.Paths == nil {
 		out.Paths = []string{DefaultPath}
 	}
+
 	out.MaxBody = cmp.Or(out.MaxBody, defaultMaxBody)
 	out.MaxRequests = cmp.Or(out.MaxRequests, defaultMaxRequests)
 	out.ClientRequests = cmp.Or(out.ClientRequests, max(1, out.MaxRequests/4))
@@ -103,6 +111,7 @@ func (o *Options) withDefaults() Options {
 	out.UpstreamTimeout = cmp.Or(out.UpstreamTimeout, defaultUpstreamTimeout)
 	out.FollowTimeout = cmp.Or(out.FollowTimeout, defaultFollowTimeout)
 	out.MaximumField = cmp.Or(out.MaximumField, maximumField(out.Upstream))
+
 	if out.Mapping == nil {
 		out.Mapping = func() *Mapping { return nil }
 	}
@@ -137,9 +146,10 @@ func CheckUpstream(u *url.URL) error {
 // newTransport returns a transport that changes nothing about an answer.
 func newTransport(timeout time.Duration) *http.Transport {
 	t := &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		ForceAttemptHTTP2:      true,
-		DisableCompression:     true, // the client decides about encodings
+		Proxy:              http.ProxyFromEnvironment,
+		ForceAttemptHTTP2:  true,
+		DisableCompression: true, // the client decides about encodings
+		// All connections go to one host, for which the library would keep two.
 		MaxIdleConns:           1024,
 		MaxIdleConnsPerHost:    1024,
 		IdleConnTimeout:        90 * time.Second,
@@ -155,14 +165,17 @@ func (o *Options) validate(lim *limiter.RateLimiter) error {
 	if lim == nil {
 		return errors.New("proxy: needs a limiter")
 	}
+
 	if err := CheckUpstream(o.Upstream); err != nil {
 		return &limiter.InvalidError{Field: "upstream", Reason: err.Error()}
 	}
+
 	for _, pattern := range o.Paths {
 		if err := CheckPath(pattern); err != nil {
 			return &limiter.InvalidError{Field: "paths", Value: fmt.Sprintf("%.60s", pattern), Reason: err.Error()}
 		}
 	}
+
 	if o.MaxBody < 0 || o.MaxRequests < 0 || o.ClientRequests < 0 || o.NewEntities < 0 || o.UpstreamTimeout < 0 {
 		return &limiter.InvalidError{Field: "proxy options", Reason: "sizes, numbers and times must not be negative"}
 	}

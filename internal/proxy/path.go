@@ -60,6 +60,10 @@ func (p *Proxy) subjectOf(r *http.Request) (subject, error) {
 	if err != nil {
 		return subject{}, err
 	}
+
+	// A lenient server resolves /v1/chat%2Fcompletions to a call of a model.
+	// Such a path is refused rather than charged less. Only one slash at the
+	// end is allowed.
 	format, found := llm.FormatOf(base + resolved)
 	if found {
 		if direct, ok := llm.FormatOf(base + plain); !ok || direct != format || plain != resolved &&
@@ -67,18 +71,23 @@ func (p *Proxy) subjectOf(r *http.Request) (subject, error) {
 			return subject{}, badRequest("the path must be written plainly, such as /v1/chat/completions")
 		}
 	}
+
 	switch {
 	case found && r.Method == http.MethodPost:
 		return subject{true, format, modelOf(base + plain)}, nil
+	// A lenient server could take these methods, which have a body, for a call
+	// of the model. So not even Paths admits them.
 	case found && (r.Method == http.MethodPut || r.Method == http.MethodPatch):
 		return subject{}, badMethod("a model is called with POST")
 	case slices.ContainsFunc(p.opts.Paths, func(pattern string) bool {
+		// An entry may begin with the path of the upstream, or leave it out.
 		return fits(pattern, r.Method, plain) || fits(pattern, r.Method, base+plain)
 	}):
 		return subject{}, nil
 	case found:
 		return subject{}, badMethod("a model is called with POST")
 	}
+
 	return subject{}, &httplimit.Problem{
 		Status: http.StatusNotFound,
 		Detail: r.Method + " " + shorten(plain) + " is not forwarded here; the operator of this proxy lists " +
@@ -92,6 +101,7 @@ func CheckPath(pattern string) error {
 	if !found {
 		method, path = "", pattern
 	}
+
 	at, wild := strings.CutSuffix(path, "*")
 	if found && !slices.Contains(methods, method) || strings.ContainsAny(at, "*?#%\\; ") ||
 		!strings.HasPrefix(at, "/") && (at != "" || !wild) {
@@ -111,6 +121,7 @@ func fits(pattern, method, path string) bool {
 		}
 		pattern = after
 	}
+
 	if start, wild := strings.CutSuffix(pattern, "*"); wild {
 		return strings.HasPrefix(path, start)
 	}
@@ -135,24 +146,32 @@ func canonicalPath(p string) (string, error) {
 	if isPlain(p) {
 		return p, nil
 	}
-	const rounds = 4 // of decoding; no server does as many
+	// Each round undoes one layer of escapes. No server decodes as often.
+	const rounds = 4
 	for range rounds {
 		if err := checkPath(p); err != nil {
 			return "", err
 		}
+
 		decoded, err := url.PathUnescape(p)
-		if err != nil || decoded == p { // an error is a literal percent sign, after the first round
+		// A decoded text may hold a percent sign that escapes nothing. It stays
+		// as it is.
+		if err != nil || decoded == p {
 			break
 		}
 		p = decoded
 	}
+
 	if err := checkPath(p); err != nil {
 		return "", err
 	}
+
+	// Some servers ignore spaces around the parts of a path.
 	parts := strings.Split(p, "/")
 	for i, part := range parts {
 		parts[i] = strings.TrimSpace(part)
 	}
+
 	return path.Clean("/" + strings.Join(parts, "/")), nil
 }
 
@@ -166,10 +185,12 @@ func checkPath(p string) error {
 			)
 		}
 	}
+
 	for i, part := range strings.Split(p, "/") {
 		if part == "." || part == ".." {
 			return badRequest(`the path must not contain "." or ".." between slashes`)
 		}
+		// A slash at either end of the path makes an empty part too.
 		if part == "" && i > 0 && i < strings.Count(p, "/") {
 			return badRequest("the path must not contain two slashes in a row")
 		}
@@ -181,6 +202,7 @@ func checkPath(p string) error {
 func isPlain(p string) bool {
 	for i := range len(p) {
 		c := p[i]
+		// The bit 0x20 makes a letter lower case.
 		letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-'
 		if !letter && (c != '/' || i > 0 && p[i-1] == '/') {
 			return false

@@ -32,7 +32,10 @@ func dialectOf(r *http.Request, base string) dialect {
 func (d dialect) writeError(w http.ResponseWriter, err error, f *httplimit.Fields) {
 	problem := httplimit.NewProblem(err)
 	reason := map[string]any{"message": problem.Detail}
+
 	if d == anthropic {
+		// The errors of Anthropic's API have this type. RFC 9457 allows it,
+		// since any word is a relative URI reference.
 		problem.Type, reason["type"] = "error", anthropicType(problem.Status)
 	} else {
 		reason["type"], reason["code"] = openAIType(problem.Status)
@@ -40,12 +43,17 @@ func (d dialect) writeError(w http.ResponseWriter, err error, f *httplimit.Field
 		if isSpent(err, problem) {
 			reason["type"], reason["code"] = "insufficient_quota", "insufficient_quota"
 		}
+		// param names a field of the body. A field with a space, such as "limit
+		// of cost", is none.
 		if invalid, ok := errors.AsType[*limiter.InvalidError](err); ok && problem.Status == http.StatusBadRequest &&
 			!strings.Contains(invalid.Field, " ") {
 			reason["param"] = invalid.Field
 		}
 	}
+
 	problem.Extensions = map[string]any{"error": reason}
+	// The problem is the answer. err is there for the headers, which show the
+	// limits of a refusal.
 	httplimit.WriteError(w, errors.Join(problem, err), f)
 }
 
@@ -55,7 +63,9 @@ func isSpent(err error, problem *httplimit.Problem) bool {
 	if !ok || problem.RetryAfter <= longestRetry {
 		return false
 	}
+
 	for _, s := range refusal.Decision.Violations() {
+		// Only a quota has a window.
 		if s.Limit.Window.String() != "" {
 			return true
 		}

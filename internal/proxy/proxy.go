@@ -42,6 +42,7 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Proxy, error) {
 	if err := opts.validate(lim); err != nil {
 		return nil, err
 	}
+
 	o := opts.withDefaults()
 	costs, err := llm.New(lim, &llm.Options{
 		Limits: o.Limits, Prices: o.Prices, MaxOutput: o.MaxOutput, KeepRequests: o.KeepRequests, Step: o.Step,
@@ -50,26 +51,38 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	p := &Proxy{lim: lim, llm: costs, opts: o, buffers: newBuffers()}
+
 	if o.Prices != nil {
 		p.cost = cmp.Or(o.Limits.Cost, llm.Spend)
 	}
+
 	if o.Fields.Units == nil {
 		p.opts.Fields.Units = p.units()
 	}
+
 	memory := max(budgetBodies*o.MaxBody, leastMemory)
 	p.bodies = newQuota("large requests", memory, max(memory/4, o.MaxBody+firstBuffer))
+
 	places := int64(o.MaxRequests)
 	p.places = newQuota("requests", places, int64(o.ClientRequests))
+	// An upload may last for long, so uploads have a quarter of the places, and
+	// one client a quarter of those.
 	p.uploads = newQuota("uploads", max(1, places/4), max(1, places/16))
+	// Without an Identify any key is an entity, so that clients can invent
+	// them.
 	if o.Identify == nil {
 		p.opts.Identify, p.newcomers = byKey, newNewcomers(o.NewEntities)
 	}
+
 	p.cut, p.cutAll = context.WithCancel(context.Background())
+
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite: p.rewrite, Transport: o.Transport, BufferPool: p.buffers,
 		ModifyResponse: answered, ErrorHandler: failed,
-		ErrorLog: log.New(discard{}, "", 0), // a call reports its errors itself
+		// A call reports its errors itself.
+		ErrorLog: log.New(discard{}, "", 0),
 	}
 	return p, nil
 }
@@ -77,13 +90,16 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Proxy, error) {
 // units returns what the limits count, where that is not requests.
 func (p *Proxy) units() map[string]string {
 	l := p.opts.Limits
+	// llm.New has the same default.
 	if l == (llm.Limits{}) {
 		l.Total = limiter.TPM
 	}
+
 	units := map[string]string{}
 	for _, name := range []string{l.Total, l.Input, l.Output, l.Cached} {
 		units[name] = "tokens"
 	}
+
 	units[p.cost] = "usd-millionths"
 	return units
 }
@@ -99,6 +115,8 @@ func (discard) Write(p []byte) (int, error) { return len(p), nil }
 // ServeHTTP forwards a request within the limits of its entity. The proxy itself
 // answers /healthz and /readyz.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// Probes are answered without a place, so that a full proxy still looks
+	// alive.
 	switch r.URL.Path {
 	case "/healthz":
 		w.WriteHeader(http.StatusNoContent)
@@ -107,10 +125,12 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.serveReady(w, r)
 		return
 	}
+
 	if !p.begin() {
 		refuseDraining(w, dialectOf(r, p.opts.Upstream.Path))
 		return
 	}
+
 	defer p.calls.Done()
 	p.serve(w, r)
 }
@@ -122,6 +142,7 @@ func (p *Proxy) serveReady(w http.ResponseWriter, r *http.Request) {
 		refuseDraining(w, openAI)
 		return
 	}
+
 	if err := p.lim.Ping(r.Context()); err != nil {
 		p.opts.OnError(err)
 		httplimit.WriteError(w, err, nil)
@@ -163,7 +184,11 @@ func (p *Proxy) Drain(ctx context.Context) {
 	p.mu.Lock()
 	p.draining = true
 	p.mu.Unlock()
+
+	// begin has refused new calls since draining was set, so nothing is added
+	// while Wait runs.
 	stop := context.AfterFunc(ctx, p.cutAll)
 	defer stop()
+
 	p.calls.Wait()
 }

@@ -17,8 +17,8 @@ type client struct {
 }
 
 // quota bounds an amount that calls hold for a while: of all clients together, of
-// each one, and of all new ones together, so that no client takes the room of the
-// others, under whatever names.
+// each one, and of all new ones together. So no client takes the room of the others,
+// even if it invents keys.
 type quota struct {
 	what                    string // calls that hold it, in the plural
 	total, share, newcomers int64
@@ -29,7 +29,8 @@ type quota struct {
 }
 
 // newQuota returns a quota that gives a client a share at most. All new clients
-// have a quarter together, or a share if that is more.
+// have a quarter together, or a share if that is more. Of 100 places with a share of
+// 10, one client has at most 10, and all new clients together at most 25.
 func newQuota(what string, total, share int64) *quota {
 	return &quota{what: what, total: total, share: share, newcomers: max(total/4, share), by: map[string]int64{}}
 }
@@ -38,7 +39,9 @@ func newQuota(what string, total, share int64) *quota {
 func (q *quota) take(c client, n int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+
 	switch {
+	// The client can mend this alone: its own calls have to end.
 	case q.by[c.entity]+n > q.share:
 		return &busyError{httplimit.Problem{
 			Status: http.StatusTooManyRequests, Detail: "too many " + q.what + " of this client are under way",
@@ -66,6 +69,7 @@ func (q *quota) give(c client, n int64) {
 	q.add(c, -n)
 }
 
+// A zero entry goes, or invented keys would fill the map.
 func (q *quota) add(c client, n int64) {
 	q.used += n
 	if c.isNew {
@@ -83,7 +87,7 @@ func (q *quota) inUse() int64 {
 	return q.used
 }
 
-// busyError refuses a call because the proxy has no room for it now.
+// busyError refuses a call because the proxy has no room for it.
 type busyError struct{ problem httplimit.Problem }
 
 func (e *busyError) Error() string { return e.problem.Error() }

@@ -67,10 +67,13 @@ func (c *record) refuse(err error) {
 	_, chosen := errors.AsType[*httplimit.Problem](err)
 	_, exceeded := errors.AsType[*limiter.ExceededError](err)
 	off, disabled := errors.AsType[*limiter.DisabledError](err)
+
 	c.problem, c.outcome = problem.Detail, outcomeInvalid
 	if named && chosen && !isUnset(err) {
-		c.problem = "invalid " + invalid.Field // the detail may quote the body
+		// The detail may quote the body, which must not get into the log.
+		c.problem = "invalid " + invalid.Field
 	}
+
 	switch {
 	case exceeded:
 		c.outcome, c.refusedBy = outcomeRefused, refusedBy(err, c.entity)
@@ -104,17 +107,24 @@ func (c *record) write(ctx context.Context, log *slog.Logger, now time.Time, w *
 		slog.String("outcome", c.outcome), slog.Float64("seconds", now.Sub(c.started).Seconds()),
 		slog.Int64("bytes", w.bytes),
 	}
+
 	for _, f := range []struct{ name, value string }{
-		{"entity", c.entity}, {"resource", c.resource}, {"model", c.model}, {"problem", c.problem},
+		{"entity", c.entity},
+		{"resource", c.resource},
+		{"model", c.model},
+		{"problem", c.problem},
 		{"refused_by", c.refusedBy},
 	} {
 		if f.value != "" {
 			fields = append(fields, slog.String(f.name, f.value))
 		}
 	}
+
 	if c.upstream != 0 {
 		fields = append(fields, slog.Int("upstream_status", c.upstream))
 	}
+	// A call that was charged has its tokens in the log, even without an
+	// answer.
 	if c.model != "" && (c.upstream != 0 || c.charged) {
 		fields = append(fields, slog.Bool("stream", c.stream), slog.Int64("input_tokens", c.usage.Input),
 			slog.Int64("output_tokens", c.usage.Output),
@@ -124,5 +134,7 @@ func (c *record) write(ctx context.Context, log *slog.Logger, now time.Time, w *
 			fields = append(fields, slog.Int64("cost_microdollars", c.usage.Cost))
 		}
 	}
+	// The request's context has ended if the client left. Its values, such as
+	// the trace, still belong to the line.
 	log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "request", fields...)
 }

@@ -23,20 +23,30 @@ func (p *Proxy) inDollars(err error) error {
 	if !ok || p.cost == "" {
 		return err
 	}
+
 	problem := httplimit.NewProblem(err)
-	const separator = "; " // of the exceeded limits, which come in the order of the decision
+	// NewProblem joins the reasons with this separator, in the order of the
+	// violations.
+	const separator = "; "
 	reasons := strings.Split(problem.Detail, separator)
 	violations := refusal.Decision.Violations()
+	// A client learns no amounts of its project, so the text about a limit of
+	// the parent stays.
 	for i, s := range violations {
 		own := s.Entity == refusal.Decision.Statuses[0].Entity
 		if s.Limit.Name == p.cost && own && i < len(reasons) {
 			reasons[i] = describeCost(&s)
 		}
 	}
+
+	// What follows the reasons is advice on when to retry.
 	if spend, ok := errors.AsType[*llm.SpendError](err); ok {
-		end := min(len(violations), len(reasons)) // advice on when to retry follows
+		end := min(len(violations), len(reasons))
+		// The bound on the capacity makes append copy, so that it does not
+		// overwrite the advice.
 		reasons = append(reasons[:end:end], adviseSpend(problem, spend, reasons[end:])...)
 	}
+
 	problem.Detail = strings.Join(reasons, separator)
 	return errors.Join(err, problem)
 }
@@ -46,9 +56,11 @@ func (p *Proxy) inDollars(err error) error {
 // window ends, as advice says.
 func adviseSpend(problem *httplimit.Problem, spend *llm.SpendError, advice []string) []string {
 	if spend.RetryAfter > 0 {
+		// The header Retry-After has whole seconds.
 		problem.RetryAfter = (spend.RetryAfter + time.Second - 1).Truncate(time.Second)
 		advice = []string{fmt.Sprintf("calls under way hold the rest; retry after %.0fs", problem.RetryAfter.Seconds())}
 	}
+
 	if spend.MaxOutput > 0 {
 		advice = append([]string{fmt.Sprintf("a %s of %d would fit", spend.Field, spend.MaxOutput)}, advice...)
 	}
@@ -59,14 +71,18 @@ func adviseSpend(problem *httplimit.Problem, spend *llm.SpendError, advice []str
 func describeCost(s *limiter.Status) string {
 	needs := s.Limit.Name + ": the request needs " + llm.Dollars(s.Requested) + ", "
 	budget := llm.Dollars(s.Limit.Capacity)
+
 	switch {
 	case s.NeverFits:
 		return needs + "above the budget of " + budget
+	// A call that costs nothing, such as a list of files, needs no money and is
+	// refused for debt alone.
 	case s.Available < 0 && s.Requested == 0:
 		return fmt.Sprintf("%s: the budget of %s is in debt by %s", s.Limit.Name, budget, llm.Dollars(-s.Available))
 	case s.Available < 0:
 		return needs + fmt.Sprintf("and the budget of %s is in debt by %s", budget, llm.Dollars(-s.Available))
 	}
+
 	return needs + fmt.Sprintf("and %s of %s are available%s", llm.Dollars(s.Available), budget,
 		windowText(s.Limit.Window))
 }
@@ -90,6 +106,7 @@ func refusedBy(err error, entity string) string {
 	if !ok {
 		return ""
 	}
+
 	for _, s := range refusal.Decision.Violations() {
 		if s.Entity != entity {
 			return s.Entity

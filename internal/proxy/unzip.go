@@ -38,8 +38,8 @@ func forgetLength(resp *http.Response) {
 	resp.ContentLength = -1
 }
 
-// unzipped decompresses an answer as it arrives. It needs the start of the answer
-// only when it is read.
+// unzipped decompresses an answer as it arrives. It reads the gzip header with the
+// first Read, since gzip.NewReader would wait for the start of the answer.
 type unzipped struct {
 	inner io.ReadCloser
 	zip   *gzip.Reader
@@ -54,6 +54,7 @@ func (u *unzipped) Read(p []byte) (int, error) {
 		}
 		u.zip = zip
 	}
+
 	return u.zip.Read(p)
 }
 

@@ -34,13 +34,15 @@ func (w *statusWriter) Write(p []byte) (int, error) {
 	if w.status < 200 {
 		w.status = http.StatusOK
 	}
+
 	w.extend()
 	n, err := w.ResponseWriter.Write(p)
 	w.bytes += int64(n)
 	return n, err
 }
 
-// extend moves the deadline of writes, unless it was moved a moment ago.
+// extend moves the deadline of writes, unless most of it is still ahead: setting a
+// deadline costs a timer.
 func (w *statusWriter) extend() {
 	if now := time.Now(); w.deadline.Sub(now) < writeTimeout*3/4 {
 		w.deadline = now.Add(writeTimeout)

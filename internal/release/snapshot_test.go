@@ -126,12 +126,15 @@ func packageLayout(extension string) layout {
 	zsh := map[string]string{
 		".deb": "usr/share/zsh/vendor-completions", ".rpm": "usr/share/zsh/site-functions",
 	}[extension]
-	return layout{"usr/lib/zae-limiter/zae-limiter", "usr/lib/zae-limiter/zae-limiter-function",
-		"usr/share/man/man1", []string{
+	return layout{
+		"usr/lib/zae-limiter/zae-limiter", "usr/lib/zae-limiter/zae-limiter-function",
+		"usr/share/man/man1",
+		[]string{
 			"usr/bin/zae-limiter", "usr/share/bash-completion/completions/zae-limiter", zsh + "/_zae-limiter",
 			"usr/share/fish/vendor_completions.d/zae-limiter.fish", "usr/share/doc/zae-limiter/copyright",
 			"usr/share/doc/zae-limiter/CHANGELOG.md",
-		}}
+		},
+	}
 }
 
 func checkNames(t *testing.T, files map[string]entry, l layout) {

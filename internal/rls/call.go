@@ -33,10 +33,11 @@ var errNegativeHits = errors.New("its hits are negative; set give_back: true to 
 
 // call is one descriptor in a transaction.
 type call struct {
-	kind     kind
-	rule     *rule // nil if none matches
-	request  limiter.Request
-	negative bool // the hits are, and the rule does not allow it
+	kind    kind
+	rule    *rule // nil if none matches
+	request limiter.Request
+	// negative reports that the hits are, and that the rule does not allow it.
+	negative bool
 
 	verdict  verdict
 	disabled bool // a switch refused it
@@ -47,20 +48,23 @@ type call struct {
 // isLate reports whether the descriptor reports use after the fact.
 func (c *call) isLate() bool { return c.kind == settle || c.kind == giveBack }
 
-// judge acquires, peeks, or gives the fixed answer. The end of ctx stops no charge
-// under way, since Envoy's timeout is short and a charge cut off cannot be rolled
-// back.
+// judge acquires, peeks, or gives the fixed answer. Envoy's timeout is short, and a
+// charge that is cut off may be stored without a lease to roll back. So a charge under
+// way outlives ctx by a bounded time.
 func (c *call) judge(ctx context.Context, lim *limiter.RateLimiter) (err error) {
 	switch c.kind {
 	case acquire:
+		// A caller that has left would only get its charge rolled back.
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+
 		lingering, cancel := linger.Context(ctx, linger.DefaultTime)
 		defer cancel()
 		if c.lease, err = lim.Acquire(lingering, c.request); err != nil {
 			return err
 		}
+
 		c.verdict, c.decision = admitted, c.lease.Decision()
 	case peek:
 		if c.decision, err = lim.Explain(ctx, c.request); err != nil {
@@ -76,6 +80,7 @@ func (c *call) judge(ctx context.Context, lim *limiter.RateLimiter) (err error) 
 	default:
 		c.verdict = admitted
 	}
+
 	return nil
 }
 

@@ -13,7 +13,8 @@ import (
 // decoder reads nodes and collects the problems.
 type decoder struct {
 	problems []Problem
-	read     int // keys and items so far, each alias anew
+	// read counts the keys and items so far, those of an alias at each use.
+	read int
 }
 
 // resolve returns n, or the node that n is an alias of.
@@ -38,6 +39,7 @@ func (d *decoder) entries(n *yaml.Node, path string, read func(key, value *yaml.
 		d.problem(n, path, "must be a mapping, not %s", describe(n))
 		return
 	}
+
 	lines := map[string]int{}
 	for i := 0; i+1 < len(n.Content) && !d.full(n); i += 2 {
 		key := resolve(n.Content[i])
@@ -76,9 +78,11 @@ func (d *decoder) items(n *yaml.Node, path, hint string, read func(n *yaml.Node,
 		d.problem(n, path, "must be a list, not %s", describe(n))
 		return
 	}
+
 	if len(n.Content) == 0 {
 		d.problem(n, path, "is empty; %s", hint)
 	}
+
 	for i, item := range n.Content {
 		if d.full(n) {
 			return
@@ -92,6 +96,7 @@ func join(path, key string) string {
 	if odd := strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }); odd || key == "" {
 		key = strconv.Quote(key)
 	}
+
 	if path == "" {
 		return key
 	}
@@ -103,10 +108,13 @@ func (d *decoder) text(n *yaml.Node, path string) string {
 	if n = resolve(n); n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" {
 		return n.Value
 	}
+
+	// YAML reads 10 and true as numbers and booleans unless they are quoted.
 	hint := ""
 	if n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null" {
 		hint = "; put it in quotes"
 	}
+
 	d.problem(n, path, "must be text, not %s%s", describe(n), hint)
 	return ""
 }
@@ -115,17 +123,21 @@ func (d *decoder) text(n *yaml.Node, path string) string {
 func (d *decoder) word(n *yaml.Node, path string) string {
 	before := len(d.problems)
 	text := d.text(n, path)
+	// text has reported a value that is not text.
 	if text == "" && len(d.problems) == before {
 		d.problem(n, path, "must not be empty; leave the key out instead")
 	}
+
 	return text
 }
 
 func (d *decoder) boolean(n *yaml.Node, path string) bool {
+	// YAML allows other spellings, such as True.
 	if n = resolve(n); n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" || n.Value != "true" &&
 		n.Value != "false" {
 		d.problem(n, path, "must be true or false, not %s", describe(n))
 	}
+
 	return n.Value == "true"
 }
 

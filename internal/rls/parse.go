@@ -26,19 +26,24 @@ func ParseRules(data []byte) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	d := &decoder{}
 	out := &Rules{headers: true}
+
 	given := d.fields(root, "", map[string]func(*yaml.Node, string){
 		"headers": func(n *yaml.Node, path string) { out.headers = d.boolean(n, path) },
 		"rules":   func(n *yaml.Node, path string) { out.rules = d.rules(n, path) },
 	})
+
 	if !slices.Contains(given, "rules") {
 		d.problem(root, "", "the key rules is missing; list at least one rule")
 	}
+
 	if len(d.problems) > 0 {
 		slices.SortStableFunc(d.problems, func(a, b Problem) int { return a.Line - b.Line })
 		return nil, &RulesError{d.problems}
 	}
+
 	return out, nil
 }
 
@@ -72,6 +77,7 @@ func (p Problem) String() string {
 // parseDocument returns the root node of the only document in data.
 func parseDocument(data []byte) (*yaml.Node, error) {
 	in := yaml.NewDecoder(bytes.NewReader(data))
+
 	var doc, next yaml.Node
 	switch err := in.Decode(&doc); {
 	case errors.Is(err, io.EOF):
@@ -79,12 +85,14 @@ func parseDocument(data []byte) (*yaml.Node, error) {
 	case err != nil:
 		return nil, &RulesError{[]Problem{syntaxProblem(err)}}
 	}
+
 	switch err := in.Decode(&next); {
 	case err == nil:
 		return nil, &RulesError{[]Problem{{next.Line, "another document begins here; rules are one document"}}}
 	case !errors.Is(err, io.EOF):
 		return nil, &RulesError{[]Problem{syntaxProblem(err)}}
 	}
+
 	return doc.Content[0], nil
 }
 
@@ -106,6 +114,8 @@ func (d *decoder) rules(n *yaml.Node, path string) []rule {
 	var all []rule
 	d.items(n, path, "list at least one rule", func(n *yaml.Node, path string) {
 		r := d.rule(n, path)
+		// A rule without match takes every descriptor of its domain, or of all
+		// domains.
 		for _, earlier := range all {
 			if earlier.match == nil && (earlier.domain == "" || earlier.domain == r.domain) {
 				d.problem(n, path,
@@ -115,6 +125,7 @@ func (d *decoder) rules(n *yaml.Node, path string) []rule {
 				break
 			}
 		}
+
 		all = append(all, r)
 	})
 	return all
@@ -126,6 +137,7 @@ var charging = []string{"entity", "resource", "consume"}
 // rule reads one rule.
 func (d *decoder) rule(n *yaml.Node, path string) rule {
 	r := rule{line: n.Line}
+
 	given := d.fields(n, path, map[string]func(*yaml.Node, string){
 		"domain":    func(n *yaml.Node, path string) { r.domain = d.word(n, path) },
 		"match":     func(n *yaml.Node, path string) { r.match = d.match(n, path) },
@@ -137,9 +149,13 @@ func (d *decoder) rule(n *yaml.Node, path string) rule {
 		"no_limits": func(n *yaml.Node, path string) { r.allowNoLimits = d.answer(n, path) == allow },
 		"answer":    func(n *yaml.Node, path string) { r.answer = d.answer(n, path) },
 	})
+
+	// fields has reported a node that is not a mapping, and its keys are not
+	// known.
 	if n.Kind != yaml.MappingNode {
 		return r
 	}
+
 	if slices.Contains(given, "answer") {
 		for _, key := range append([]string{"settle", "give_back", "no_limits"}, charging...) {
 			if slices.Contains(given, key) {
@@ -148,11 +164,13 @@ func (d *decoder) rule(n *yaml.Node, path string) rule {
 		}
 		return r
 	}
+
 	for _, key := range charging {
 		if !slices.Contains(given, key) {
 			d.problem(n, path, "the key %s is missing; a rule has entity, resource and consume, or an answer", key)
 		}
 	}
+
 	d.checkTarget(n, path, &r)
 	return r
 }
@@ -160,6 +178,8 @@ func (d *decoder) rule(n *yaml.Node, path string) rule {
 // checkTarget checks what can be known about entity, resource and amounts before
 // a descriptor comes.
 func (d *decoder) checkTarget(n *yaml.Node, path string, r *rule) {
+	// A descriptor has exactly the keys of match, so that a template can use no
+	// others.
 	for _, t := range []template{r.entity, r.resource} {
 		for _, key := range t.keys() {
 			if _, ok := r.match[key]; !ok {
@@ -167,6 +187,7 @@ func (d *decoder) checkTarget(n *yaml.Node, path string, r *rule) {
 			}
 		}
 	}
+
 	if r.entity != nil && r.resource != nil {
 		sample := limiter.Request{
 			Entity: r.entity.sample(), Resource: r.resource.sample(), Consume: limiter.Tokens("x", 1),
@@ -175,6 +196,8 @@ func (d *decoder) checkTarget(n *yaml.Node, path string, r *rule) {
 			d.problem(n, path, "%v", err)
 		}
 	}
+
+	// Negative hits change only the amounts that count hits.
 	if r.giveBack && r.amounts != nil && !slices.ContainsFunc(r.amounts, func(a amount) bool { return a.hits }) {
 		d.problem(n, path, "give_back needs a limit that counts hits; write consume: {tpm: hits}")
 	}
@@ -200,12 +223,15 @@ func (d *decoder) match(n *yaml.Node, path string) map[string]values {
 			out[key.Value] = values{d.pattern(value, path)}
 			return
 		}
+
 		var v values
 		d.items(value, path, "list at least one value", func(n *yaml.Node, path string) {
 			v = append(v, d.pattern(n, path))
 		})
+
 		out[key.Value] = v
 	})
+
 	if len(out) == 0 && resolve(n).Kind == yaml.MappingNode {
 		d.problem(n, path, "names no key; leave match out to match every descriptor")
 	}
@@ -238,6 +264,7 @@ func (d *decoder) amounts(n *yaml.Node, path string) []amount {
 			d.problem(key, path, "%v", err)
 			return
 		}
+
 		value = resolve(value)
 		if value.Kind == yaml.ScalarNode && value.Value == "hits" {
 			all = append(all, amount{limit: key.Value, hits: true})
@@ -245,6 +272,8 @@ func (d *decoder) amounts(n *yaml.Node, path string) []amount {
 		}
 		all = append(all, amount{limit: key.Value, fixed: d.number(value, path)})
 	})
+	// A limit with a problem is missing from the list as well, and was
+	// reported.
 	if len(all) == 0 && len(d.problems) == 0 {
 		d.problem(n, path, "names no limit; write the name of a limit and a number, or hits")
 	}
@@ -260,6 +289,7 @@ func (d *decoder) answer(n *yaml.Node, path string) answer {
 	case n.Kind == yaml.ScalarNode && n.Value == "refuse":
 		return refuse
 	}
+
 	d.problem(n, path, "must be allow or refuse, not %s", describe(n))
 	return judge
 }
@@ -269,5 +299,6 @@ func (d *decoder) problem(n *yaml.Node, path, format string, args ...any) {
 	if path != "" {
 		text = path + ": " + text
 	}
+
 	d.problems = append(d.problems, Problem{n.Line, text})
 }

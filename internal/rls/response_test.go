@@ -111,8 +111,11 @@ func TestPeriodsAreWrittenInUnits(t *testing.T) {
 		period time.Duration
 		want   string
 	}{
-		{time.Second, "SECOND 0"}, {90 * time.Second, "SECOND 90"}, {time.Minute, "MINUTE 0"},
-		{12 * time.Hour, "HOUR 12"}, {48 * time.Hour, "DAY 2"},
+		{time.Second, "SECOND 0"},
+		{90 * time.Second, "SECOND 90"},
+		{time.Minute, "MINUTE 0"},
+		{12 * time.Hour, "HOUR 12"},
+		{48 * time.Hour, "DAY 2"},
 	} {
 		check(t, w.lim.SetLimits(t.Context(), "alice", "api", limiter.Custom("rpm", 10, 1<<40, test.period)))
 		l := w.ask(hits(descriptor("user", "alice"), 0)).GetStatuses()[0].GetCurrentLimit()

@@ -19,14 +19,17 @@ type Rules struct {
 
 // rule says what one kind of descriptor asks for.
 type rule struct {
-	line     int               // in the file
-	domain   string            // "" matches every domain
-	match    map[string]values // by key; nil matches every descriptor
+	line   int    // in the file
+	domain string // "" matches every domain
+	// match has the patterns by key; nil matches every descriptor.
+	match    map[string]values
 	entity   template
 	resource template
 	amounts  []amount
-	settle   bool // charge as debt
-	giveBack bool // negative hits give back
+	// settle charges the hits of a descriptor even into debt.
+	settle bool
+	// giveBack lets negative hits give tokens back.
+	giveBack bool
 	// allowNoLimits admits a descriptor whose entity and resource have no limits.
 	allowNoLimits bool
 	answer        answer
@@ -77,18 +80,24 @@ func (r *rule) matches(domain string, entries []*descriptors.RateLimitDescriptor
 	if r.domain != "" && r.domain != domain {
 		return false
 	}
+
 	if r.match == nil {
 		return true
 	}
+
+	// As many entries as keys, each with another key of the rule, are all keys
+	// of the rule.
 	if len(entries) != len(r.match) {
 		return false
 	}
+
 	for i, e := range entries {
 		v, ok := r.match[e.GetKey()]
 		if !ok || !v.match(e.GetValue()) || repeats(entries[:i], e.GetKey()) {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -105,6 +114,7 @@ func repeats(earlier []*descriptors.RateLimitDescriptor_Entry, key string) bool 
 // hitsOf returns the hits of a descriptor. Its own number replaces that of the
 // call, where 0 means 1.
 func hitsOf(req *ratelimit.RateLimitRequest, d *descriptors.RateLimitDescriptor) int64 {
+	// Its own number is an uint64, and need not fit.
 	if own := d.GetHitsAddend(); own != nil {
 		return int64(min(own.GetValue(), math.MaxInt64))
 	}
@@ -120,12 +130,15 @@ func (r *Rules) call(req *ratelimit.RateLimitRequest, d *descriptors.RateLimitDe
 	case found.answer == refuse:
 		return call{kind: refused, rule: found}
 	}
+
 	hits, negative := hitsOf(req, d), d.GetIsNegativeHits()
 	c := call{rule: found, kind: acquire, request: limiter.Request{
-		Entity:        found.entity.expand(d.GetEntries()),
-		Resource:      found.resource.expand(d.GetEntries()),
-		OnUnavailable: limiter.Block, // Envoy's failure mode decides
+		Entity:   found.entity.expand(d.GetEntries()),
+		Resource: found.resource.expand(d.GetEntries()),
+		// Envoy's failure mode decides in an outage, and needs the error.
+		OnUnavailable: limiter.Block,
 	}}
+
 	switch {
 	case negative && !found.giveBack:
 		c.kind, c.negative = refused, true
@@ -137,15 +150,17 @@ func (r *Rules) call(req *ratelimit.RateLimitRequest, d *descriptors.RateLimitDe
 	case hits == 0:
 		c.kind = peek
 	}
+
 	if c.isLate() {
 		hits = min(hits, maxLate)
 	}
+
 	c.request.Consume = found.consume(hits, negative)
 	return c
 }
 
-// maxLate is the largest amount of RateLimiter.Adjust. More hits count as so many,
-// because an error would charge nothing.
+// maxLate is the largest amount that RateLimiter.Adjust takes. More hits count as
+// maxLate, because an error would charge nothing.
 const maxLate = math.MaxInt64 / 1_000_000
 
 // consume returns the amounts of a rule. Negative hits give back the limits that
@@ -161,5 +176,6 @@ func (r *rule) consume(hits int64, negative bool) (amounts limiter.Amounts) {
 			amounts = amounts.And(a.limit, a.fixed)
 		}
 	}
+
 	return amounts
 }

@@ -41,6 +41,7 @@ func New(source Source, rules *Rules, opts *Options) *Service {
 	if opts != nil && opts.OnError != nil {
 		s.report = opts.OnError
 	}
+
 	s.SetRules(rules)
 	return s
 }
@@ -62,18 +63,23 @@ func (s *Service) ShouldRateLimit(
 	if err := validate(req); err != nil {
 		return nil, err
 	}
+
 	lim, err := s.source(ctx)
 	if err != nil {
 		return nil, s.fail(err)
 	}
+
+	// SetRules may replace the rules while the call is under way.
 	rules := s.rules.Load()
 	t := &transaction{lim: lim, report: s.report, calls: make([]call, len(req.GetDescriptors()))}
 	for i, d := range req.GetDescriptors() {
 		t.calls[i] = rules.call(req, d)
 	}
+
 	if err := t.run(ctx); err != nil {
 		return nil, s.fail(err)
 	}
+
 	return t.response(rules.headers), nil
 }
 

@@ -184,7 +184,8 @@ func TestBadCallsAreRejected(t *testing.T) {
 	w := start(t, rules)
 	many := make([]*descriptors.RateLimitDescriptor, 101)
 	for _, req := range []*ratelimit.RateLimitRequest{
-		{Descriptors: []*descriptors.RateLimitDescriptor{descriptor("user", "a")}}, {Domain: "edge"},
+		{Descriptors: []*descriptors.RateLimitDescriptor{descriptor("user", "a")}},
+		{Domain: "edge"},
 		{Domain: "edge", Descriptors: many},
 	} {
 		if _, err := w.ShouldRateLimit(t.Context(), req); status.Code(err) != codes.InvalidArgument {
@@ -245,17 +246,20 @@ func TestFaults(t *testing.T) {
 		{"down before the first", nth("Consume", 1, repotest.Before), codes.Unavailable, [3]int64{10, 10, -1000}, 1},
 		{
 			"down after the first was stored", nth("Consume", 1, repotest.After), codes.Unavailable,
-			[3]int64{9, 10, -1000}, 1,
+			[3]int64{9, 10, -1000},
+			1,
 		},
 		{"down before the second", nth("Consume", 2, repotest.Before), codes.Unavailable, [3]int64{10, 10, -1000}, 1},
 		{
 			"down after the second was stored", nth("Consume", 2, repotest.After), codes.Unavailable,
-			[3]int64{10, 9, -1000}, 1,
+			[3]int64{10, 9, -1000},
+			1,
 		},
 		{"down before the debt", nth("Credit", 1, repotest.Before), codes.Unavailable, [3]int64{10, 10, 1000}, 1},
 		{
 			"down after the debt was stored", nth("Credit", 1, repotest.After), codes.Unavailable,
-			[3]int64{10, 10, -1000}, 1,
+			[3]int64{10, 10, -1000},
+			1,
 		},
 		{"down for good", func(m string) repotest.Fault {
 			if m == "Credit" {
@@ -268,11 +272,13 @@ func TestFaults(t *testing.T) {
 			w := start(t, rules)
 			check(t, w.lim.SetOnUnavailable(t.Context(), limiter.Allow)) // Envoy decides nevertheless
 			w.fail(test.faults)
-			_, err := w.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "edge",
+			_, err := w.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{
+				Domain: "edge",
 				Descriptors: []*descriptors.RateLimitDescriptor{
 					descriptor("user", "alice"), descriptor("user", "bob"),
 					hits(descriptor("tokens_of", "carol"), 2000),
-				}})
+				},
+			})
 			if status.Code(err) != test.code {
 				t.Errorf("%v, want %v", err, test.code)
 			}
@@ -295,10 +301,12 @@ func TestACallerThatLeftBefore(t *testing.T) {
 	w := start(t, rules)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := w.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{Domain: "edge",
+	_, err := w.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{
+		Domain: "edge",
 		Descriptors: []*descriptors.RateLimitDescriptor{
 			descriptor("user", "alice"), hits(descriptor("tokens_of", "carol"), 2000),
-		}})
+		},
+	})
 	if status.Code(err) != codes.Canceled {
 		t.Errorf("%v", err)
 	}
@@ -318,10 +326,12 @@ func TestACallerThatLeft(t *testing.T) {
 		}
 		return repotest.None
 	})
-	_, err := w.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{Domain: "edge",
+	_, err := w.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{
+		Domain: "edge",
 		Descriptors: []*descriptors.RateLimitDescriptor{
 			descriptor("user", "alice"), descriptor("user", "bob"), hits(descriptor("tokens_of", "carol"), 2000),
-		}})
+		},
+	})
 	if status.Code(err) != codes.Canceled {
 		t.Errorf("%v", err)
 	}
@@ -343,10 +353,12 @@ func TestACallerThatLeftDuringACharge(t *testing.T) {
 	parsed, err := rls.ParseRules([]byte(rules))
 	check(t, err)
 	s := rls.New(func(context.Context) (*limiter.RateLimiter, error) { return lim, nil }, parsed, nil)
-	_, err = s.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{Domain: "edge",
+	_, err = s.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{
+		Domain: "edge",
 		Descriptors: []*descriptors.RateLimitDescriptor{
 			descriptor("user", "alice"), descriptor("user", "bob"), hits(descriptor("tokens_of", "carol"), 2000),
-		}})
+		},
+	})
 	if status.Code(err) != codes.Canceled {
 		t.Errorf("%v", err)
 	}

@@ -24,6 +24,7 @@ func parseTemplate(text string) (template, error) {
 	var t template
 	for rest := text; rest != ""; {
 		open, shut := strings.IndexByte(rest, '{'), strings.IndexByte(rest, '}')
+
 		if shut >= 0 && (open < 0 || shut < open) {
 			return nil, fmt.Errorf("%q has a } without a {; write {KEY}", text)
 		}
@@ -33,14 +34,17 @@ func parseTemplate(text string) (template, error) {
 		if shut < 0 {
 			return nil, fmt.Errorf("%q has a { without a }; write {KEY}", text)
 		}
+
 		if open > 0 {
 			t = append(t, part{text: rest[:open]})
 		}
+
 		key, filter, filtered := strings.Cut(rest[open+1:shut], "|")
 		if key == "" || strings.Contains(key, "{") || filtered && filter != "hash" {
 			return nil, fmt.Errorf("%q is not a value of a descriptor; write {KEY}, or {KEY|hash} for its hash",
 				rest[open:shut+1])
 		}
+
 		t = append(t, part{key: key, hash: filtered})
 		rest = rest[shut+1:]
 	}
@@ -62,6 +66,7 @@ func (t template) expand(entries []*descriptors.RateLimitDescriptor_Entry) strin
 	if len(t) == 1 {
 		return t[0].expand(entries)
 	}
+
 	var b strings.Builder
 	for _, p := range t {
 		b.WriteString(p.expand(entries))
@@ -73,6 +78,7 @@ func (p part) expand(entries []*descriptors.RateLimitDescriptor_Entry) string {
 	if p.key == "" {
 		return p.text
 	}
+
 	for _, e := range entries {
 		if e.GetKey() == p.key {
 			if p.hash {
@@ -81,6 +87,7 @@ func (p part) expand(entries []*descriptors.RateLimitDescriptor_Entry) string {
 			return e.GetValue()
 		}
 	}
+	// ParseRules makes sure that a descriptor of the rule has the key.
 	return ""
 }
 

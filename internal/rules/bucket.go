@@ -58,7 +58,8 @@ type Bucket struct {
 	// Pulled is by how much [Bucket.PullBack] moved At back in all.
 	Pulled int64
 	Usage
-	counted bool // the current change consumed or returned tokens
+	// counted reports whether the current change has used or returned tokens.
+	counted bool
 }
 
 // Usage is the consumption of a bucket in one hour that is not in the snapshots
@@ -107,6 +108,8 @@ func (b *Bucket) Clone() Bucket {
 func (b *Bucket) extend() {
 	b.Expires = 0
 	if b.Idle > 0 {
+		// The bucket may have replaced longer limits. They would start full
+		// again if it were gone before Keep.
 		b.Expires = wholeSeconds(max(b.Keep, bucket.Add(b.At, b.Idle)))
 	}
 }
@@ -135,6 +138,9 @@ func (b *Bucket) Full() int64 {
 		v := b.Level(i)
 		full = max(full, v.fullAt())
 	}
+
+	// A limit that has left joins again with what it has, so its debt counts
+	// too.
 	for _, v := range b.Left {
 		full = max(full, v.fullAt())
 	}
@@ -151,13 +157,18 @@ func Idle(limits []limiter.Limit, source limiter.Scope, multiplier int) int64 {
 	if multiplier < 0 || source.Level() == "entity" {
 		return 0
 	}
+
 	longest := longestFill(limits)
 	if longest == 0 {
 		return day
 	}
+
+	// The product would overflow, or a rate never fills.
 	if longest > (math.MaxInt64-bucket.Milli)/int64(multiplier) {
 		return 0
 	}
+
+	// Stores keep the expiry of a bucket in seconds.
 	seconds := (longest*int64(multiplier) + bucket.Milli - 1) / bucket.Milli
 	return max(1, seconds) * bucket.Milli
 }
@@ -197,9 +208,12 @@ func WithoutLevel(a *limiter.Account) *limiter.Account {
 func (b *Bucket) Advance(now int64) {
 	at := max(now, b.At)
 	b.settleLeft(at, now)
+	// A boundary may be due although At stays: quotas depend on now, and not on
+	// the bucket's own time.
 	if at == b.At && b.Starts == nil {
 		return
 	}
+
 	for i := range b.Account.Limits {
 		b.Tokens[i] = b.advanced(i, at, now)
 	}
@@ -212,6 +226,7 @@ func (b *Bucket) Advance(now int64) {
 func (b *Bucket) tokensAt(at, now int64) []int64 {
 	tokens := make([]int64, len(b.Tokens))
 	copy(tokens, b.Tokens)
+	// As in Advance, a quota may be due although the bucket's own time stays.
 	if at > b.At || b.Starts != nil {
 		for i := range tokens {
 			tokens[i] = b.advanced(i, at, now)
@@ -244,10 +259,14 @@ func (b *Bucket) endChange(at, now int64, tokens []int64) {
 	b.At = at
 	b.openWindows(now)
 	b.settleLeft(at, now)
+
+	// A charge of 0 writes the bucket too, and is no event of its usage.
 	if b.counted {
 		b.Events++
 		b.counted = false
 	}
+
+	// The idle time begins with the last write, also one that used nothing.
 	b.extend()
 }
 
@@ -257,9 +276,12 @@ func (b *Bucket) startHour(now int64, book Book) error {
 	if start == b.Hour {
 		return nil
 	}
+
+	// Usage holds one hour, so the earlier one goes to the snapshots first.
 	if err := b.Flush(book); err != nil {
 		return err
 	}
+
 	b.Hour = start
 	return nil
 }
@@ -270,9 +292,11 @@ func (b *Bucket) Flush(book Book) error {
 	if b.Events == 0 {
 		return nil
 	}
+
 	if err := book(b.Account, b.Usage); err != nil {
 		return err
 	}
+
 	clear(b.Used)
 	b.Spared, b.Events = nil, 0
 	return nil

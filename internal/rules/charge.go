@@ -15,10 +15,12 @@ import (
 // is not written yet.
 type Turn struct {
 	// View is the bucket that Judge uses and the caller gets.
-	View     limiter.Bucket
-	bucket   *Bucket
-	at, now  int64   // the times of rates and of quotas
-	tokens   []int64 // of the bucket's own limits; the same as View.Tokens without an override
+	View    limiter.Bucket
+	bucket  *Bucket
+	at, now int64 // the times of rates and of quotas
+	// tokens belong to the bucket's own limits. Without an override they are
+	// View.Tokens.
+	tokens   []int64
 	override bool
 }
 
@@ -30,6 +32,9 @@ func Begin(b *Bucket, now int64) Turn { return BeginAt(b, now, now) }
 func BeginAt(b *Bucket, at, now int64) Turn {
 	at = max(at, b.At)
 	tokens := b.tokensAt(at, now)
+
+	// The turn and its view share tokens: what Pay takes from the view is what
+	// Commit stores. An override gives the view tokens of its own.
 	view := limiter.Bucket{Account: b.Account, Tokens: tokens, Ahead: Ahead(at, now), Detail: b.detail(now, nil)}
 	return Turn{View: view, bucket: b, at: at, now: now, tokens: tokens}
 }
@@ -39,6 +44,8 @@ func Ahead(at, now int64) time.Duration {
 	if at <= now {
 		return 0
 	}
+
+	// The clamp keeps the product in the range of a Duration.
 	return time.Duration(min(bucket.Sub(at, now), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 
@@ -46,8 +53,12 @@ func Ahead(at, now int64) time.Duration {
 // its own limits. It is the fast path of most charges, which are not strict. It
 // stores the outcome in out, which must be zero, and leaves out alone if it fails.
 func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book, out *limiter.Outcome) error {
+	// The payment moves b.At, so both times come before it.
 	ahead, at := Ahead(b.At, now), max(now, b.At)
 	limits, tokens := b.Account.Limits, b.tokensAt(at, now)
+
+	// An amount that does not fit does not end the loop: an unknown limit after
+	// it is an error all the same.
 	fits := true
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
@@ -57,13 +68,19 @@ func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book, out *lim
 		}
 		fits = fits && (tokens[j] >= bucket.Thousandths(n) || limits[j].IsShadow)
 	}
+
 	var spared []bool
-	if fits && amounts.Len() > 0 { // as in Commit, nothing changes a bucket that pays nothing
+	// As in Commit, a charge without amounts changes nothing, not even the
+	// expiry.
+	if fits && amounts.Len() > 0 {
 		if err := b.startHour(at, book); err != nil {
 			return err
 		}
 		spared = b.pay(at, now, tokens, amounts)
 	}
+
+	// The outcome outlives the lock of the store. It may keep tokens, because
+	// endChange has copied them.
 	out.Admitted, out.Self.Account, out.Self.Tokens, out.Self.Ahead = fits, b.Account, tokens, ahead
 	out.Self.Detail = b.detail(now, spared)
 	return nil
@@ -75,14 +92,19 @@ func (b *Bucket) pay(at, now int64, tokens []int64, amounts *limiter.Amounts) (s
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
 		j := find(b.Account.Limits, name, i)
+		// Charge has judged the amounts, so only a shadow limit can fall short
+		// here.
 		if need := bucket.Thousandths(n); tokens[j] >= need {
 			tokens[j] -= need
 		} else {
 			b.spare(j)
 			spared = sparing(spared, j, len(tokens))
 		}
+
+		// A spared amount is used as well, although it is not paid.
 		b.count(j, n)
 	}
+
 	b.endChange(at, now, tokens)
 	return spared
 }
@@ -101,6 +123,8 @@ func sparing(spared []bool, i, n int) []bool {
 // An amount that no payer has a limit for is a *limiter.InvalidError.
 func Judge(charge *limiter.Charge, payers ...limiter.Bucket) (bool, error) {
 	fits := true
+	// An amount that does not fit does not end the loop: an unknown limit after
+	// it is an error all the same.
 	for i := range charge.Amounts.Len() {
 		name, n := charge.Amounts.At(i)
 		known := false
@@ -110,14 +134,20 @@ func Judge(charge *limiter.Charge, payers ...limiter.Bucket) (bool, error) {
 			}
 			if j := find(payer.Account.Limits, name, i); j >= 0 {
 				known = true
+				// A strict charge records work that is done. It is refused
+				// where a shadow limit falls short, so that its caller can take
+				// the amount as debt.
 				fits = fits && (payer.Tokens[j] >= bucket.Thousandths(n) || payer.Account.Limits[j].IsShadow &&
 					!charge.Strict)
 			}
 		}
+
+		// Either payer may lack the limit, but not both.
 		if !known {
 			return false, unknownLimit(name, payers...)
 		}
 	}
+
 	return fits, nil
 }
 
@@ -132,6 +162,9 @@ func unknownLimit(name string, payers ...limiter.Bucket) error {
 			have = append(have, l.Name)
 		}
 	}
+
+	// The entity and its parent may have limits of the same name, which Compact
+	// merges.
 	slices.Sort(have)
 	self := payers[0].Account
 	return &limiter.InvalidError{
@@ -163,10 +196,14 @@ func (t *Turn) Pay(amounts *limiter.Amounts) {
 		name, n := amounts.At(i)
 		j, need := find(limits, name, i), bucket.Thousandths(n)
 		switch {
+		// Only the other payer has this limit.
 		case j < 0:
 		case t.View.Tokens[j] >= need:
 			t.View.Tokens[j] -= need
+		// Judge admitted the charge, so only a shadow limit can fall short
+		// here.
 		default:
+			// A bucket of rates has no Detail until a limit is spared.
 			if t.View.Detail == nil {
 				t.View.Detail = &limiter.Detail{At: t.now}
 			}
@@ -181,6 +218,7 @@ func (t *Turn) spares(limit string, begin int) bool {
 	if d == nil || d.Spared == nil {
 		return false
 	}
+
 	j := find(t.View.Account.Limits, limit, begin)
 	return j >= 0 && d.Spared[j]
 }
@@ -190,17 +228,22 @@ func (t *Turn) spares(limit string, begin int) bool {
 // change.
 func (t *Turn) Commit(amounts *limiter.Amounts, book Book) error {
 	b := t.bucket
+	// An override may have limits that the bucket gets from applyOverride only.
 	if !t.override && !Pays(b.Account.Limits, amounts) {
 		return nil
 	}
+
 	if t.override {
 		if err := t.applyOverride(amounts, book); err != nil {
 			return err
 		}
 	}
+
+	// The bucket's own time decides the hour. It may be ahead of the caller's.
 	if err := b.startHour(t.at, book); err != nil {
 		return err
 	}
+
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
 		if j := find(b.Account.Limits, name, i); j >= 0 {
@@ -210,6 +253,7 @@ func (t *Turn) Commit(amounts *limiter.Amounts, book Book) error {
 			}
 		}
 	}
+
 	b.endChange(t.at, t.now, t.tokens)
 	return nil
 }

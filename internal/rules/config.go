@@ -41,12 +41,14 @@ func ScopeName(s limiter.Scope) string {
 // defaults, which are sorted by name, and any other limits the bucket has. own
 // holds the limits of the bucket, nil if it is new.
 func Defaults(defaults, own []limiter.Limit) []limiter.Limit {
+	// Programs with other defaults may share the bucket. Their limits stay.
 	var kept []limiter.Limit
 	for i, l := range own {
 		if find(defaults, l.Name, i) < 0 {
 			kept = append(kept, l)
 		}
 	}
+
 	if kept == nil {
 		return slices.Clone(defaults)
 	}

@@ -29,13 +29,17 @@ func CheckFill(f *limiter.Fill, limits []limiter.Limit) error {
 // FillEvent returns the audit event of a fill. If the details of a reset of all
 // limits have "limits", FillEvent lists the names there.
 func FillEvent(ev limiter.AuditEvent, f *limiter.Fill, limits []limiter.Limit) limiter.AuditEvent {
+	// A top-up and a reset of some limits name their limits already.
 	if _, ok := ev.Details["limits"]; !ok || f.ID != "" || len(f.Limits) > 0 {
 		return ev
 	}
+
 	names := make([]any, len(limits))
 	for i, l := range limits {
 		names[i] = l.Name
 	}
+
+	// The caller keeps its event, so the map must not change.
 	ev.Details = maps.Clone(ev.Details)
 	ev.Details["limits"] = names
 	return ev
@@ -46,6 +50,7 @@ func notFillable(f *limiter.Fill, name string, limits []limiter.Limit) error {
 	for i, l := range limits {
 		have[i] = l.Name
 	}
+
 	return &limiter.InvalidError{
 		Field: "limit", Value: name,
 		Reason: fmt.Sprintf("is no limit of entity %s and resource %s; the limits are %s", f.Entity, f.Resource,
@@ -64,10 +69,13 @@ const clockTolerance = 2 * 60 * 1000
 // behind would add a step to what it gives.
 func (b *Bucket) Fill(now int64, f *limiter.Fill) {
 	b.Advance(now)
+
 	for j, l := range b.Account.Limits {
 		full := l.Capacity * bucket.Milli
 		n, named := f.Amounts.Lookup(l.Name)
 		switch {
+		// Only a top-up has an ID. Like a credit, it lowers the hidden use by
+		// what is above the capacity.
 		case f.ID != "":
 			if named {
 				b.give(j, bucket.Thousandths(n))
@@ -75,9 +83,16 @@ func (b *Bucket) Fill(now int64, f *limiter.Fill) {
 		case len(f.Limits) == 0 || slices.Contains(f.Limits, l.Name):
 			b.Tokens[j] = full
 			if l.Window != 0 {
-				if bucket.Sub(b.Starts[j], now) > clockTolerance { // a wrong clock has begun it
+				// A clock that is far ahead has begun the window, and the quota
+				// would gain nothing until then. A window that begins a little
+				// ahead stays, or the boundary would fill the quota a second
+				// time.
+				if bucket.Sub(b.Starts[j], now) > clockTolerance {
 					b.Starts[j] = windowStart(l, now)
 				}
+
+				// The quota is as new, so neither its peak nor its hidden use
+				// stays.
 				if b.Peaks != nil {
 					b.Peaks = withValue(b.Peaks, len(b.Peaks), j, 0)
 				}
@@ -87,8 +102,12 @@ func (b *Bucket) Fill(now int64, f *limiter.Fill) {
 			}
 		}
 	}
-	if f.ID == "" && len(f.Limits) == 0 { // as if the bucket were new
+
+	// A reset of all limits leaves the bucket as if it were new. A reset of
+	// some keeps what earlier limits left.
+	if f.ID == "" && len(f.Limits) == 0 {
 		b.Left, b.Keep = nil, 0
 	}
+
 	b.extend()
 }

@@ -20,6 +20,7 @@ func Snapshots(account *limiter.Account, u Usage) []limiter.UsageSnapshot {
 			Entity: account.Entity, Resource: account.Resource, Window: w, Start: start, End: end,
 			Counters: map[string]int64{}, Events: u.Events,
 		}
+
 		for i, n := range u.Used {
 			if n != 0 {
 				part.Counters[account.Limits[i].Name] = n
@@ -30,6 +31,7 @@ func Snapshots(account *limiter.Account, u Usage) []limiter.UsageSnapshot {
 				part.WouldRefuse = AddCount(part.WouldRefuse, account.Limits[i].Name, n)
 			}
 		}
+
 		parts = append(parts, part)
 	}
 	return parts
@@ -57,11 +59,14 @@ func Deleted(cfg limiter.Config, ev limiter.AuditEvent) limiter.AuditEvent {
 	if cfg.Scope != (limiter.Scope{}) {
 		return ev
 	}
+
 	names := []any{}
 	for _, l := range cfg.Limits {
 		names = append(names, l.Name)
 	}
 	ev = With(ev, "limits", names)
+
+	// The map is the copy that With made, so the caller's event stays as it is.
 	ev.Details["on_unavailable"] = nil
 	if cfg.OnUnavailable != "" {
 		ev.Details["on_unavailable"] = string(cfg.OnUnavailable)
@@ -101,5 +106,7 @@ func cloneDetail(v any) any {
 		}
 		return out
 	}
+
+	// All other details are immutable.
 	return v
 }

@@ -48,16 +48,28 @@ const Agreement = 2000
 // pulls back, again and again.
 func (m *Machine) Local(b *Bucket, now int64) (local, back int64) {
 	ahead := bucket.Sub(b.At, now)
-	if ahead <= 2*Agreement && b.Pulled == 0 { // two callers that agree with the machine differ by at most this
+	// Two callers that agree with the machine differ by twice Agreement at
+	// most, so a bucket that is ahead by less is no sign of a wrong clock. Once
+	// it was pulled back, its time also depends on the caller.
+	if ahead <= 2*Agreement && b.Pulled == 0 {
 		return now, 0
 	}
+
 	clock := m.now()
 	switch off := bucket.Sub(now, clock); {
+	// The caller is ahead of the machine. It sees a pulled-back bucket as much
+	// earlier as that was moved, or it would refill the bucket again.
 	case off > Agreement:
 		return max(clock, bucket.Sub(now, b.Pulled)), 0
+	// A caller behind the machine must not pull the bucket back: it would mint
+	// with its slow clock. A bucket that is ahead by little needs no pull.
 	case off < -Agreement || ahead <= 2*Agreement:
 		return now, 0
 	}
+
+	// A jump fills a bucket at most once, and the longest fill time refills as
+	// much. So a bucket that waits for that long has paid the jump back. Limits
+	// that have left wait for the same time.
 	longest := longestFill(b.Account.Limits)
 	for _, v := range b.Left {
 		longest = max(longest, longestFill([]limiter.Limit{v.Limit}))
@@ -70,11 +82,15 @@ func (b *Bucket) PullBack(by int64) {
 	if by == 0 {
 		return
 	}
+
 	b.At -= by
+	// Rates that have left have times of their own, which must not be after the
+	// bucket's.
 	b.Left = slices.Clone(b.Left)
 	for i := range b.Left {
 		b.Left[i].At = min(b.Left[i].At, b.At)
 	}
+
 	b.Pulled = bucket.Add(b.Pulled, by)
 	b.extend()
 }

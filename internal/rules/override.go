@@ -15,22 +15,33 @@ import (
 func BeginOverride(b *Bucket, at, now int64, limits []limiter.Limit) Turn {
 	t := BeginAt(b, at, now)
 	own := b.Account
+	// The limits become those that judge, which the caller must not see.
 	limits = slices.Clone(limits)
 	t.override = true
+
+	// The view has tokens of its own: the override bounds what this call gets,
+	// and not what the bucket holds.
 	t.View = limiter.Bucket{
 		Account: &limiter.Account{Entity: own.Entity, Resource: own.Resource, Limits: limits, Ref: own.Ref},
 		Tokens:  make([]int64, len(limits)),
 		Ahead:   t.View.Ahead,
 	}
+
 	for i, l := range limits {
+		// A limit that the bucket lacks joins it, since its use could not be
+		// counted otherwise.
 		v := b.joins(l, t.at, now)
 		if j := find(own.Limits, l.Name, i); j >= 0 {
 			v = t.judgedBy(l, j)
 		}
 		limits[i], t.View.Tokens[i] = v.Limit, v.Tokens
+
+		// Only quotas have windows and peaks, so an override of rates needs no
+		// Detail.
 		if v.Limit.Window == 0 {
 			continue
 		}
+
 		if t.View.Detail == nil || t.View.Detail.Starts == nil {
 			t.View.Detail = &limiter.Detail{At: now, Starts: make([]int64, len(limits))}
 		}
@@ -46,16 +57,26 @@ func BeginOverride(b *Bucket, at, now int64, limits []limiter.Limit) Turn {
 func (t *Turn) judgedBy(l limiter.Limit, j int) Level {
 	b := t.bucket
 	own := b.Level(j).advanced(t.at, t.now)
+
 	if l.Window == 0 && own.Limit.Window == 0 {
+		// The override refills the bucket for this call, but never above the
+		// bucket's own capacity, which holds for all other calls.
 		r := RateOf(l)
 		r.Capacity = own.Limit.Capacity * bucket.Milli
 		own.Tokens = bucket.Advance(b.Tokens[j], b.At, t.at, r)
 		t.tokens[j] = own.Tokens
 	} else {
+		// What is used of the bucket's quota is used of a smaller one too. If
+		// 40 of 100 a day are left, 60 are used, and an override of 50 a day
+		// has -10.
 		own.Tokens = bucket.Sub(own.Tokens, OverrideReserve(own.Limit, l))
+		// The quota of the bucket fills at the boundary, by its own capacity or
+		// its peak. A refusal has to name that boundary.
 		own.Peak = max(own.Peak, own.Limit.Capacity*bucket.Milli)
 		l.Refill, l.Period, l.Window, l.Zone = own.Limit.Refill, own.Limit.Period, own.Limit.Window, own.Limit.Zone
 	}
+
+	// The smaller capacity judges, whichever limit fills.
 	own.Tokens = min(own.Tokens, l.Capacity*bucket.Milli)
 	l.Capacity = min(l.Capacity, own.Limit.Capacity)
 	own.Limit = l
@@ -96,27 +117,34 @@ func differAsQuotas(a, b limiter.Limit) bool {
 // calls with different windows would otherwise lose them to each other in turn.
 func (b *Bucket) FollowOverride(at, now int64, override, stored []limiter.Limit, book Book) error {
 	limits, follows := slices.Clone(b.Account.Limits), false
+	// Only quotas are followed: an override of rates ends with its call.
 	for i := range limits {
 		own := &limits[i]
 		j := find(override, own.Name, i)
 		if j < 0 || !differAsQuotas(*own, override[j]) || find(stored, own.Name, i) >= 0 {
 			continue
 		}
+		// The flag of the override counts for its call alone.
 		shadow := own.IsShadow
 		*own, follows = override[j], true
 		own.IsShadow = shadow
 	}
+
 	if !follows {
 		return nil
 	}
+
+	// reshape moves the bucket's time, so the rates of the override would
+	// refill nothing afterwards. BeginOverride refills by them before.
 	t := BeginOverride(b, at, now, override)
 	return t.reshape(limits, book)
 }
 
 // AwaitsOverride reports whether a bucket that refuses a charge has to keep what
-// FollowOverride did: a limit that now fills at other times than before does not cover
-// its amount. Otherwise it would go on filling as before, and the override would be
-// refused until then. own holds the limits that the bucket had.
+// FollowOverride did, because a limit with other windows does not cover its amount.
+// For example, a call carries 10 a day after 1000 a month are used up. If the bucket
+// went back to the month, it would refuse all calls until the month ends. own holds
+// the limits that the bucket had before FollowOverride.
 func AwaitsOverride(own []limiter.Limit, view limiter.Bucket, amounts *limiter.Amounts) bool {
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
@@ -125,6 +153,10 @@ func AwaitsOverride(own []limiter.Limit, view limiter.Bucket, amounts *limiter.A
 			continue
 		}
 		l := view.Account.Limits[k]
+
+		// A quota that only changes its capacity fills at the same boundary as
+		// before, and an amount above the capacity never fits. The change helps
+		// neither.
 		changed := differAsQuotas(own[j], l) && !sameWindow(own[j], l)
 		if changed && n <= l.Capacity && view.Tokens[k] < bucket.Thousandths(n) {
 			return true
@@ -136,10 +168,15 @@ func AwaitsOverride(own []limiter.Limit, view limiter.Bucket, amounts *limiter.A
 // reshape gives the bucket, as the turn refills it, other limits.
 func (t *Turn) reshape(limits []limiter.Limit, book Book) error {
 	b := t.bucket
+	// Leases and outcomes share the account, so a change replaces it.
 	account := *b.Account
 	account.Limits = limits
+
+	// Repair starts from the bucket's tokens, which have to be those that the
+	// turn has refilled.
 	b.Tokens, b.At = t.tokens, t.at
 	b.openWindows(t.now)
+
 	_, err := b.Repair(t.now, &account, b.Idle, book)
 	return err
 }
@@ -154,17 +191,23 @@ func (t *Turn) applyOverride(amounts *limiter.Amounts, book Book) error {
 			added = append(added, l)
 		}
 	}
+
+	// Nothing could count the use of a limit that only the override has, so the
+	// bucket gets it.
 	if added != nil {
 		if err := t.reshape(Sorted(slices.Concat(b.Account.Limits, added)), book); err != nil {
 			return err
 		}
+		// The limits have another order, so the turn's tokens do not fit them.
 		t.tokens = slices.Clone(b.Tokens)
 	}
+
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
 		if find(limits, name, i) < 0 || t.spares(name, i) {
 			continue
 		}
+		// Judge has admitted the amount, so the product fits an int64.
 		if j := find(b.Account.Limits, name, i); j >= 0 {
 			t.tokens[j] -= n * bucket.Milli
 		}

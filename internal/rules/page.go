@@ -42,12 +42,16 @@ func StartPage(q limiter.BucketQuery) (after Place, size int, err error) {
 	if q.Max < 0 {
 		return after, 0, &limiter.InvalidError{Field: "max", Reason: "must not be negative"}
 	}
+
 	if len(q.Prefix) > maxPrefix {
 		return after, 0, &limiter.InvalidError{
 			Field: "prefix", Reason: "must have at most " + strconv.Itoa(maxPrefix) + " bytes, as IDs do",
 		}
 	}
+
 	if q.After != "" {
+		// A place without the prefix comes from another list, and would skip
+		// buckets of this one.
 		var ok bool
 		if after, ok = parseCursor(q.After); !ok || len(after.Entity)+len(after.Resource) > maxPlace ||
 			!strings.HasPrefix(after.Entity, q.Prefix) {
@@ -57,6 +61,7 @@ func StartPage(q limiter.BucketQuery) (after Place, size int, err error) {
 			}
 		}
 	}
+
 	size = min(q.Max, maxPage)
 	if q.Max == 0 {
 		size = defaultPage
@@ -78,14 +83,21 @@ func parseCursor(s string) (p Place, ok bool) {
 	if err != nil || len(text) < shortest || text[0] != cursorVersion {
 		return p, false
 	}
+
 	size, n := binary.Uvarint(text[1:])
+	// The length may have been read from the bytes of the checksum.
 	if n <= 0 || len(text) < 1+n+crc32.Size {
 		return p, false
 	}
+
 	rest := text[1+n : len(text)-crc32.Size]
+	// An entity has a name, so a place without one is forged.
 	if size == 0 || size > uint64(len(rest)) {
 		return p, false
 	}
+
+	// Each place has one cursor. Encoding it again compares the checksum, and
+	// refuses a longer spelling of the length.
 	p = Place{string(rest[:size]), string(rest[size:])}
 	return p, p.Cursor() == s
 }

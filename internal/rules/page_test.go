@@ -62,8 +62,12 @@ func TestPlaces(t *testing.T) {
 		entity, resource string
 		after, whole     bool
 	}{
-		{"a", "z", true, true}, {"b", "a", true, true}, {"b", "m", true, true}, {"b", "n", false, true},
-		{"b1", "a", false, false}, {"c", "a", false, false},
+		{"a", "z", true, true},
+		{"b", "a", true, true},
+		{"b", "m", true, true},
+		{"b", "n", false, true},
+		{"b1", "a", false, false},
+		{"c", "a", false, false},
 	} {
 		if got := after.Passed(c.entity, c.resource); got != c.after {
 			t.Errorf("%s %s after a bucket: passed %v", c.entity, c.resource, got)

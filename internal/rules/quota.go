@@ -40,6 +40,7 @@ func ParseWindow(text string) (every limiter.Calendar, zone string, err error) {
 // of a limit. Another process may have stored it.
 func CheckZones(limits []limiter.Limit) error {
 	for i := range limits {
+		// UTC is part of every program, so only a named zone can be missing.
 		if limits[i].Zone != "" && RateOf(limits[i]).Window == nil {
 			return limits[i].Validate()
 		}
@@ -63,10 +64,13 @@ func (b *Bucket) startsAt(now int64) []int64 {
 	if b.Starts == nil {
 		return nil
 	}
+
 	starts := make([]int64, len(b.Starts))
 	for i, l := range b.Account.Limits {
 		if l.Window != 0 {
 			starts[i] = b.Starts[i]
+			// A quota whose zone cannot be loaded stays in the window that is
+			// stored.
 			if w := RateOf(l).Window; w != nil {
 				starts[i] = max(starts[i], w.Start(now))
 			}
@@ -86,16 +90,18 @@ func (b *Bucket) openWindows(now int64) {
 // rate returns how limit i fills.
 func (b *Bucket) rate(i int) bucket.Rate {
 	r := RateOf(b.Account.Limits[i])
+	// A nil list means that each peak is the present capacity.
 	if b.Peaks != nil {
 		r.Peak = b.Peaks[i]
 	}
 	return r
 }
 
-// staying returns the numbers of a list, one for each limit, whose windows are those that
-// start at starts. It returns nil if all are 0.
+// staying returns a copy of a list with a number for each limit. It sets the number of
+// a limit to 0 if its window does not begin at starts. It returns nil if all are 0.
 func (b *Bucket) staying(list, starts []int64) (same []int64) {
 	for i, n := range list {
+		// A boundary ends the peak and the hidden use of its window.
 		if n == 0 || starts[i] != b.Starts[i] {
 			continue
 		}
@@ -156,20 +162,25 @@ func (b *Bucket) InWindow(c *limiter.Credit, now int64) limiter.Amounts {
 	if c.Starts == nil || b.Starts == nil && b.Left == nil {
 		return c.Amounts
 	}
+
 	var amounts limiter.Amounts
 	starts := b.startsAt(now)
 	for i := range c.Amounts.Len() {
 		name, n := c.Amounts.At(i)
 		j, bound := find(b.Account.Limits, name, i), find(c.Account.Limits, name, i)
+		// The limit may have left the bucket. It then has its window in Left.
 		var start int64
 		if j >= 0 && starts != nil {
 			start = starts[j]
 		} else if k := b.findLeft(name); k >= 0 {
 			j, start = k, b.Left[k].advanced(b.At, now).Start
 		}
+		// Giving back to a later window would add to the capacity that the
+		// boundary gave it. What is taken late, the present window owes.
 		if n > 0 && j >= 0 && bound >= 0 && bound < len(c.Starts) && start != c.Starts[bound] {
 			continue
 		}
+
 		amounts = amounts.And(name, n)
 	}
 	return amounts

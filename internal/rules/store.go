@@ -43,11 +43,14 @@ func Pages[T, P any](fetch func(after P) (page []T, next *P, err error)) iter.Se
 			var page []T
 			var err error
 			page, next, err = fetch(*next)
+
+			// A page that fails halfway yields what it has before the error.
 			for _, v := range page {
 				if !yield(v, nil) {
 					return
 				}
 			}
+
 			if err != nil {
 				var zero T
 				yield(zero, err)

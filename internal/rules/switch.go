@@ -18,14 +18,20 @@ func (s Switches) Refusing(entity, parent, resource string) *limiter.Switch {
 	if len(s) == 0 {
 		return nil
 	}
+
+	// The error names the most specific level, and the entity's before the
+	// parent's.
 	for _, of := range limiter.Precedence(entity, resource) {
 		if found, off := s[of]; off {
 			return &found
 		}
 	}
+
 	if parent == "" {
 		return nil
 	}
+	// A charge cascades to one parent, so the parent's own parent does not
+	// matter.
 	return s.Refusing(parent, "", resource)
 }
 

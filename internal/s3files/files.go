@@ -41,33 +41,44 @@ func Open(ctx context.Context, url, region string) (*Files, error) {
 	if !strings.HasPrefix(url, Scheme) || bucket == "" {
 		return nil, fmt.Errorf("%q: no bucket; use a URL such as s3://my-bucket/limits", url)
 	}
+
 	if prefix != "" && !strings.HasSuffix(prefix, "/") {
 		prefix += "/"
 	}
+
+	// The default logger prints to stderr, which a library must not.
 	opts := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
 	if region != "" {
 		opts = append(opts, config.WithRegion(region))
 	}
+
 	cfg, err := config.LoadDefaultConfig(ctx, opts...)
 	if err != nil {
 		return nil, err
 	}
+
 	client := s3.NewFromConfig(cfg, func(o *s3.Options) {
-		o.UsePathStyle = o.BaseEndpoint != nil // emulators do not resolve the host names of buckets
+		// Emulators do not resolve the host names of buckets.
+		o.UsePathStyle = o.BaseEndpoint != nil
 		o.DisableLogOutputChecksumValidationSkipped = true
 	})
+
 	return &Files{client, bucket, prefix}, nil
 }
 
 // Read reads a file. It returns fs.ErrNotExist if there is none.
 func (f *Files) Read(ctx context.Context, name string) (content []byte, version string, err error) {
 	out, err := f.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &f.bucket, Key: aws.String(f.prefix + name)})
+
+	// S3 returns this code only to a caller that may list the bucket. Otherwise
+	// a missing object looks like a forbidden one.
 	if _, none := errors.AsType[*types.NoSuchKey](err); none {
 		return nil, "", fs.ErrNotExist
 	}
 	if err != nil {
 		return nil, "", err
 	}
+
 	defer func() { err = errors.Join(err, out.Body.Close()) }()
 	content, err = io.ReadAll(out.Body)
 	return content, aws.ToString(out.ETag), err
@@ -80,11 +91,13 @@ func (f *Files) Write(ctx context.Context, name, version string, content []byte)
 		Bucket: &f.bucket, Key: aws.String(f.prefix + name), Body: bytes.NewReader(content),
 		ContentType: aws.String("application/x-ndjson"), ContentEncoding: aws.String("gzip"),
 	}
+
 	if version == "" {
 		in.IfNoneMatch = aws.String("*")
 	} else {
 		in.IfMatch = &version
 	}
+
 	_, err := f.client.PutObject(ctx, in)
 	if isChanged(err) {
 		return aggregator.ErrChanged
@@ -96,9 +109,13 @@ func (f *Files) Write(ctx context.Context, name, version string, content []byte)
 // version, was deleted, or is being written.
 func isChanged(err error) bool {
 	if e, ok := errors.AsType[*smithyhttp.ResponseError](err); ok &&
+
 		e.HTTPStatusCode() == http.StatusPreconditionFailed {
 		return true
 	}
+
+	// S3 answers NoSuchKey if the object was deleted since it was read, and
+	// ConditionalRequestConflict while another write of it runs.
 	e, ok := errors.AsType[smithy.APIError](err)
 	return ok && (e.ErrorCode() == "ConditionalRequestConflict" || e.ErrorCode() == "NoSuchKey")
 }

@@ -59,11 +59,15 @@ func (s *Server) Refuse(code string) {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	content, there := s.objects[r.URL.Path]
 	version := r.Header.Get("If-Match")
+
 	switch {
 	case s.refusal != "":
 		refuse(w, http.StatusForbidden, s.refusal)
+	// As in S3, a write on condition of a version fails like a read if there is
+	// no object.
 	case !there && (r.Method == http.MethodGet || version != ""):
 		refuse(w, http.StatusNotFound, "NoSuchKey")
 	case r.Method == http.MethodGet:
@@ -72,12 +76,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(content)
 	case r.Header.Get("If-None-Match") == "*" && there, version != "" && version != etag(content):
 		refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
+
 	default:
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			refuse(w, http.StatusBadRequest, "IncompleteBody")
 			return
 		}
+
 		s.objects[r.URL.Path], s.headers[r.URL.Path] = body, r.Header
 	}
 }

@@ -19,6 +19,7 @@ func (s *Server) authenticate(h http.Header) (Identity, error) {
 	if by, ok := s.opts.Tokens.CheckBearer(h.Values("Authorization")); ok {
 		return by, nil
 	}
+
 	return Identity{}, &httplimit.Problem{
 		Status: http.StatusUnauthorized, Challenge: "Bearer",
 		Detail: "a valid token is required: Authorization: Bearer TOKEN",
@@ -39,8 +40,8 @@ func (t *Tokens) CheckBearer(values []string) (Identity, bool) {
 	return t.Check(token)
 }
 
-// requireJSON rejects a request whose body is not plain JSON. A web page cannot
-// send the content type without asking first.
+// requireJSON rejects a request whose body is not plain JSON. A web page of another
+// origin cannot send this content type without a preflight request, which fails.
 func requireJSON(h http.Header) error {
 	values := h["Content-Type"]
 	if len(values) != 1 || !isJSON(values[0]) {
@@ -48,6 +49,7 @@ func requireJSON(h http.Header) error {
 			Status: http.StatusUnsupportedMediaType, Detail: "Content-Type: must be application/json",
 		}
 	}
+
 	if h.Get("Content-Encoding") != "" {
 		return &httplimit.Problem{Status: http.StatusUnsupportedMediaType, Detail: "Content-Encoding: must be absent"}
 	}

@@ -27,7 +27,8 @@ type call struct {
 	r      *http.Request
 	body   []byte      // of a POST
 	header http.Header // of the answer
-	// keeps what the call took, or takes it back if its answer was not delivered; nil for nothing
+	// answered keeps what the call took, or gives it back if the answer was not
+	// delivered. It is nil if the call took nothing.
 	answered func(delivered bool)
 }
 
@@ -39,14 +40,17 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 			_ = s.fail(w.Header(), err).write(w)
 			return
 		}
+
 		if key, given := r.Header["Idempotency-Key"]; given && rt.keyed {
 			s.serveOnce(w, c, rt, key)
 			return
 		}
+
 		ctx, cancel := rt.context(r)
 		defer cancel()
 		c.ctx = ctx
 		answer := s.run(c, rt)
+
 		if c.answered == nil {
 			_ = answer.write(w)
 			return
@@ -55,18 +59,21 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 	}
 }
 
-// context returns the context of a call. A client that leaves stops a call that
-// reads, if it surely left. It stops no charge or settlement under way, which could
-// not be taken back; the timeouts of the limiter bound those.
+// context returns the context of a call. A client that has surely left stops a call
+// that reads. It does not stop a charge or a settlement: a write that is cut off may be
+// stored or not, so that it could not be taken back. The timeouts of the limiter bound
+// those.
 func (rt *route) context(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx := r.Context()
 	if rt.keyed || r.ProtoMajor < 2 {
 		ctx = context.WithoutCancel(ctx)
 	}
+
 	if rt.keyed {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, readTimeout) // a list may need many calls of the store
+	// A list may need many calls of the store, each with a timeout of its own.
+	return context.WithTimeout(ctx, readTimeout)
 }
 
 // isReset reports whether a client has surely left: it reset its HTTP/2 stream, on
@@ -83,13 +90,16 @@ func (s *Server) prepare(w http.ResponseWriter, r *http.Request, rt *route) (*ca
 	if err != nil {
 		return nil, err
 	}
+
 	listen.Vouch(r)
+
 	if !by.Role.Allows(rt.role) {
 		return nil, &httplimit.Problem{
 			Status: http.StatusForbidden,
 			Detail: "this call needs a token with the role " + rt.role.including(),
 		}
 	}
+
 	c := &call{server: s, by: by, r: r, header: w.Header()}
 	if r.Method == http.MethodPost {
 		if err := requireJSON(r.Header); err != nil {
@@ -99,6 +109,9 @@ func (s *Server) prepare(w http.ResponseWriter, r *http.Request, rt *route) (*ca
 			return nil, err
 		}
 	}
+
+	// The view is kept for other calls, so the end of this request must not cut
+	// its opening off.
 	if c.view, err = s.view(context.WithoutCancel(r.Context()), by); err != nil {
 		return nil, err
 	}
@@ -107,17 +120,22 @@ func (s *Server) prepare(w http.ResponseWriter, r *http.Request, rt *route) (*ca
 
 // readBody returns the body of a request, of at most most bytes.
 func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
-	if r.ContentLength > most { // without reading, so that a client that asks first does not send it
+	// A client that sends Expect: 100-continue then does not send the body at all.
+	if r.ContentLength > most {
 		return nil, &http.MaxBytesError{Limit: most}
 	}
+
 	var body []byte
 	var err error
 	if r.ContentLength >= 0 {
 		body = make([]byte, r.ContentLength)
+		// While the body is on its way the connection does not count as busy,
+		// so that many slow clients can be replaced.
 		listen.Receive(r, func() { _, err = io.ReadFull(r.Body, body) })
 	} else {
 		listen.Receive(r, func() { body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, most)) })
 	}
+
 	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, tooLong
 	}
@@ -127,35 +145,46 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 	return body, nil
 }
 
-// serveOnce answers a request with an idempotency key. It does not end with its
-// client, who may come back for the answer.
+// serveOnce answers a request with an idempotency key. The call goes on without its
+// client, which may come back for the answer.
 func (s *Server) serveOnce(w http.ResponseWriter, c *call, rt *route, values []string) {
 	key, err := parseKey(values)
 	if err != nil {
 		_ = s.fail(w.Header(), err).write(w)
 		return
 	}
+
+	// The digest ties the key to its request, since a client may use a key
+	// twice by mistake.
 	digest := sha256.Sum256(append([]byte(c.r.Method+" "+c.r.URL.Path+"\n"), c.body...))
 	earlier, err := s.keys.begin(c.by.owner, key, digest)
 	if err != nil {
 		_ = s.fail(w.Header(), err).write(w)
 		return
 	}
+
 	if earlier != nil {
 		maps.Copy(w.Header(), earlier.header)
 		_ = earlier.write(w)
 		return
 	}
+
 	var kept *reply
 	defer func() { s.keys.finish(c.by.owner, key, kept) }()
+
 	c.ctx = context.WithoutCancel(c.r.Context())
 	answer := s.run(c, rt)
+
+	// A refusal and a failure had no effect, so they leave the key to the next
+	// try.
 	if answer.status < http.StatusMultipleChoices {
 		kept = &reply{answer.status, answer.header.Clone(), answer.body}
 	}
+	// A client that does not get this answer gets it at its next try.
 	if c.answered != nil {
-		c.answered(true) // at the client's next try
+		c.answered(true)
 	}
+
 	_ = answer.write(w)
 }
 
@@ -171,6 +200,7 @@ func parseKey(values []string) (string, error) {
 			return values[0], nil
 		}
 	}
+
 	return "", &httplimit.Problem{
 		Status: http.StatusBadRequest,
 		Detail: "Idempotency-Key: must be one value of 1 to 255 printable ASCII characters",
@@ -185,18 +215,24 @@ func (s *Server) run(c *call, rt *route) (result *reply) {
 	default:
 		return s.fail(c.header, errTooMany)
 	}
+
+	// A panic must not end the process, nor keep the places that the call has
+	// taken.
 	defer func() {
 		if p := recover(); p != nil {
 			result = s.fail(c.header, fmt.Errorf("%s panicked: %v\n%s", rt.path, p, debug.Stack()))
 		}
 	}()
+
 	answer, err := rt.do(c)
 	if err != nil {
+		// A record may be missing because its namespace is gone.
 		if errors.Is(err, limiter.ErrNotFound) {
 			err = s.checkNamespace(c.ctx, c.by, err)
 		}
 		return s.fail(c.header, err)
 	}
+
 	body, err := json.Marshal(answer)
 	if err != nil {
 		return s.fail(c.header, err)
@@ -222,15 +258,16 @@ func (a *reply) write(w http.ResponseWriter) error {
 	return err
 }
 
-// deliver sends the answer, and reports whether the client may have a part of it:
-// the status alone says that a request was admitted. On HTTP/1.1 the connection
-// counts what it took. A stream of HTTP/2 is not asked, since its write can fail
-// after the status was sent.
+// deliver sends the answer, and reports whether the client may have a part of it: the
+// status alone says that a request was admitted. On HTTP/1.1, a failed answer is not
+// delivered if the network took no byte of it. On HTTP/2, a write can fail after the
+// status was sent, so that a failure proves nothing.
 func (a *reply) deliver(w http.ResponseWriter, r *http.Request) bool {
 	before := listen.Sent(r)
 	err := a.write(w)
 	if err == nil {
 		err = http.NewResponseController(w).Flush()
 	}
+
 	return err == nil || errors.Is(err, http.ErrNotSupported) || r.ProtoMajor >= 2 || listen.Sent(r) != before
 }

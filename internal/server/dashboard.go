@@ -18,8 +18,10 @@ func withDashboard(api, page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch at := r.URL.Path; {
 		case at == DashboardPath:
-			w.Header().Set("Location", DashboardPath[1:]+"/") // relative, whatever the host is
+			// A relative target holds for every name of the host.
+			w.Header().Set("Location", DashboardPath[1:]+"/")
 			w.WriteHeader(http.StatusPermanentRedirect)
+		// A path that is not clean goes to the API, which refuses it.
 		case strings.HasPrefix(at, DashboardPath+"/") && strings.TrimSuffix(at, "/") == path.Clean(at):
 			page.ServeHTTP(w, r)
 		default:

@@ -17,32 +17,40 @@ import (
 // case, each at most once and not null, and nothing after it.
 func decode[T any](body []byte, allowed *shape) (T, error) {
 	var v T
+	// json.Unmarshal would take a null for an object without fields.
 	if i := skipSpace(body, 0); i == len(body) || body[i] != '{' {
 		return v, badBody(errNotObject)
 	}
+
 	body = plainNumbers(body)
 	if err := json.Unmarshal(body, &v); err != nil {
 		return v, badBody(err)
 	}
+
+	// checkKeys walks over valid JSON only.
 	if err := checkKeys(body, allowed); err != nil {
 		return v, badBody(err)
 	}
+
 	return v, nil
 }
 
-// badBody returns the problem of a body in words of JSON.
+// badBody returns the problem of a body, in terms of JSON instead of Go types.
 func badBody(err error) error {
 	detail, status := err.Error(), http.StatusBadRequest
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		detail = fmt.Sprintf("field %s: must be %s, not a JSON %s",
 			wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:], kindName(wrong.Type), wrong.Value)
 	}
+
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
 		detail = errNotObject.Error()
 	}
+
 	if invalid, ok := errors.AsType[*limiter.InvalidError](err); ok {
 		detail, status = invalid.Error(), statusOf(invalid)
 	}
+
 	return &httplimit.Problem{Status: status, Detail: "body: " + detail}
 }
 
@@ -100,6 +108,7 @@ func amountsOf(object map[string]int64) limiter.Amounts {
 		names = append(names, name)
 	}
 	slices.Sort(names)
+
 	var amounts limiter.Amounts
 	for _, name := range names {
 		amounts = amounts.And(name, object[name])

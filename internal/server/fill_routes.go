@@ -53,21 +53,25 @@ func topUp(c *call, body topUpBody) (toppedUp, error) {
 	if err != nil {
 		return toppedUp{}, err
 	}
+
 	done, err := c.lim.As(c.by.Name).TopUp(c.ctx, id, body.Resource, amountsOf(body.Amounts), body.ID)
 	if err != nil {
 		return toppedUp{}, err
 	}
+
 	limits, err := c.balance(id, body.Resource)
 	return toppedUp{done, limits}, err
 }
 
-// balance returns the limits of a bucket after a change. They are empty if it is
-// not known where the limits come from, such as those of a request.
+// balance returns the limits of a bucket after a change. It returns none if there is
+// no bucket and no level holds limits.
 func (c *call) balance(entity, resource string) ([]answer.Status, error) {
 	_, statuses, err := answer.ReadStatuses(c.ctx, c.lim, entity, resource)
 	if errors.Is(err, limiter.ErrNoLimits) {
 		err = nil
 	}
+
+	// A parent's bucket stays as it was.
 	own := slices.DeleteFunc(statuses, func(s limiter.Status) bool { return s.Entity != entity })
 	return answer.NewStatuses(own, nil), err
 }

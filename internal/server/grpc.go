@@ -28,10 +28,13 @@ type GRPCOptions struct {
 	TLS         *tls.Config // nil for none
 	MaxConns    int         // connections at a time; default 4096
 	MaxRequests int         // calls at a time; default 1024
-	Reflection  bool        // whether callers with a token may list the services
-	Before      func()      // runs before each call, for changes that it must see; nil for nothing
-
-	receive time.Duration // for a message to arrive; default 10 s
+	// Reflection lets callers with a token list the services.
+	Reflection bool
+	// Before runs before each call, for changes that the call must see; nil for
+	// nothing.
+	Before func()
+	// receive bounds the time for a message to arrive; default 10 s.
+	receive time.Duration
 }
 
 // GRPCService serves gRPC on one listener. It is a listen.Service.
@@ -44,17 +47,27 @@ type GRPCService struct {
 
 // Bounds of gRPC clients.
 const (
-	grpcHandshake  = 5 * time.Second
-	grpcIdle       = 15 * time.Minute
-	grpcHeaderSize = 128 << 10 // more than Envoy accepts from a client, whose headers for tracing it passes on
-	grpcMessage    = 16 << 20  // more than Envoy makes of a client's headers
-	grpcStreams    = 256       // calls of one connection at a time
-	grpcMaxCalls   = 1024
-	grpcWindow     = 64 << 10         // bytes of a stream that are accepted before it is read
-	grpcReceive    = 10 * time.Second // for a message to arrive
-	grpcBytes      = 64 << 20         // of all messages that are under way
-	grpcStrange    = 256 << 10        // of those without a token
-	grpcProbes     = 64               // messages without a token that are awaited at a time
+	grpcHandshake = 5 * time.Second
+	grpcIdle      = 15 * time.Minute
+	// grpcHeaderSize is more than Envoy accepts from a client, whose headers for
+	// tracing it passes on.
+	grpcHeaderSize = 128 << 10
+	// grpcMessage is more than Envoy makes of a client's headers.
+	grpcMessage = 16 << 20
+	// grpcStreams bounds the calls of one connection at a time.
+	grpcStreams  = 256
+	grpcMaxCalls = 1024
+	// grpcWindow bounds the bytes of a stream that are accepted before it is read. A
+	// fixed window does not grow by itself.
+	grpcWindow = 64 << 10
+	// grpcReceive is the time for a message to arrive.
+	grpcReceive = 10 * time.Second
+	// grpcBytes bounds all messages that are under way, and grpcStrange those without
+	// a token.
+	grpcBytes   = 64 << 20
+	grpcStrange = 256 << 10
+	// grpcProbes bounds the messages without a token that are awaited at a time.
+	grpcProbes = 64
 )
 
 // GRPC returns a server of the services that register adds, for the callers and
@@ -64,18 +77,22 @@ func (s *Server) GRPC(listener net.Listener, register func(grpc.ServiceRegistrar
 	if opts == nil {
 		opts = &GRPCOptions{}
 	}
+
 	most := opts.MaxRequests
 	if most <= 0 {
 		most = grpcMaxCalls
 	}
+
 	g := &gate{
 		server: s, before: opts.Before, free: make(chan struct{}, most), waiting: make(chan struct{}, 2*most),
 		bytes: newByteBudget(grpcBytes, 0), receive: cmp.Or(opts.receive, grpcReceive),
 	}
+
 	creds := insecure.NewCredentials()
 	if opts.TLS != nil {
 		creds = credentials.NewTLS(opts.TLS)
 	}
+
 	server := grpc.NewServer(
 		grpc.Creds(metered{creds, g.bytes, newByteBudget(grpcStrange, grpcProbes)}),
 		grpc.InTapHandle(tapStream), grpc.StreamInterceptor(g.admit),
@@ -88,16 +105,22 @@ func (s *Server) GRPC(listener net.Listener, register func(grpc.ServiceRegistrar
 			MaxConnectionIdle: grpcIdle, Time: time.Minute, Timeout: grpcHandshake,
 		}),
 	)
+
 	services := registrar{server, g}
 	register(services)
 	h := newHealth(s, server)
+
+	// The program may have registered a health service of its own, whose
+	// methods then need a token.
 	if _, taken := server.GetServiceInfo()[healthService]; !taken {
 		grpc_health_v1.RegisterHealthServer(services, h)
 		g.open = "/" + healthService + "/"
 	}
+
 	if opts.Reflection {
 		reflection.Register(server)
 	}
+
 	conns := listen.NewConns(opts.MaxConns)
 	return &GRPCService{conns.Listener(listener), conns, server, h}
 }
@@ -111,6 +134,7 @@ func (s *Server) CallerLimiter(ctx context.Context) (*limiter.RateLimiter, error
 	if !ok {
 		return nil, status.Error(codes.Internal, "the call has no caller")
 	}
+
 	lim, err := s.Limiter(ctx, by)
 	switch {
 	case errors.Is(err, errNamespace):
@@ -140,11 +164,13 @@ const grpcGrace = time.Second
 // then cuts them off. Connections without a call get a moment to leave.
 func (g *GRPCService) Shutdown(ctx context.Context) error {
 	g.health.stop()
+
 	done := make(chan struct{})
 	go func() {
 		g.server.GracefulStop()
 		close(done)
 	}()
+
 	const perGrace = 4
 	check := time.NewTicker(grpcGrace / perGrace)
 	defer check.Stop()
@@ -153,10 +179,13 @@ func (g *GRPCService) Shutdown(ctx context.Context) error {
 		case <-done:
 			return nil
 		case <-check.C:
+			// GracefulStop waits for clients to close their connections, which
+			// a silent one never does.
 			g.conns.CloseIdle(grpcGrace)
 		case <-ctx.Done():
 			busy := g.conns.Busy()
-			g.conns.CloseIdle(0) // or Stop waits for their handshakes
+			// Stop would wait for handshakes on idle connections.
+			g.conns.CloseIdle(0)
 			g.server.Stop()
 			<-done
 			if busy > 0 {

@@ -20,13 +20,17 @@ import (
 
 // gate decides which gRPC calls are read, and which run.
 type gate struct {
-	server  *Server
-	before  func()
-	open    string        // prefix of the methods that need no token
-	free    chan struct{} // a place for each call that runs
-	waiting chan struct{} // a place for each call of a known caller
+	server *Server
+	before func()
+	// open is the prefix of the methods that need no token.
+	open string
+	// free has a place for each call that runs, and waiting one for each call of a
+	// known caller.
+	free    chan struct{}
+	waiting chan struct{}
 	bytes   *byteBudget
-	receive time.Duration // for a message to arrive
+	// receive is the time for a message to arrive.
+	receive time.Duration
 }
 
 // errNoPlace answers a call that finds no place.
@@ -43,24 +47,32 @@ func (g *gate) admit(srv any, stream grpc.ServerStream, info *grpc.StreamServerI
 	if on == nil {
 		return status.Error(codes.Internal, "the connection is not metered")
 	}
+
+	// Probes send no token, so that they have a budget of bytes of their own.
 	if g.open != "" && strings.HasPrefix(info.FullMethod, g.open) {
 		return next(srv, &receiving{stream, ctx, &on.strange, g.receive})
 	}
+
 	by, err := g.authenticate(ctx)
 	if err != nil {
 		return err
 	}
+
 	select {
 	case g.waiting <- struct{}{}:
 		defer func() { <-g.waiting }()
 	default:
 		return errNoPlace
 	}
+
+	// A service that GRPC registers itself, such as reflection, is not converted.
+	// A client could keep its streams open for any time.
 	if _, isCall := srv.(converted); !isCall {
 		if cut, ok := ctx.Value(cutKey{}).(context.CancelFunc); ok {
 			defer time.AfterFunc(streamTime, cut).Stop()
 		}
 	}
+
 	return next(srv, &receiving{stream, context.WithValue(ctx, callerKey{}, by), &on.known, g.receive})
 }
 
@@ -73,6 +85,7 @@ func (g *gate) authenticate(ctx context.Context) (Identity, error) {
 			return by, status.Error(codes.Unauthenticated, "a valid token is required: authorization: Bearer TOKEN")
 		}
 	}
+
 	if !by.Role.Allows(RoleAcquire) {
 		return by, status.Error(codes.PermissionDenied, "this call needs a token with the role acquire or admin")
 	}
@@ -85,6 +98,9 @@ func (g *gate) run(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next g
 	if _, known := ctx.Value(callerKey{}).(Identity); !known {
 		return next(ctx, req)
 	}
+
+	// The message stays in memory while the call runs, so that it counts
+	// against the budget of messages on their way.
 	if message, ok := req.(proto.Message); ok {
 		size := int64(proto.Size(message))
 		if !g.bytes.take(size) {
@@ -92,18 +108,22 @@ func (g *gate) run(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next g
 		}
 		defer g.bytes.give(size)
 	}
+
 	select {
 	case g.free <- struct{}{}:
 		defer func() { <-g.free }()
 	default:
 		return nil, errNoPlace
 	}
+
+	// A connection with a call under way must not be replaced.
 	if from, ok := peer.FromContext(ctx); ok {
 		if conn := listen.ConnOf(from.Addr); conn != nil {
 			conn.Begin()
 			defer conn.End()
 		}
 	}
+
 	if g.before != nil {
 		g.before()
 	}
@@ -141,6 +161,7 @@ type converted struct{ service any }
 // RegisterService registers a service.
 func (r registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 	own := grpc.ServiceDesc{ServiceName: desc.ServiceName, HandlerType: (*any)(nil), Metadata: desc.Metadata}
+
 	for _, method := range desc.Methods {
 		own.Streams = append(own.Streams, grpc.StreamDesc{
 			StreamName: method.MethodName, ServerStreams: true, ClientStreams: true,
@@ -154,6 +175,7 @@ func (r registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 			},
 		})
 	}
+
 	for _, stream := range desc.Streams {
 		handle := stream.Handler
 		stream.Handler = func(srv any, on grpc.ServerStream) error {
@@ -162,6 +184,7 @@ func (r registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 		}
 		own.Streams = append(own.Streams, stream)
 	}
+
 	r.server.RegisterService(&own, converted{service})
 }
 
@@ -180,9 +203,12 @@ func (smallGzip) Do(r io.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	// One byte above the bound shows that there are more.
 	plain, err := io.ReadAll(io.LimitReader(z, gzipMost+1))
 	if err == nil && len(plain) > gzipMost {
 		err = errors.New("a compressed message is above 256 KiB; send it as it is")
 	}
+
 	return plain, err
 }

@@ -89,8 +89,11 @@ func TestGRPCChecksTokens(t *testing.T) {
 		token string
 		want  codes.Code
 	}{
-		{"", codes.Unauthenticated}, {"wrong", codes.Unauthenticated}, {secret[1], codes.PermissionDenied},
-		{secret[2], codes.PermissionDenied}, {secret[0], codes.OK},
+		{"", codes.Unauthenticated},
+		{"wrong", codes.Unauthenticated},
+		{secret[1], codes.PermissionDenied},
+		{secret[2], codes.PermissionDenied},
+		{secret[0], codes.OK},
 	} {
 		if got := check(test.token, "key"); got != test.want {
 			t.Errorf("token %.8q: %v, want %v", test.token, got, test.want)

@@ -26,7 +26,7 @@ type health struct {
 	stop     func()
 }
 
-// watchEvery is how often a stream of Watch looks.
+// watchEvery is how often a stream of Watch looks at the state.
 const watchEvery = time.Second
 
 func newHealth(s *Server, services *grpc.Server) *health {
@@ -52,6 +52,7 @@ func (h *health) state(ctx context.Context) grpc_health_v1.HealthCheckResponse_S
 		return grpc_health_v1.HealthCheckResponse_NOT_SERVING
 	default:
 	}
+
 	if h.server.unready(ctx) != "" {
 		return grpc_health_v1.HealthCheckResponse_NOT_SERVING
 	}
@@ -78,26 +79,35 @@ func (h *health) Watch(
 		return err
 	}
 	defer h.watchers.leave(place)
+
 	look := time.NewTicker(watchEvery)
 	defer look.Stop()
+	// No state is UNKNOWN, so that the first look sends one.
 	last := grpc_health_v1.HealthCheckResponse_UNKNOWN
+
 	for {
+		// The protocol keeps a stream about an unknown service open, where
+		// Check fails.
 		now := grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN
 		if h.knows(req.GetService()) {
 			now = h.state(stream.Context())
 		}
+
 		if now != last {
 			last = now
 			if err := stream.Send(&grpc_health_v1.HealthCheckResponse{Status: now}); err != nil {
 				return err
 			}
 		}
+
 		select {
 		case <-stream.Context().Done():
 			return stream.Context().Err()
 		case <-place.replaced:
 			return errReplaced
 		case <-h.stopping:
+			// A client that saw SERVING hears of the change before the stream
+			// ends.
 			if last == grpc_health_v1.HealthCheckResponse_SERVING {
 				_ = stream.Send(&grpc_health_v1.HealthCheckResponse{
 					Status: grpc_health_v1.HealthCheckResponse_NOT_SERVING,
@@ -115,6 +125,7 @@ func (h *health) caller(ctx context.Context) (addr string, known bool) {
 	if from, ok := peer.FromContext(ctx); ok {
 		addr = from.Addr.String()
 	}
+
 	if tokens := h.server.opts.Tokens; tokens != nil {
 		_, known = tokens.CheckBearer(metadata.ValueFromIncomingContext(ctx, "authorization"))
 	}
@@ -129,5 +140,6 @@ func (h *health) List(
 	for name := range h.services.GetServiceInfo() {
 		out[name] = &grpc_health_v1.HealthCheckResponse{Status: h.state(ctx)}
 	}
+
 	return &grpc_health_v1.HealthListResponse{Statuses: out}, nil
 }

@@ -61,12 +61,16 @@ func (c *call) usageQuery() (limiter.UsageQuery, error) {
 	q := limiter.UsageQuery{
 		Entity: c.param("entity_id"), Resource: c.param("resource"), Window: limiter.Window(c.param("window")),
 	}
+
 	for name, target := range map[string]*time.Time{"start": &q.From, "end": &q.To} {
 		text := c.param(name)
 		if text == "" {
 			continue
 		}
 		var err error
+		// Times end with a digit or a capital letter, so a small letter at the
+		// end is the unit of an age. ParseTime would also take 0 and ages such
+		// as 1h30m, which the OpenAPI document does not allow.
 		if text[len(text)-1] >= 'a' && !age.MatchString(text) || text == "0" {
 			return q, badQuery(name, "must be an age of at most 4 digits, such as 24h or 7d")
 		}
@@ -74,6 +78,7 @@ func (c *call) usageQuery() (limiter.UsageQuery, error) {
 			return q, badQuery(name, err.Error())
 		}
 	}
+
 	return q, q.Validate()
 }
 
@@ -82,14 +87,18 @@ func listUsage(c *call) ([]answer.Usage, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var after answer.Position
 	if text := c.param("after"); text != "" {
+		// The OpenAPI document allows every text here, so that a wrong one must
+		// not get 400.
 		if after, err = answer.ParsePosition(text); err != nil {
 			return nil, &httplimit.Problem{
 				Status: http.StatusNotFound, Detail: "parameter after: is no position of a link to the next page",
 			}
 		}
 	}
+
 	position := func(s limiter.UsageSnapshot) string { return answer.PositionOf(s).String() }
 	return collect(c, after.Skip(c.lim.Usage(c.ctx, after.Until(q))), answer.NewUsage, "after", position)
 }
@@ -115,12 +124,14 @@ func listAudit(c *call) ([]answer.Audit, error) {
 			return nil, err
 		}
 	}
+
 	before := c.param("start_event_id")
 	if before != "" {
 		if _, err := answer.ParseEvent(before); err != nil {
 			return nil, badQuery("start_event_id", err.Error())
 		}
 	}
+
 	eventID := func(e limiter.AuditEvent) string { return e.ID }
 	return collect(c, c.lim.AuditEvents(c.ctx, subject, before), answer.NewAudit, "start_event_id", eventID)
 }

@@ -36,6 +36,7 @@ func (c *keyCheck) value(allowed *shape, depth int) {
 	if c.err != nil {
 		return
 	}
+
 	c.at = skipSpace(c.text, c.at)
 	switch c.text[c.at] {
 	case '{':
@@ -77,10 +78,12 @@ func (c *keyCheck) array(element *shape, depth int) {
 }
 
 func (c *keyCheck) object(allowed *shape, depth int) {
+	// Most objects have few fields, whose names need no allocation then.
 	var space [8]string
 	seen := space[:0]
 	for c.at++; c.err == nil && c.next('}'); {
 		key := c.stringText()
+
 		field, err := allowed.field(key)
 		switch {
 		case err != nil:
@@ -90,6 +93,7 @@ func (c *keyCheck) object(allowed *shape, depth int) {
 		case len(seen) == maxFields:
 			c.err = fmt.Errorf("an object has more than %d fields", maxFields)
 		}
+
 		seen = append(seen, key)
 		c.at = skipSpace(c.text, c.at) + 1 // the colon
 		c.value(field, depth+1)
@@ -106,9 +110,12 @@ func (c *keyCheck) stringText() string {
 		}
 	}
 	c.at++
+
+	// Most strings have no escapes, and need no decoder.
 	if !escaped {
 		return string(c.text[begin+1 : c.at-1])
 	}
+
 	var text string
 	c.err = json.Unmarshal(c.text[begin:c.at], &text)
 	return text

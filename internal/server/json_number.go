@@ -52,6 +52,8 @@ func plainNumber(number string) string {
 	shift := 0
 	if hasExponent {
 		n, err := strconv.Atoi(exponent)
+		// Without a bound, the few bytes of 1e999999999 would ask for a
+		// gigabyte of zeros.
 		if err != nil || n < -64 || n > 64 {
 			return number
 		}
@@ -63,18 +65,21 @@ func plainNumber(number string) string {
 		sign, whole = "-", whole[1:]
 	}
 	digits := whole + fraction
-	point := len(whole) + shift // of digits
+	// 12.5e1 has the digits 125, and its decimal point after three of them.
+	point := len(whole) + shift
 	if zeros := point - len(digits); zeros > 0 {
 		digits += strings.Repeat("0", zeros)
 	}
 	if point < 0 {
 		digits, point = strings.Repeat("0", -point)+digits, 0
 	}
+	// A digit other than 0 behind the point is a fraction.
 	if strings.Trim(digits[point:], "0") != "" {
 		return number
 	}
 
-	const most = 19 // digits of an int64
+	// An int64 has 19 digits at most.
+	const most = 19
 	digits = strings.TrimLeft(digits[:point], "0")
 	switch {
 	case digits == "":

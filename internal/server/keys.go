@@ -22,7 +22,8 @@ type keyTable struct {
 // keyShelf holds the answers of one token.
 type keyShelf struct {
 	byKey map[string]*keptAnswer
-	order list.List // of *keptAnswer with an answer, oldest first
+	// order has the *keptAnswer whose reply is not nil, oldest first.
+	order list.List
 }
 
 // keptAnswer is the answer to a request, or the place for it.
@@ -54,14 +55,19 @@ func newKeyTable(most int, ttl time.Duration) *keyTable {
 func (t *keyTable) begin(by owner, key string, digest [sha256.Size]byte) (*reply, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	now := time.Now()
 	shelf := t.tokens[by]
 	if shelf == nil {
+		// A token without a shelf is rare, so that looking through all shelves
+		// costs little.
 		t.sweep(now)
 		shelf = &keyShelf{byKey: map[string]*keptAnswer{}}
 		t.tokens[by] = shelf
 	}
+
 	shelf.drop(t.most, now)
+
 	kept := shelf.byKey[key]
 	switch {
 	case kept == nil:
@@ -87,11 +93,13 @@ func (t *keyTable) sweep(now time.Time) {
 // drop forgets answers that are too old, and the oldest if there is no room for
 // another.
 func (s *keyShelf) drop(most int, now time.Time) {
+	// Requests under way are not in the order, so that they keep their keys.
 	for e := s.order.Front(); e != nil; e = s.order.Front() {
 		kept, _ := e.Value.(*keptAnswer)
 		if now.Before(kept.until) && len(s.byKey) < most {
 			return
 		}
+
 		s.order.Remove(e)
 		delete(s.byKey, kept.key)
 	}
@@ -103,10 +111,13 @@ func (t *keyTable) finish(by owner, key string, answer *reply) {
 	defer t.mu.Unlock()
 	shelf := t.tokens[by]
 	kept := shelf.byKey[key]
+	// Only a success is repeated: after anything else the client may try again
+	// with its key.
 	if answer == nil {
 		delete(shelf.byKey, key)
 		return
 	}
+
 	kept.reply, kept.until = answer, time.Now().Add(t.ttl)
 	shelf.order.PushBack(kept)
 }
@@ -115,6 +126,7 @@ func (t *keyTable) finish(by owner, key string, answer *reply) {
 func (t *keyTable) len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	n := 0
 	for _, shelf := range t.tokens {
 		n += len(shelf.byKey)

@@ -32,9 +32,11 @@ func (b acquireBody) request(by Identity) (limiter.Request, error) {
 			Detail: "field limits: needs a token with the role admin, since it replaces the stored limits",
 		}
 	}
+
 	if err := checkTaken(b.Consume); err != nil {
 		return limiter.Request{}, err
 	}
+
 	for i, l := range b.Limits {
 		if slices.ContainsFunc(b.Limits[:i], func(other limiter.Limit) bool { return other.Name == l.Name }) {
 			return limiter.Request{}, &httplimit.Problem{
@@ -43,6 +45,7 @@ func (b acquireBody) request(by Identity) (limiter.Request, error) {
 			}
 		}
 	}
+
 	return limiter.Request{
 		Entity: b.Entity, Resource: b.Resource, Consume: amountsOf(b.Consume), Limits: b.Limits,
 		OnUnavailable: b.OnUnavailable,
@@ -108,11 +111,16 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	s := c.server
 	if s.draining.Load() {
 		return nil, errDraining
 	}
-	kept := body.Commit // without a lease there is no place to give up
+	// A call that commits at once leaves no lease, so it needs no place and gives
+	// none up.
+	kept := body.Commit
+	// The place comes before the charge, which would have to be rolled back
+	// without one.
 	if !kept && !s.leases.reserve(c.by.owner, s.leaseShare()) {
 		return nil, errBusy
 	}
@@ -121,38 +129,45 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 			s.leases.release(c.by.owner)
 		}
 	}()
+
 	lease, err := c.lim.Acquire(c.ctx, req)
 	if err != nil {
 		s.writes.note(c.ctx, err)
 		return nil, c.forOperator(err, req.Entity, req.Resource)
 	}
+
 	decision, outage := lease.Decision(), lease.Outage()
 	s.writes.note(c.ctx, outage)
 	answer.Fields(decision).Set(c.header, decision)
 	admitted := &admission{
 		Consumed: maps.Collect(lease.Consumed().All()), Outage: outage != nil, Limits: ownLimits(req, decision),
 	}
+
 	if outage != nil {
 		s.opts.OnError(outage)
 	}
+	// In an outage the lease took nothing, so that the client has nothing to settle.
 	if outage != nil {
-		return admitted, lease.Commit(c.ctx) // it took nothing
+		return admitted, lease.Commit(c.ctx)
 	}
 	if body.Commit {
 		c.answered = func(delivered bool) { s.finish(c.ctx, lease, delivered) }
 		return admitted, nil
 	}
+
 	kept = true
 	open := s.leases.add(lease, c.by.owner)
 	c.answered = func(delivered bool) {
 		if delivered {
 			return
 		}
+		// The client does not know the ID, so that it can never settle the lease.
 		s.leases.remove(open)
 		if err := open.end(c.ctx, lease.Rollback); err != nil {
 			s.opts.OnError(err)
 		}
 	}
+
 	ends := open.ends.UTC().Truncate(time.Millisecond)
 	admitted.Lease, admitted.ExpiresAt = &open.id, &ends
 	return admitted, nil
@@ -165,6 +180,7 @@ func (s *Server) finish(ctx context.Context, lease *limiter.Lease, delivered boo
 	if delivered {
 		settle = lease.Commit
 	}
+
 	if err := settle(ctx); err != nil {
 		s.opts.OnError(err)
 	}
@@ -187,23 +203,28 @@ func ownLimits(req limiter.Request, d limiter.Decision) []answer.Status {
 			own = append(own, answer.NewStatus(st))
 		}
 	}
+
 	return own
 }
 
-// withLease calls do with a lease of the caller, alone.
+// withLease calls do with a lease of the caller, one call at a time.
 func (c *call) withLease(do func(*openLease) error) (*settlement, error) {
 	open := c.server.leases.get(c.r.PathValue("id"), c.by.owner)
 	if open == nil {
 		return nil, errGone
 	}
+
 	open.mu.Lock()
 	defer open.mu.Unlock()
+	// Another call may have ended the lease while this one waited for the lock.
 	if open.ended {
 		return nil, errGone
 	}
+
 	if err := do(open); err != nil {
 		return nil, err
 	}
+
 	return &settlement{Lease: open.id, Consumed: maps.Collect(open.lease.Consumed().All())}, nil
 }
 
@@ -218,6 +239,8 @@ func consume(c *call, body consumeBody) (*settlement, error) {
 	return c.withLease(func(open *openLease) error {
 		err := open.lease.Consume(c.ctx, amountsOf(body.Consume))
 		c.server.writes.note(c.ctx, err)
+		// The request names only a lease, whose decision has the entity and the
+		// resource.
 		if d := open.lease.Decision(); len(d.Statuses) > 0 {
 			err = c.forOperator(err, d.Statuses[0].Entity, d.Statuses[0].Resource)
 		}
@@ -225,9 +248,9 @@ func consume(c *call, body consumeBody) (*settlement, error) {
 	})
 }
 
-// forOperator makes the lack of limits a fault of the server. A caller that takes
-// tokens cannot store limits, and nothing shows whether it mistyped a name or the
-// operator forgot one.
+// forOperator makes the lack of limits a fault of the server, which its log explains.
+// A caller that takes tokens cannot store limits, and nothing shows whether it
+// mistyped a name or the operator forgot to store limits.
 func (c *call) forOperator(err error, entity, resource string) error {
 	if !errors.Is(err, limiter.ErrNoLimits) {
 		return err
@@ -251,6 +274,7 @@ func (b adjustBody) check() error {
 	if err := errors.Join(checkNames(b.Used), checkNames(b.Adjust)); err != nil {
 		return err
 	}
+
 	for limit, n := range b.Used {
 		if n < 0 {
 			return badBody(fmt.Errorf("field used: %q must be 0 or more", clip(limit)))
@@ -262,12 +286,14 @@ func (b adjustBody) check() error {
 			}
 		}
 	}
+
 	for limit, n := range b.Adjust {
 		if n < -maxAdjusted || n > maxAdjusted {
 			return badBody(fmt.Errorf("field adjust: %q must be between %d and %d", clip(limit), -maxAdjusted,
 				maxAdjusted))
 		}
 	}
+
 	return nil
 }
 
@@ -276,11 +302,13 @@ func (o *openLease) correct(body adjustBody) error {
 	if len(body.Used)+len(body.Adjust) == 0 {
 		return nil
 	}
+
 	taken := o.lease.Consumed()
 	delta := amountsOf(body.Adjust)
 	for limit, n := range amountsOf(body.Used).All() {
 		delta = delta.And(limit, n-taken.Get(limit))
 	}
+
 	o.corrected = true
 	return o.lease.Adjust(delta)
 }
@@ -305,9 +333,11 @@ func (c *call) end(
 		if err := prepare(open); err != nil {
 			return err
 		}
+
 		open.ended = true
 		c.server.leases.remove(open)
 		err := settle(open.lease, c.ctx)
+
 		if unavailable, ok := errors.AsType[*limiter.UnavailableError](err); ok {
 			c.server.writes.note(c.ctx, err)
 			c.server.opts.OnError(unavailable)
@@ -318,6 +348,7 @@ func (c *call) end(
 	if err != nil {
 		return nil, err
 	}
+
 	done.Ended = true
 	return done, nil
 }
@@ -329,6 +360,7 @@ func explain(c *call, body explainBody) (answer.Explanation, error) {
 	if err != nil {
 		return answer.Explanation{}, err
 	}
+
 	d, levels, err := answer.Explain(c.ctx, c.lim, c.repo, req)
 	if off, disabled := errors.AsType[*limiter.DisabledError](err); disabled {
 		return answer.NewDisabledExplanation(req, off, levels), nil

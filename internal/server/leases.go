@@ -17,18 +17,23 @@ import (
 // leaseTable holds the open leases of all callers. A lease that is not ended in
 // time is committed as it stands.
 type leaseTable struct {
-	most     int
-	ttl      time.Duration
-	onError  func(error)
-	mu       sync.Mutex
-	byID     map[string]*openLease
-	order    list.List     // of *openLease, by their end, since all live equally long
-	reserved int           // places of acquires under way
-	held     map[owner]int // places of each caller, with reserved ones
-	timer    *time.Timer
-	empty    chan struct{} // not nil while a caller waits for the table to be empty
+	most    int
+	ttl     time.Duration
+	onError func(error)
+	mu      sync.Mutex
+	byID    map[string]*openLease
+	// order has every *openLease by its end, since all live equally long.
+	order list.List
+	// reserved counts the places of acquires under way.
+	reserved int
+	// held counts the places of each caller, with reserved ones.
+	held  map[owner]int
+	timer *time.Timer
+	// empty is not nil while a caller waits for the table to be empty.
+	empty    chan struct{}
 	settling sync.WaitGroup
-	expiring atomic.Int64 // leases whose time is over, and whose commit is under way
+	// expiring counts leases whose time is over and whose commit is under way.
+	expiring atomic.Int64
 }
 
 // openLease is a lease of one caller.
@@ -38,9 +43,11 @@ type openLease struct {
 	ends  time.Time
 	place *list.Element
 	lease *limiter.Lease
-	mu    sync.Mutex // serializes the calls of a client, so that each is atomic
-	ended bool       // guarded by mu
-	// corrected is whether a commit has to write; guarded by mu.
+	// mu guards the fields below, and serializes the calls of a client, so that each
+	// is atomic.
+	mu    sync.Mutex
+	ended bool
+	// corrected reports whether a commit has to write.
 	corrected bool
 }
 
@@ -82,14 +89,20 @@ func (t *leaseTable) add(lease *limiter.Lease, by owner) *openLease {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
 	open := &openLease{id: hex.EncodeToString(id[:]), owner: by, lease: lease, ends: time.Now().Add(t.ttl)}
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	t.reserved--
 	t.byID[open.id] = open
 	open.place = t.order.PushBack(open)
+
+	// All leases live equally long, so that a timer that runs ends before this
+	// one.
 	if t.timer == nil {
 		t.timer = time.AfterFunc(t.ttl, t.expire)
 	}
+
 	return open
 }
 
@@ -137,6 +150,7 @@ func (t *leaseTable) len() int {
 func (t *leaseTable) expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	var due []*openLease
 	now := time.Now()
 	for e := t.order.Front(); e != nil; e = t.order.Front() {
@@ -148,9 +162,12 @@ func (t *leaseTable) expire() {
 		t.forget(open)
 		due = append(due, open)
 	}
+
 	if t.order.Len() == 0 {
 		t.timer = nil
 	}
+
+	// A commit may wait for the store, and must not hold the lock meanwhile.
 	if len(due) > 0 {
 		t.expiring.Add(int64(len(due)))
 		t.settling.Go(func() {
@@ -168,10 +185,12 @@ func (t *leaseTable) awaitEmpty(ctx context.Context) {
 		t.mu.Unlock()
 		return
 	}
+
 	if t.empty == nil {
 		t.empty = make(chan struct{})
 	}
 	empty := t.empty
+
 	t.mu.Unlock()
 	select {
 	case <-empty:
@@ -187,6 +206,7 @@ func (t *leaseTable) settle(ctx context.Context) error {
 		t.timer.Stop()
 		t.timer = nil
 	}
+
 	var all []*openLease
 	for _, open := range t.byID {
 		all = append(all, open)
@@ -195,17 +215,22 @@ func (t *leaseTable) settle(ctx context.Context) error {
 		t.forget(open)
 	}
 	t.mu.Unlock()
+
 	left, err := commitAll(ctx, all, func() {})
+	// The commits of leases whose time was over before are under way, and count
+	// as well.
 	expired := make(chan struct{})
 	go func() {
 		t.settling.Wait()
 		close(expired)
 	}()
+
 	select {
 	case <-expired:
 	case <-ctx.Done():
 		left, err = left+int(t.expiring.Load()), cmp.Or(err, ctx.Err())
 	}
+
 	if left == 0 {
 		return nil
 	}
@@ -227,6 +252,7 @@ func (o *openLease) end(ctx context.Context, settle func(context.Context) error)
 	if o.ended {
 		return nil
 	}
+
 	o.ended = true
 	return settle(ctx)
 }
@@ -237,29 +263,35 @@ func commitAll(ctx context.Context, all []*openLease, ended func()) (left int, e
 	const atOnce = 64
 	free := make(chan struct{}, atOnce)
 	results := make(chan error, len(all))
+
 	for _, open := range all {
 		go func() {
 			defer ended()
 			results <- open.commit(ctx, free)
 		}()
 	}
+
 	left = len(all)
 	for range all {
 		var failed error
 		select {
 		case failed = <-results:
 		case <-ctx.Done():
+			// If both are ready, select takes either of them, and a result that
+			// came in time counts.
 			select {
-			case failed = <-results: // it came in time
+			case failed = <-results:
 			default:
 				return left, cmp.Or(err, ctx.Err())
 			}
 		}
+
 		if failed == nil {
 			left--
 		}
 		err = cmp.Or(err, failed)
 	}
+
 	return left, err
 }
 
@@ -269,6 +301,7 @@ func (o *openLease) commit(ctx context.Context, free chan struct{}) error {
 	o.mu.Lock()
 	writes := o.corrected
 	o.mu.Unlock()
+
 	if writes {
 		select {
 		case free <- struct{}{}:
@@ -277,5 +310,6 @@ func (o *openLease) commit(ctx context.Context, free chan struct{}) error {
 			return ctx.Err()
 		}
 	}
+
 	return o.end(ctx, o.lease.Commit)
 }

@@ -72,13 +72,16 @@ func probePath(id, summary string) object {
 		"type": "object", "properties": object{"status": object{"type": "string"}},
 		"required": []any{"status"}, "additionalProperties": false,
 	}}}}
+
 	return object{"get": object{
+		// The empty list lifts the security of the document: probes need no token.
 		"operationId": id, "summary": summary, "security": []any{}, "responses": object{"200": state, "503": state},
 	}}
 }
 
 func documentPath() object {
 	document := object{"type": "object", "required": []any{"openapi", "info", "paths"}}
+
 	return object{"get": object{
 		"operationId": "getOpenAPI", "summary": "This document", "security": []any{}, "responses": object{
 			"200": object{
@@ -92,6 +95,7 @@ var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
 
 // operation describes a route.
 func (rt route) operation(schemas *openapi.Schemas, tokens bool) object {
+	// The document must have a list, also without parameters.
 	parameters := []any{}
 	for _, m := range pathParameter.FindAllStringSubmatch(rt.path, -1) {
 		parameters = append(parameters, object{
@@ -157,6 +161,7 @@ func (rt route) responses(schemas *openapi.Schemas, tokens bool) object {
 	problem(http.StatusBadRequest, "The request is not as this document describes it")
 	problem(http.StatusNotFound,
 		"The request names a record, a limit or a zone that does not exist, or asks about limits where none are stored")
+	// Calls with an Idempotency-Key get their 409 below.
 	if rt.id == "explain" {
 		problem(http.StatusConflict, "The body names a limit twice")
 	}
@@ -164,6 +169,7 @@ func (rt route) responses(schemas *openapi.Schemas, tokens bool) object {
 	if tokens {
 		problem(http.StatusUnauthorized, "The token is missing or unknown", "WWW-Authenticate")
 	}
+	// Without tokens, only a call that takes tokens gets 403, from a switch.
 	if tokens || rt.id == "acquire" || rt.id == "consumeLease" {
 		problem(http.StatusForbidden, "The token does not allow the call, or the entity or resource is disabled")
 	}
@@ -186,6 +192,7 @@ func (rt route) responses(schemas *openapi.Schemas, tokens bool) object {
 	if rt.id == "acquire" {
 		done["headers"] = headerRefs([]string{"RateLimit", "RateLimit-Policy"})
 	}
+	// Only a list has the parameter limit, and so a next page.
 	for _, p := range rt.query {
 		if p.name == "limit" {
 			done["headers"] = headerRefs([]string{"Link"})
@@ -199,6 +206,7 @@ func (rt route) responses(schemas *openapi.Schemas, tokens bool) object {
 	problem(http.StatusInternalServerError, fault)
 
 	all["200"] = done
+	// Other errors, such as 405 and 421, are problem documents as well.
 	all["default"] = all["500"]
 	return all
 }
@@ -208,6 +216,7 @@ func headerRefs(names []string) object {
 	for _, name := range names {
 		refs[name] = object{"$ref": "#/components/headers/" + name}
 	}
+
 	return refs
 }
 

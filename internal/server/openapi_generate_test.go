@@ -343,7 +343,9 @@ func TestOpenAPIViolationsAreRefused(t *testing.T) {
 // damage returns a copy of a value with one change at a random place.
 func (g *generator) damage(v any) any {
 	wrong := []any{
-		nil, "", "\x00", "a b", "é", -1, 0, 1.5, json.Number("1e30"), true, []any{}, map[string]any{},
+		nil, "", "\x00", "a b", "é", -1, 0, 1.5, json.Number("1e30"), true,
+		[]any{},
+		map[string]any{},
 		strings.Repeat("a", 300),
 	}
 	switch v := v.(type) {

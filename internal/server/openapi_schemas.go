@@ -51,10 +51,12 @@ func namedSchemas() object {
 		"LeaseID": object{
 			"type": "string", "minLength": 1, "description": "ID of a lease, as acquire returned it",
 		},
+		// HTTP removes the spaces at the ends of a field.
 		"IdempotencyKey": text("[!-~]([ -~]*[!-~])?", 255, "Printable ASCII, without spaces at the ends"),
 		"TopUpID":        text(entity, 128, "ID of a top-up"),
 		"Reason":         object{"type": "string", "maxLength": 1000, "description": "For people"},
-		"EventID":        text("[0-9A-HJKMNP-TV-Z]{26}", 26, "ID of an audit event"),
+		// A ULID has no I, L, O and U.
+		"EventID": text("[0-9A-HJKMNP-TV-Z]{26}", 26, "ID of an audit event"),
 		"AuditSubject": object{
 			"anyOf": []any{
 				object{"$ref": "#/components/schemas/EntityName"},
@@ -166,6 +168,7 @@ func bodyRules() map[string]object {
 	level := object{"oneOf": []any{
 		object{"allOf": []any{all}, "not": object{"anyOf": []any{required("entity_id"), required("resource")}}},
 		object{
+			// A false value is the same as none.
 			"properties": object{"all": object{"const": false}},
 			"anyOf":      []any{required("entity_id"), required("resource")},
 		},

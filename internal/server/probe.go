@@ -29,9 +29,13 @@ func (r *readiness) check(ctx context.Context, ping func(context.Context) error)
 	if time.Now().UnixNano() < r.until.Load() || !r.asking.TryLock() {
 		return r.ok.Load()
 	}
+
 	defer r.asking.Unlock()
+	// The result is for other probes too, so this one must not cut the question
+	// off.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
 	defer cancel()
+
 	r.ok.Store(ping(ctx) == nil)
 	r.until.Store(time.Now().Add(readyAge).UnixNano())
 	return r.ok.Load()
@@ -40,19 +44,24 @@ func (r *readiness) check(ctx context.Context, ping func(context.Context) error)
 // writeHealth knows whether charges reach the store. A store can answer reads
 // while it refuses writes.
 type writeHealth struct {
-	failed atomic.Int64 // failures since the last success
-	last   atomic.Int64 // when the last one was, in nanoseconds
+	// failed counts the failures since the last success, and last is when the last
+	// one was, in nanoseconds.
+	failed atomic.Int64
+	last   atomic.Int64
 }
 
-// A server is not ready after so many failures in a row, for so long after the
-// last: without calls it cannot learn that the store has recovered.
+// A server is not ready after writeFailures failures in a row, until writeFailureAge
+// after the last one. Then it takes calls again, since only a call shows that the
+// store has recovered.
 const writeFailures, writeFailureAge = 3, 5 * time.Second
 
-// note records the result of a call that wrote to the store. A call whose context
-// ended says nothing about the store.
+// note records the result of a call that wrote to the store. A failure after the end
+// of the context says nothing about the store.
 func (w *writeHealth) note(ctx context.Context, err error) {
 	switch {
 	case err == nil:
+		// All calls share the counter, so the usual success does not write to
+		// it.
 		if w.failed.Load() != 0 {
 			w.failed.Store(0)
 		}

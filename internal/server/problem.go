@@ -50,11 +50,14 @@ func (s *Server) fail(h http.Header, err error) *reply {
 	if problem.Status >= http.StatusInternalServerError && !errors.As(err, new(*httplimit.Problem)) {
 		s.opts.OnError(err)
 	}
+
 	var sent error = problem
 	var fields *httplimit.Fields
+	// A refusal by a limit has the fields RateLimit and RateLimit-Policy.
 	if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		sent, fields = refused, answer.Fields(refused.Decision)
 	}
+
 	capture := &captured{header: h}
 	httplimit.WriteError(capture, sent, fields)
 	return newReply(h, problem.Status, h.Get("Content-Type"), capture.body)
@@ -106,8 +109,11 @@ func statusOf(bad *limiter.InvalidError) int {
 func (s *Server) problem(err error) *httplimit.Problem {
 	switch {
 	case errors.As(err, new(*hint.NoLimitsError)):
-		return httplimit.NewProblem(err) // its text is for the operator
-	case errors.Is(err, limiter.ErrNoLimits): // the call asks for them, or changes them
+		// The error wraps ErrNoLimits, so it comes first. Its text is for the operator.
+		return httplimit.NewProblem(err)
+	case errors.Is(err, limiter.ErrNoLimits):
+		// The call asks about limits or fills a bucket, so that it is no fault of the
+		// server, unlike an acquire.
 		return &httplimit.Problem{
 			Status: http.StatusNotFound,
 			Detail: "no level stores limits for this entity and resource; set some, such as defaults of the resource",
@@ -123,10 +129,12 @@ func (s *Server) problem(err error) *httplimit.Problem {
 	case errors.Is(err, errKeyTaken):
 		return &httplimit.Problem{Status: http.StatusUnprocessableEntity, Detail: errKeyTaken.Error()}
 	}
+
 	if off, ok := errors.AsType[*limiter.DisabledError](err); ok {
 		return &httplimit.Problem{Status: http.StatusForbidden, Detail: off.Public()}
 	}
-	if late, ok := errors.AsType[*limiter.SwitchDelayedError](err); ok { // the same request marks the rest
+	// The same request, sent again, marks the rest of the buckets.
+	if late, ok := errors.AsType[*limiter.SwitchDelayedError](err); ok {
 		return &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: late.Public(), RetryAfter: time.Second}
 	}
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {

@@ -27,13 +27,16 @@ func badQuery(name, reason string) error {
 // checkQuery rejects parameters that the route does not have, and parameters that
 // occur twice, are empty or missing.
 func (c *call) checkQuery(known []parameter) error {
+	// Most calls have no query, and need no map of one.
 	if c.r.URL.RawQuery == "" && len(known) == 0 {
 		return nil
 	}
+
 	values, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {
 		return &httplimit.Problem{Status: http.StatusBadRequest, Detail: "the query is not valid; escape its values"}
 	}
+
 	for name, given := range values {
 		i := slices.IndexFunc(known, func(p parameter) bool { return p.name == name })
 		switch {
@@ -45,11 +48,13 @@ func (c *call) checkQuery(known []parameter) error {
 			return badQuery(name, "must be "+strings.Join(known[i].words, " or "))
 		}
 	}
+
 	for _, p := range known {
 		if p.required && !values.Has(p.name) {
 			return badQuery(p.name, "is missing; it is the "+p.doc)
 		}
 	}
+
 	return nil
 }
 
@@ -57,6 +62,7 @@ func knownNames(known []parameter) string {
 	if len(known) == 0 {
 		return "; the call has no parameters"
 	}
+
 	names := make([]string, len(known))
 	for i, p := range known {
 		names[i] = p.name
@@ -72,6 +78,7 @@ func (c *call) rows() (int, error) {
 	if text == "" {
 		return defaultRows, nil
 	}
+
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxRows {
 		return 0, badQuery("limit", fmt.Sprintf("must be a whole number from 1 to %d", maxRows))
@@ -82,6 +89,7 @@ func (c *call) rows() (int, error) {
 // resource returns the parameter resource, "" for all resources.
 func (c *call) resource() (string, error) {
 	name := c.param("resource")
+
 	if name == "" || name == answer.AllResources {
 		return "", nil
 	}
@@ -98,8 +106,8 @@ func (c *call) entity() (string, error) {
 	return id, limiter.Entity{ID: id}.Validate()
 }
 
-// collect returns the rows of a page, shaped as JSON. If there are more, it links
-// to the next page, which follows the last row by the parameter after.
+// collect returns the rows of a page, shaped as JSON. If there are more, it links to
+// the next page, where the parameter named by after has the position of the last row.
 func collect[T, A any](
 	c *call, rows iter.Seq2[T, error], shape func(T) A, after string, position func(T) string,
 ) ([]A, error) {
@@ -107,8 +115,10 @@ func collect[T, A any](
 	if err != nil {
 		return nil, err
 	}
+
 	page := []A{}
 	for row, err := range answer.First(rows, n, func(last T) {
+		// Some lists have no position by which to go on.
 		if position != nil {
 			c.linkNext(after, position(last))
 		}
@@ -118,12 +128,14 @@ func collect[T, A any](
 		}
 		page = append(page, shape(row))
 	}
+
 	return page, nil
 }
 
 // linkNext adds a link to the next page.
 func (c *call) linkNext(name, value string) {
 	query := c.r.URL.Query()
+	// The other parameters hold for the next page, too.
 	query.Set(name, value)
 	c.header.Set("Link", "<"+c.r.URL.EscapedPath()+"?"+query.Encode()+`>; rel="next"`)
 }

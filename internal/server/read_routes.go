@@ -59,6 +59,7 @@ func listEntities(c *call) ([]answer.Entity, error) { return c.listed(c.lim.Enti
 
 // listed returns a page of entities, each with its own levels that are off.
 func (c *call) listed(entities iter.Seq2[limiter.Entity, error]) ([]answer.Entity, error) {
+	// One read of all switches serves the whole page.
 	off := map[string][]limiter.Switch{}
 	for s, err := range c.lim.Switches(c.ctx) {
 		if err != nil {
@@ -66,11 +67,13 @@ func (c *call) listed(entities iter.Seq2[limiter.Entity, error]) ([]answer.Entit
 		}
 		off[s.Scope.Entity] = append(off[s.Scope.Entity], s)
 	}
+
 	shape := func(e limiter.Entity) answer.Entity {
 		shown := answer.NewEntity(e)
 		shown.Disabled = answer.NewSwitches(off[e.ID])
 		return shown
 	}
+
 	return collect(c, skipTo(entities, c.param("after"), entityID), shape, "after", entityID)
 }
 
@@ -79,10 +82,12 @@ func showEntity(c *call) (answer.Entity, error) {
 	if err != nil {
 		return answer.Entity{}, err
 	}
+
 	e, err := c.lim.Entity(c.ctx, id)
 	if err != nil {
 		return answer.Entity{}, err
 	}
+
 	off, err := answer.ReadSwitches(c.ctx, c.lim, e)
 	shown := answer.NewEntity(e)
 	shown.Disabled = answer.NewSwitches(off)
@@ -106,6 +111,7 @@ func entityLimits(c *call) ([]answer.Limit, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	stored, err := c.lim.Limits(c.ctx, id, resource)
 	return answer.NewLimits(stored), err
 }
@@ -119,6 +125,7 @@ func entityBuckets(c *call) ([]answer.Tokens, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return collect(c, answer.ReadBuckets(c.ctx, c.server.opts.Now(), c.lim, c.repo, id, resource), answer.NewTokens,
 		"", nil)
 }
@@ -132,19 +139,24 @@ func entityStatus(c *call) (answer.Owner, error) {
 	if err != nil {
 		return answer.Owner{}, err
 	}
+
 	e, statuses, err := answer.ReadStatuses(c.ctx, c.lim, id, resource)
 	if err != nil {
 		return answer.Owner{}, err
 	}
+
 	resources := []string{resource}
 	for _, s := range statuses {
 		resources = append(resources, s.Resource)
 	}
-	e.ID = id // also without a record
+	// Switches may refuse an entity without a record.
+	e.ID = id
+
 	off, err := answer.ReadSwitches(c.ctx, c.lim, e, resources...)
 	if err != nil {
 		return answer.Owner{}, err
 	}
+
 	used, err := answer.ReadUsed(c.ctx, c.lim, c.server.opts.Now(), statuses)
 	return answer.NewOwner(id, e, statuses, used, off...), err
 }
@@ -164,6 +176,7 @@ func namedResources(names []string, err error) ([]answer.Resource, error) {
 	for i, name := range names {
 		all[i] = answer.Resource{Name: answer.OrAllResources(name)}
 	}
+
 	return all, err
 }
 
@@ -176,15 +189,18 @@ func listResources(c *call) ([]answer.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	off := map[limiter.Scope]*answer.Switch{}
 	for s, err := range c.lim.Switches(c.ctx) {
 		if err != nil {
 			return nil, err
 		}
+		// A switch of one entity does not disable the resource for others.
 		if s.Scope.Entity == "" {
 			off[s.Scope] = answer.SwitchOrNull(&s)
 		}
 	}
+
 	for i := range all {
 		all[i].Disabled = off[limiter.Scope{Resource: all[i].Name}]
 	}
@@ -209,6 +225,7 @@ func systemLimits(c *call) (answer.System, error) {
 	if err != nil {
 		return answer.System{}, err
 	}
+
 	off, err := answer.ReadSwitch(c.ctx, c.lim, limiter.Scope{})
 	shown := answer.NewSystem(stored, mode)
 	shown.Disabled = answer.SwitchOrNull(off)
@@ -217,6 +234,7 @@ func systemLimits(c *call) (answer.System, error) {
 
 func listNamespaces(c *call) ([]answer.Namespace, error) {
 	name := func(n limiter.Namespace) string { return n.Name }
+
 	active := func(yield func(limiter.Namespace, error) bool) {
 		for n, err := range c.lim.Namespaces(c.ctx) {
 			if (err != nil || answer.StateOf(n) == "active") && !yield(n, err) {
@@ -224,5 +242,6 @@ func listNamespaces(c *call) ([]answer.Namespace, error) {
 			}
 		}
 	}
+
 	return collect(c, skipTo(active, c.param("after"), name), answer.NewNamespace, "after", name)
 }

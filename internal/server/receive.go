@@ -19,17 +19,21 @@ import (
 // connections. gRPC keeps them in memory until the end of a message. Beyond the
 // budget the oldest message of the connection that holds most is given up.
 type byteBudget struct {
-	mu    sync.Mutex
-	waits int       // messages at a time, beyond which the oldest is given up; 0 for no bound
+	mu sync.Mutex
+	// waits bounds the messages at a time, beyond which the oldest is given up; 0
+	// for no bound.
+	waits int
 	order list.List // of *receipt, oldest first
 	most  int64
 	held  int64
-	taken int64              // by messages that are worked on
-	books map[*book]struct{} // with a message under way
+	// taken counts the bytes of messages that are worked on.
+	taken int64
+	// books has the connections with a message under way.
+	books map[*book]struct{}
 }
 
-// book counts the bytes of one connection under a budget. All that arrived since
-// its oldest message began counts, which is an upper bound for what it holds.
+// book counts the bytes of one connection under a budget. It counts all that arrived
+// since the oldest message began, which is an upper bound for what gRPC holds.
 type book struct {
 	budget   *byteBudget
 	arrived  int64
@@ -39,8 +43,9 @@ type book struct {
 
 // receipt is a message that is under way.
 type receipt struct {
-	book  *book
-	start int64         // what had arrived when it began
+	book *book
+	// start is the number of bytes that had arrived when the message began.
+	start int64
 	place *list.Element // in the book
 	turn  *list.Element // in the budget
 	cut   context.CancelFunc
@@ -55,13 +60,18 @@ func newByteBudget(most int64, waits int) *byteBudget {
 func (b *book) begin(cut context.CancelFunc) *receipt {
 	b.budget.mu.Lock()
 	defer b.budget.mu.Unlock()
+
 	r := &receipt{book: b, start: b.arrived, cut: cut}
 	r.place, r.turn = b.receipts.PushBack(r), b.budget.order.PushBack(r)
 	b.budget.books[b] = struct{}{}
+
+	// Silent probes displace each other, so that the newest probe finds a
+	// place.
 	if b.budget.waits > 0 && b.budget.order.Len() > b.budget.waits {
 		oldest, _ := b.budget.order.Front().Value.(*receipt)
 		oldest.giveUp()
 	}
+
 	return r
 }
 
@@ -79,9 +89,11 @@ func (r *receipt) giveUp() {
 }
 
 func (b *book) drop(r *receipt) {
+	// A message that was given up ends once more, when its receiver returns.
 	if r.place == nil {
 		return
 	}
+
 	b.receipts.Remove(r.place)
 	b.budget.order.Remove(r.turn)
 	r.place = nil
@@ -97,6 +109,7 @@ func (b *book) count() {
 	} else {
 		delete(b.budget.books, b)
 	}
+
 	b.budget.held += held - b.held
 	b.held = held
 }
@@ -107,6 +120,7 @@ func (b *book) arrive(n int64) {
 	defer b.budget.mu.Unlock()
 	b.arrived += n
 	b.count()
+
 	for b.budget.held > b.budget.most {
 		oldest, _ := b.budget.largest().receipts.Front().Value.(*receipt)
 		oldest.giveUp()
@@ -130,7 +144,7 @@ type meter struct {
 	known, strange book // for callers with and without a token
 	skip           int  // bytes until the next frame
 	header         [9]byte
-	have           int // bytes of header
+	have           int // bytes of header that have been read
 }
 
 // frameCost is about what gRPC needs to keep a small frame, besides its bytes.
@@ -156,13 +170,18 @@ func (m *meter) scan(p []byte) (cost int64) {
 			m.skip, p = m.skip-n, p[n:]
 			continue
 		}
+
 		n := copy(m.header[m.have:], p)
 		m.have, p = m.have+n, p[n:]
+		// The rest of the frame's header comes with the next read.
 		if m.have < len(m.header) {
 			break
 		}
+
 		m.have = 0
 		m.skip = int(m.header[0])<<16 | int(m.header[1])<<8 | int(m.header[2])
+
+		// Messages arrive in frames of the type DATA, which is 0.
 		if isData := m.header[3] == 0; isData {
 			cost += int64(m.skip) + frameCost
 		}
@@ -182,6 +201,8 @@ func (c metered) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, 
 	if err != nil {
 		return nil, nil, err
 	}
+
+	// A connection of HTTP/2 begins with a preface, which is not a frame.
 	m := &meter{Conn: conn, skip: prefaceLength}
 	m.known.budget, m.strange.budget = c.known, c.strange
 	return m, meteredInfo{info, m}, nil
@@ -205,6 +226,7 @@ func meterOf(ctx context.Context) *meter {
 	if from == nil {
 		return nil
 	}
+
 	info, _ := from.AuthInfo.(meteredInfo)
 	return info.meter
 }
@@ -215,7 +237,8 @@ type cutKey struct{}
 // stops gRPC from waiting for a message. It rejects no stream: gRPC would not free
 // the timer of a rejected one.
 func tapStream(ctx context.Context, _ *tap.Info) (context.Context, error) {
-	ctx, cut := context.WithCancel(ctx) // it ends with the stream
+	// The context of the stream is its parent, so that it ends with the stream.
+	ctx, cut := context.WithCancel(ctx)
 	return context.WithValue(ctx, cutKey{}, cut), nil
 }
 
@@ -236,12 +259,16 @@ func (r *receiving) RecvMsg(message any) error {
 	if cut == nil || r.book == nil {
 		return status.Error(codes.Internal, "the connection is not metered")
 	}
+
 	awaited := r.book.begin(cut)
 	defer awaited.end()
+
+	// A stream may be quiet after its first message.
 	if r.within > 0 {
 		late := time.AfterFunc(r.within, cut)
 		defer late.Stop()
 		r.within = 0
 	}
+
 	return r.ServerStream.RecvMsg(message)
 }

@@ -17,7 +17,7 @@ type route struct {
 	role                  Role
 	keyed                 bool // an Idempotency-Key is honoured
 	query                 []parameter
-	request, answer       reflect.Type // the JSON; request is nil for a GET
+	request, answer       reflect.Type // of the JSON; request is nil for a GET
 	do                    func(*call) (any, error)
 }
 
@@ -39,10 +39,12 @@ func post[B, A any](id, path, summary string, role Role, keyed bool, do func(*ca
 			if err := c.checkQuery(nil); err != nil {
 				return nil, err
 			}
+
 			body, err := decode[B](c.body, allowed)
 			if err != nil {
 				return nil, err
 			}
+
 			return do(c, body)
 		},
 	}
@@ -57,6 +59,7 @@ func get[A any](id, path, summary string, role Role, query []parameter, do func(
 			if err := c.checkQuery(query); err != nil {
 				return nil, err
 			}
+
 			return do(c)
 		},
 	}
@@ -65,15 +68,19 @@ func get[A any](id, path, summary string, role Role, query []parameter, do func(
 // addRoutes registers all routes, the probes and the OpenAPI document.
 func (s *Server) addRoutes() error {
 	s.routes = slices.Concat(leaseRoutes(), switchRoutes(), fillRoutes(), readRoutes(), historyRoutes())
+
 	for i := range s.routes {
 		rt := &s.routes[i]
 		s.handle(rt.method, rt.path, s.serve(rt))
 	}
+	// The 404 of the mux itself is not a problem document.
 	s.mux.Handle("/", &httplimit.Problem{Status: http.StatusNotFound})
+
 	document, err := s.openAPI()
 	if err != nil {
 		return fmt.Errorf("openapi: %w", err)
 	}
+
 	s.handle(http.MethodGet, "/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		_ = newReply(w.Header(), http.StatusOK, typeJSON, document).write(w)
 	})
@@ -81,6 +88,7 @@ func (s *Server) addRoutes() error {
 		answerProbe(w, http.StatusOK, "alive")
 	})
 	s.handle(http.MethodGet, "/readyz", s.serveReady)
+
 	return nil
 }
 

@@ -24,21 +24,31 @@ type Options struct {
 	// Tokens authenticates callers. Without tokens, every caller has the role
 	// admin in Namespace.
 	Tokens *Tokens
-	Hosts  listen.HostOptions // host names of the server, besides IP addresses and localhost
+	// Hosts has host names of the server, besides IP addresses and localhost.
+	Hosts listen.HostOptions
 	// MaxRequests bounds the calls under way; default 1024. A call is under way
 	// when its body has arrived, so slow clients do not count.
 	MaxRequests int
 	// MaxLeases bounds the leases that are open; default 10,000. Where there are
 	// several tokens, each may have half of them.
 	MaxLeases int
-	LeaseTTL  time.Duration    // a lease that is not ended by then is committed; default 10 min
-	MaxKeys   int              // idempotency keys of a token; default 10,000
-	KeyTTL    time.Duration    // how long an answer is kept for its key; default 10 min
-	MaxBody   int64            // bytes of a request; default 64 KiB
-	Timeout   time.Duration    // of a call of the store; default 5 s
-	Now       func() time.Time // the limiter's clock; default time.Now
-	OnError   func(error)      // receives what no client sees; default: dropped
-	Version   string           // in the OpenAPI document
+	// LeaseTTL is the time after which a lease that is not ended is committed; default
+	// 10 min.
+	LeaseTTL time.Duration
+	// MaxKeys bounds the idempotency keys of a token; default 10,000.
+	MaxKeys int
+	// KeyTTL is how long an answer is kept for its key; default 10 min.
+	KeyTTL time.Duration
+	// MaxBody bounds the bytes of a request; default 64 KiB.
+	MaxBody int64
+	// Timeout bounds a call of the store; default 5 s.
+	Timeout time.Duration
+	// Now is the limiter's clock; default time.Now.
+	Now func() time.Time
+	// OnError receives errors that no client sees; default: they are dropped.
+	OnError func(error)
+	// Version is shown in the OpenAPI document.
+	Version string
 	// Dashboard answers below DashboardPath, which it does not see. It checks
 	// hosts, origins and callers itself. Nil for none.
 	Dashboard http.Handler
@@ -85,28 +95,35 @@ func New(repo limiter.Repository, opts *Options) (*Server, error) {
 	if opts != nil {
 		s.opts = *opts
 	}
+
 	o := &s.opts
 	o.Namespace = cmp.Or(o.Namespace, "default")
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
+
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.OnError == nil {
 		o.OnError = func(error) {}
 	}
+
 	home, err := s.newView(repo)
 	if err != nil {
 		return nil, err
 	}
 	s.home = home
+
 	s.leases = newLeaseTable(cmp.Or(o.MaxLeases, DefaultMaxLeases), cmp.Or(o.LeaseTTL, DefaultLeaseTTL), o.OnError)
 	s.running = make(chan struct{}, cmp.Or(o.MaxRequests, DefaultMaxRequests))
 	s.keys = newKeyTable(cmp.Or(o.MaxKeys, DefaultMaxKeys), cmp.Or(o.KeyTTL, DefaultKeyTTL))
+
 	if err := s.addRoutes(); err != nil {
 		return nil, err
 	}
+
 	s.handler = listen.Hosts(http.HandlerFunc(s.dispatch), &o.Hosts)
+	// Hosts refuses web pages, so the dashboard is not behind it.
 	if o.Dashboard != nil {
 		s.handler = withDashboard(s.handler, o.Dashboard)
 	}
@@ -118,6 +135,7 @@ func (s *Server) newView(repo limiter.Repository) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return &view{lim, repo}, nil
 }
 
@@ -131,13 +149,14 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 		_ = s.fail(w.Header(), &httplimit.Problem{Status: http.StatusNotFound}).write(w)
 		return
 	}
+
 	s.mux.ServeHTTP(w, r)
 }
 
 // Leases returns the number of open leases.
 func (s *Server) Leases() int { return s.leases.len() }
 
-// Quiesce refuses new leases from now on, and waits until all are ended or ctx
+// Quiesce refuses new leases from then on, and waits until all are ended or ctx
 // ends.
 func (s *Server) Quiesce(ctx context.Context) {
 	s.draining.Store(true)
@@ -166,12 +185,15 @@ func (s *Server) view(ctx context.Context, id Identity) (*view, error) {
 	if id.Namespace == "" || id.Namespace == s.opts.Namespace {
 		return s.home, nil
 	}
+
 	s.mu.Lock()
 	kept := s.views[id.Namespace]
 	s.mu.Unlock()
 	if kept != nil {
 		return kept, nil
 	}
+
+	// The lock is free while the store answers.
 	repo, err := s.home.repo.Namespace(ctx, id.Namespace)
 	if errors.Is(err, limiter.ErrNotFound) {
 		return nil, errNamespace
@@ -179,35 +201,43 @@ func (s *Server) view(ctx context.Context, id Identity) (*view, error) {
 	if err != nil {
 		return nil, outage("namespace", err)
 	}
+
 	v, err := s.newView(repo)
 	if err != nil {
 		return nil, err
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Another call may have opened the namespace at the same time.
 	if kept := s.views[id.Namespace]; kept != nil {
 		return kept, nil
 	}
+
 	s.views[id.Namespace] = v
 	return v, nil
 }
 
-// checkNamespace returns errNamespace if the namespace of a caller is gone, else
-// the error that made this likely. It drops the view, so that a namespace
-// registered again under its name is found.
+// checkNamespace returns errNamespace if the namespace of a caller is gone, and err
+// otherwise. It drops the view, so that a namespace that was registered again under
+// the name is found.
 func (s *Server) checkNamespace(ctx context.Context, id Identity, err error) error {
 	name := cmp.Or(id.Namespace, s.opts.Namespace)
+	// The view of the server's own namespace stays, since nothing could replace
+	// it.
 	if name == s.opts.Namespace {
 		if _, gone := s.home.repo.Namespace(ctx, name); errors.Is(gone, limiter.ErrNotFound) {
 			return errNamespace
 		}
 		return err
 	}
+
 	s.mu.Lock()
 	delete(s.views, name)
 	s.mu.Unlock()
 	if _, gone := s.view(ctx, id); errors.Is(gone, errNamespace) {
 		return errNamespace
 	}
+
 	return err
 }

@@ -21,6 +21,7 @@ type shape struct {
 // of its own.
 func shapeOf(t reflect.Type) *shape {
 	switch {
+	// limiter.Limit decodes itself and has no tags.
 	case t == reflect.TypeFor[limiter.Limit]():
 		return shapeOf(reflect.TypeFor[answer.Limit]())
 	case t.Kind() == reflect.Slice:
@@ -28,6 +29,7 @@ func shapeOf(t reflect.Type) *shape {
 	case t.Kind() != reflect.Struct:
 		return nil
 	}
+
 	s := &shape{inner: map[string]*shape{}, names: []string{}}
 	s.addFields(t)
 	return s
@@ -41,6 +43,7 @@ func (s *shape) addFields(t reflect.Type) {
 			s.addFields(f.Type)
 			continue
 		}
+
 		s.names = append(s.names, name)
 		s.inner[name] = shapeOf(f.Type)
 	}

@@ -43,6 +43,7 @@ func newLevelState(of limiter.Scope, off *limiter.Switch) levelState {
 		Level: of.Level(), Entity: answer.OrNull(of.Entity), Resource: answer.OrNull(of.Resource),
 		Disabled: off != nil,
 	}
+
 	if off != nil {
 		state.Reason, state.Since = answer.OrNull(off.Reason), answer.TimeOrNull(off.Since)
 	}
@@ -63,8 +64,8 @@ func switchRoutes() []route {
 	}
 }
 
-// scope returns the level. Everything needs a word of its own, since an empty body
-// may be a mistake.
+// scope returns the level. Only all: true means the whole namespace, since a body that
+// names nothing may be a mistake.
 func (b levelBody) scope() (limiter.Scope, error) {
 	var of limiter.Scope
 	for name, field := range map[string]struct{ from, to *string }{
@@ -93,9 +94,11 @@ func disable(c *call, body disableBody) (levelState, error) {
 	if err != nil {
 		return levelState{}, err
 	}
+
 	if err := c.lim.As(c.by.Name).Disable(c.ctx, of, body.Reason); err != nil {
 		return levelState{}, err
 	}
+
 	off, err := answer.ReadSwitch(c.ctx, c.lim, of)
 	return newLevelState(of, off), err
 }
@@ -105,19 +108,23 @@ func enable(c *call, body levelBody) (levelState, error) {
 	if err != nil {
 		return levelState{}, err
 	}
+
 	err = c.lim.As(c.by.Name).Enable(c.ctx, of)
+	// ErrNotFound has two causes: the namespace is gone, or the level is on.
 	if errors.Is(err, limiter.ErrNotFound) {
 		if gone := c.server.checkNamespace(c.ctx, c.by, err); errors.Is(gone, errNamespace) {
 			return levelState{}, gone
 		}
 		err = &httplimit.Problem{Status: http.StatusNotFound, Detail: "the level is not disabled"}
 	}
+
 	return newLevelState(of, nil), err
 }
 
 func listSwitches(c *call) ([]answer.Switch, error) {
 	after, from := c.param("after"), limiter.Scope{}
 	from.Entity, from.Resource, _ = strings.Cut(after, ",") // no name has a comma
+
 	rows := func(yield func(limiter.Switch, error) bool) {
 		for s, err := range c.lim.Switches(c.ctx) {
 			old := err == nil && after != "" && cmp.Or(cmp.Compare(s.Scope.Entity, from.Entity),
@@ -127,6 +134,7 @@ func listSwitches(c *call) ([]answer.Switch, error) {
 			}
 		}
 	}
+
 	return collect(c, rows, answer.NewSwitch, "after", func(s limiter.Switch) string {
 		return s.Scope.Entity + "," + s.Scope.Resource
 	})

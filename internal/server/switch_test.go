@@ -110,7 +110,11 @@ func TestEverythingNeedsAWord(t *testing.T) {
 func TestPagesOfSwitches(t *testing.T) {
 	r := newMemoryRig(t, Options{})
 	scopes := []limiter.Scope{
-		{}, {Resource: "gpt-4"}, {Entity: "a"}, {Entity: "a", Resource: "gpt-4"}, {Entity: "a.b"},
+		{},
+		{Resource: "gpt-4"},
+		{Entity: "a"},
+		{Entity: "a", Resource: "gpt-4"},
+		{Entity: "a.b"},
 		{Entity: "a-b", Resource: "x"},
 	}
 	for _, of := range scopes {

@@ -25,9 +25,13 @@ type Role string
 
 // The roles of tokens. Each is separate; RoleAdmin includes the others.
 const (
-	RoleAcquire Role = "acquire" // acquire, and settle its leases
-	RoleRead    Role = "read"    // explain, and read everything in its namespace
-	RoleAdmin   Role = "admin"   // both, limits in a request, and the list of namespaces
+	// RoleAcquire acquires, and settles its leases.
+	RoleAcquire Role = "acquire"
+	// RoleRead explains, and reads everything in its namespace.
+	RoleRead Role = "read"
+	// RoleAdmin may do both, send limits in a request, list namespaces, switch levels
+	// and fill buckets.
+	RoleAdmin Role = "admin"
 )
 
 // Allows reports whether r includes the role that a call needs.
@@ -47,7 +51,7 @@ type Identity struct {
 	Namespace string // "" for the namespace of the server
 	Role      Role
 	hash      [sha256.Size]byte // of the token
-	owner     owner             // what leases and keys are bound to
+	owner     owner             // identity to which leases and keys are bound
 }
 
 // owner identifies a token in its namespace: a token that moves to another one
@@ -62,9 +66,10 @@ type Tokens struct{ file *listen.Files[[]Identity] }
 const maxTokens = 1000
 
 // OpenTokens reads a file of tokens and follows it until ctx ends. When the file
-// changes, the new tokens apply within a second. A file without tokens is valid, and then no token is. If the
-// new file is broken or gone, the old tokens stay, and changed receives the
-// reason; it receives nil after a change. It may be nil.
+// changes, the new tokens apply within a second. A file without tokens is valid, and
+// then no token is. If the new file is broken or gone, the old tokens stay, and changed
+// receives the reason. After a change it receives nil. The caller may pass a nil
+// changed.
 func OpenTokens(ctx context.Context, path string, changed func(error)) (*Tokens, error) {
 	parse := func(content ...[]byte) ([]Identity, error) {
 		all, err := parseTokens(content[0])
@@ -73,6 +78,7 @@ func OpenTokens(ctx context.Context, path string, changed func(error)) (*Tokens,
 		}
 		return all, nil
 	}
+
 	file, err := listen.WatchFiles(ctx, parse, changed, path)
 	if err != nil {
 		return nil, err
@@ -86,11 +92,14 @@ func (t *Tokens) Check(token string) (Identity, bool) {
 	hash := sha256.Sum256([]byte(token))
 	var found Identity
 	ok := 0
+	// The loop goes on after a match, so that its time does not show which
+	// entry it is.
 	for _, id := range t.file.Get() {
 		if subtle.ConstantTimeCompare(hash[:], id.hash[:]) == 1 {
 			found, ok = id, 1
 		}
 	}
+
 	return found, ok == 1
 }
 
@@ -103,6 +112,7 @@ func NewToken() (token, hash string) {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // never fails
 	token = "zael_" + base64.RawURLEncoding.EncodeToString(secret)
+
 	sum := sha256.Sum256([]byte(token))
 	return token, hex.EncodeToString(sum[:])
 }
@@ -130,18 +140,22 @@ func parseTokens(data []byte) ([]Identity, error) {
 			return nil, errors.New("must hold one YAML document")
 		}
 	}
+	// io.EOF is the end after one document, or of an empty file, which is valid.
 	if !errors.Is(err, io.EOF) {
 		return nil, tokenSyntaxError(err)
 	}
+
 	if len(file.Tokens) > maxTokens {
 		return nil, fmt.Errorf("must list at most %d tokens below the key tokens", maxTokens)
 	}
+
 	all := make([]Identity, len(file.Tokens))
 	for i, e := range file.Tokens {
 		id, err := e.identity()
 		if err != nil {
 			return nil, fmt.Errorf("token %d: %w", i+1, err)
 		}
+
 		if slices.ContainsFunc(all[:i], func(other Identity) bool {
 			return other.Name == id.Name || other.hash == id.hash
 		}) {
@@ -149,6 +163,7 @@ func parseTokens(data []byte) ([]Identity, error) {
 		}
 		all[i] = id
 	}
+
 	return all, nil
 }
 
@@ -166,19 +181,24 @@ func tokenSyntaxError(err error) error {
 
 func (e TokenEntry) identity() (Identity, error) {
 	id := Identity{Name: e.Name, Namespace: e.Namespace, Role: e.Role}
+
 	if err := (limiter.Entity{ID: e.Name}).Validate(); err != nil {
 		return id, errors.New("name: must begin with a letter or digit, then letters, digits or _.-:@")
 	}
+
 	if err := (limiter.Namespace{Name: e.Namespace}).Validate(); err != nil {
 		return id, errors.New("namespace: must be the name of a namespace, such as default")
 	}
+
 	if !slices.Contains([]Role{RoleAcquire, RoleRead, RoleAdmin}, e.Role) {
 		return id, errors.New("role: must be acquire, read or admin")
 	}
+
 	hash, err := hex.DecodeString(e.Hash)
 	if err != nil || len(hash) != len(id.hash) {
 		return id, errors.New("sha256: must be the SHA-256 of the token as 64 hexadecimal digits")
 	}
+
 	copy(id.hash[:], hash)
 	id.owner = sha256.Sum256(append(id.hash[:], id.Namespace...))
 	return id, nil

@@ -172,7 +172,10 @@ func TestTokensFollowTheirFile(t *testing.T) {
 			text string
 			want Role
 		}{
-			{"tokens: [{name: x}]", RoleAcquire}, {"tokens: []", ""}, {string(good), RoleAcquire}, {"", ""},
+			{"tokens: [{name: x}]", RoleAcquire},
+			{"tokens: []", ""},
+			{string(good), RoleAcquire},
+			{"", ""},
 			{string(good), RoleAcquire},
 		} {
 			if err := os.WriteFile(old, []byte(step.text), 0o600); err != nil {

@@ -9,7 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Bounds of the streams of Watch. Those with a token have places of their own.
+// Bounds of the streams of Watch, for streams with a token and again for streams
+// without one.
 const (
 	maxWatchers  = 64
 	hostWatchers = 4 // of one host without a token
@@ -34,8 +35,10 @@ type watcher struct {
 // caller gives it back with leave.
 func (w *watchers) enter(addr string, known bool) (*watcher, error) {
 	place := &watcher{replaced: make(chan struct{})}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	if known {
 		if w.known == maxWatchers {
 			return nil, errWatchers
@@ -49,14 +52,18 @@ func (w *watchers) enter(addr string, known bool) (*watcher, error) {
 	for _, other := range w.strangers {
 		taken[other.host]++
 	}
+
 	if taken[place.host] == hostWatchers {
 		return nil, errWatchers
 	}
+
 	if len(w.strangers) == maxWatchers {
+		// The first of equal ones is the oldest.
 		largest := slices.MaxFunc(w.strangers, func(a, b *watcher) int { return taken[a.host] - taken[b.host] })
 		close(largest.replaced)
 		w.remove(largest)
 	}
+
 	w.strangers = append(w.strangers, place)
 	return place, nil
 }
@@ -92,10 +99,13 @@ func hostOf(addr string) string {
 	if err != nil {
 		return "other"
 	}
+
 	ip := at.Addr().Unmap().WithZone("")
 	if ip.Is4() {
 		return ip.String()
 	}
-	network, _ := ip.Prefix(64) // which an address of 128 bits has
+
+	// An address of 128 bits always has such a prefix.
+	network, _ := ip.Prefix(64)
 	return network.String()
 }

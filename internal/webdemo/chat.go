@@ -30,16 +30,22 @@ func (h *Handler) serveChat(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, err)
 		return
 	}
+
 	lease, err := h.gateway.admit(r.Context(), key, req)
 	if err != nil {
 		h.refuse(w, r, err)
 		return
 	}
+
+	// Fields have to be set before the first byte of the answer.
 	fields.Set(w.Header(), lease.Decision())
+
 	if req.Stream {
 		h.streamChat(w, r, lease, req)
 		return
 	}
+
+	// complete fails only if the client has left, which needs no answer.
 	if answer, err := h.gateway.complete(r.Context(), lease, req); err == nil {
 		writeJSON(w, http.StatusOK, answer)
 	}
@@ -50,14 +56,17 @@ func (h *Handler) readChat(w http.ResponseWriter, r *http.Request) (key string, 
 	if err := checkQuery(r, nil); err != nil {
 		return "", nil, err
 	}
+
 	e, err := h.gateway.identify(r.Context(), apiKey(r.Header))
 	if err != nil {
 		return "", nil, err
 	}
+
 	body, err := readBody(w, r)
 	if err != nil {
 		return "", nil, err
 	}
+
 	req, err = parseChat(body)
 	return e.ID, req, err
 }
@@ -67,6 +76,7 @@ func apiKey(h http.Header) string {
 	if key := h.Get("X-Api-Key"); key != "" {
 		return key
 	}
+
 	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return ""
@@ -75,6 +85,7 @@ func apiKey(h http.Header) string {
 }
 
 func readBody(w http.ResponseWriter, r *http.Request) (body []byte, err error) {
+	// While the body arrives, the connection of a slow client can be replaced.
 	listen.Receive(r, func() { body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody)) })
 	return body, err
 }
@@ -88,25 +99,32 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		h.fail(w, r, err)
 		return
 	}
+
 	fields.Set(w.Header(), refusal.Decision)
+
+	// No wait helps a call that never fits.
 	if after := refusal.RetryAfterHeader(); after != "" && !refusal.Decision.NeverFits() {
 		w.Header().Set("Retry-After", after)
 	}
 	writeJSON(w, http.StatusTooManyRequests, refusal)
 }
 
-// streamChat sends an answer word by word. A client that leaves is charged for what
-// it was sent, and for nothing if that is nothing.
+// streamChat sends an answer word by word. A client that leaves pays for the words
+// that were sent to it, and for nothing if there were none.
 func (h *Handler) streamChat(w http.ResponseWriter, r *http.Request, lease *llm.Lease, req *llm.Request) {
 	s := &chatStream{send: startStream(w), request: req, answer: h.gateway.simulator.draw(req.Model, req.MaxOutput)}
 	s.first = chunk{ID: newID(), Object: "chat.completion.chunk", Created: now(), Model: req.Model}
 	s.run(r.Context())
+
 	if s.sent == 0 {
 		h.gateway.rollback(r.Context(), lease)
 		return
 	}
+
 	h.gateway.settle(r.Context(), lease, s.usage())
-	if s.whole { // the client sees the end of a stream after its charge
+
+	// The client sees the end of a stream after its charge.
+	if s.whole {
 		_ = s.finish()
 	}
 }
@@ -118,6 +136,7 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 		(&httplimit.Problem{Status: http.StatusInternalServerError}).ServeHTTP(w, nil)
 		return
 	}
+
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", "no-store")

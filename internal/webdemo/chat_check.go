@@ -21,9 +21,11 @@ func checkChat(body []byte) error {
 	if err := json.Unmarshal(body, &request); err != nil {
 		return invalidf("body: must be one JSON object")
 	}
+
 	if err := checkMessages(request.Messages); err != nil {
 		return err
 	}
+
 	for _, number := range []struct {
 		name        string
 		value       json.RawMessage
@@ -36,6 +38,7 @@ func checkChat(body []byte) error {
 		{"n", request.Choices, true, 1, 1, "must be 1; the demo gives one answer"},
 		{"temperature", request.Temperature, false, 0, 2, "must be a number from 0 to 2"},
 	} {
+		// An absent field has no value, and a null leaves n nil.
 		var n *float64
 		err := json.Unmarshal(number.value, &n)
 		if number.value == nil || err == nil && n == nil {
@@ -63,6 +66,7 @@ func checkMessages(list json.RawMessage) error {
 			Reason: `must be a list with at least one message, such as [{"role":"user","content":"Hello"}]`,
 		}
 	}
+
 	for i, m := range messages {
 		_, text := m.Content.(string)
 		_, parts := m.Content.([]any)

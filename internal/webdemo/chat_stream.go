@@ -47,19 +47,27 @@ func (s *chatStream) run(ctx context.Context) {
 	if pause.For(ctx, s.answer.begin) != nil || s.sendChoice(chunkChoice{Delta: delta{Role: "assistant"}}, nil) != nil {
 		return
 	}
+
 	begun, count := time.Now(), len(s.answer.words)
 	for i, word := range s.answer.words {
 		if i > 0 {
 			word = " " + word
 		}
-		due := begun.Add(s.answer.write * time.Duration(i+1) / time.Duration(count)) // late words catch up
+
+		// The time of a word counts from the first one, so that late words
+		// catch up.
+		due := begun.Add(s.answer.write * time.Duration(i+1) / time.Duration(count))
+
+		// For does not look at ctx if the word is late.
 		if pause.For(ctx, time.Until(due)) != nil || ctx.Err() != nil || s.sendChoice(
 			chunkChoice{Delta: delta{Content: word}}, nil,
 		) != nil {
 			return
 		}
+
 		s.sent++
 	}
+
 	s.whole = true
 }
 
@@ -73,20 +81,25 @@ func (s *chatStream) usage() usage {
 func (s *chatStream) finish() error {
 	used, reason := s.usage(), s.answer.finish(s.request)
 	last := chunkChoice{Finish: &reason}
+
 	if !s.request.StreamUsage {
 		if err := s.sendChoice(last, &used); err != nil {
 			return err
 		}
 		return s.send([]byte("data: [DONE]\n\n"))
 	}
+
 	if err := s.sendChoice(last, nil); err != nil {
 		return err
 	}
+
+	// OpenAI sends the usage in a chunk without choices.
 	c := s.first
 	c.Choices, c.Usage = []chunkChoice{}, &used
 	if err := s.sendChunk(c); err != nil {
 		return err
 	}
+
 	return s.send([]byte("data: [DONE]\n\n"))
 }
 

@@ -82,6 +82,7 @@ func (s simulated) finish(req *llm.Request) string {
 // newID returns the ID of an answer: chatcmpl- and 12 hex digits.
 func newID() string {
 	var random [6]byte
-	_, _ = rand.Read(random[:]) // never fails
+	// Read never fails.
+	_, _ = rand.Read(random[:])
 	return "chatcmpl-" + hex.EncodeToString(random[:])
 }

@@ -45,6 +45,7 @@ func (h *Handler) reference(document openapi.Object) reference {
 	info, _ := document["info"].(openapi.Object)
 	out := reference{Info: info}
 	names := &openapi.Schemas{}
+
 	for _, rt := range h.routes {
 		c := callDoc{Method: rt.method, Path: rt.path, Summary: rt.summary, Parameters: rt.query, Status: rt.status}
 		if rt.request != nil {
@@ -53,14 +54,17 @@ func (h *Handler) reference(document openapi.Object) reference {
 		if rt.answer != nil {
 			c.Answer = typeName(names.Of(rt.answer))
 		}
+
 		out.Calls = append(out.Calls, c)
 	}
+
 	components, _ := document["components"].(openapi.Object)
 	schemas, _ := components["schemas"].(openapi.Object)
 	for name, schema := range schemas {
 		object, _ := schema.(openapi.Object)
 		out.Schemas = append(out.Schemas, schemaDoc{name, fieldsOf(object)})
 	}
+
 	slices.SortFunc(out.Schemas, func(a, b schemaDoc) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
@@ -68,12 +72,14 @@ func (h *Handler) reference(document openapi.Object) reference {
 func fieldsOf(schema openapi.Object) []fieldDoc {
 	required, _ := schema["required"].([]string)
 	properties, _ := schema["properties"].(openapi.Object)
+
 	var all []fieldDoc
 	for name, property := range properties {
 		p, _ := property.(openapi.Object)
 		doc, _ := p["description"].(string)
 		all = append(all, fieldDoc{name, typeName(p), doc, slices.Contains(required, name)})
 	}
+
 	slices.SortFunc(all, func(a, b fieldDoc) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
@@ -83,16 +89,20 @@ func typeName(schema openapi.Object) string {
 	if ref, ok := schema["$ref"].(string); ok {
 		return ref[strings.LastIndexByte(ref, '/')+1:]
 	}
+
 	switch kind := schema["type"].(type) {
 	case string:
 		if items, ok := schema["items"].(openapi.Object); ok {
 			return "list of " + typeName(items)
 		}
 		return kind
+
+	// A value that may be null has a list of its type and null.
 	case []any:
 		first, _ := kind[0].(string)
 		return first + " or null"
 	}
+
 	text, _ := json.Marshal(schema["type"])
 	return string(text)
 }

@@ -61,10 +61,12 @@ func (h *Handler) entityRoutes() []route {
 }
 
 func (h *Handler) createEntity(r *http.Request, body entityBody) (answer.Entity, error) {
+	// A child charges its parent unless the request says otherwise.
 	cascade := body.Parent != ""
 	if body.Cascade != nil {
 		cascade = *body.Cascade
 	}
+
 	e, err := h.lim.CreateEntity(r.Context(), limiter.Entity{
 		ID: body.ID, Name: body.Name, Parent: body.Parent, Cascade: cascade, Metadata: body.Metadata,
 	})
@@ -92,17 +94,22 @@ func onPage(r *http.Request, all iter.Seq2[limiter.Entity, error]) (page []limit
 	if err != nil {
 		return nil, "", err
 	}
+
 	after := r.URL.Query().Get("after")
 	for e, err := range all {
 		switch {
 		case err != nil:
 			return nil, "", err
+		// Entities come in the order of their IDs, so this one was on an
+		// earlier page.
 		case e.ID <= after:
+		// An entity beyond the page shows that there is a next one.
 		case int64(len(page)) == limit:
 			return page, page[len(page)-1].ID, nil
 		default:
 			page = append(page, e)
 		}
 	}
+
 	return page, "", nil
 }

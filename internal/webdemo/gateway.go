@@ -33,6 +33,7 @@ var errKey = &httplimit.Problem{
 // identify returns the entity of an API key, which is its ID.
 func (g *gateway) identify(ctx context.Context, key string) (limiter.Entity, error) {
 	e, err := g.lim.Entity(ctx, key)
+	// A key that no entity can have is unknown, and no mistake of the request.
 	if _, invalid := errors.AsType[*limiter.InvalidError](err); invalid || errors.Is(err, limiter.ErrNotFound) {
 		return e, errKey
 	}
@@ -45,9 +46,11 @@ func parseChat(body []byte) (*llm.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if err := checkChat(body); err != nil {
 		return nil, err
 	}
+
 	if !slices.Contains(models(), req.Model) {
 		return nil, &httplimit.Problem{
 			Status: http.StatusNotFound,
@@ -55,6 +58,7 @@ func parseChat(body []byte) (*llm.Request, error) {
 				strings.Join(models(), " and ")),
 		}
 	}
+
 	if req.MaxOutput == 0 {
 		req.MaxOutput = defaultOutput
 	}
@@ -62,19 +66,24 @@ func parseChat(body []byte) (*llm.Request, error) {
 	return req, nil
 }
 
-// admit takes the most that a call may use from the limits of a key, so that no call
-// passes a limit. One that may use more than a limit holds never fits. A client that leaves
-// meanwhile stops no charge under way, which could not be rolled back. It gets its
-// tokens back.
+// admit takes the most that a call may use from the limits of a key, so that no
+// call passes a limit. A call that may use more than a limit holds never fits. A
+// client that leaves meanwhile does not stop a charge under way, since a charge
+// without an answer could not be rolled back. It gets its tokens back.
 func (g *gateway) admit(client context.Context, key string, req *llm.Request) (*llm.Lease, error) {
 	ctx, cancel := linger.Context(client, linger.DefaultTime)
 	defer cancel()
+
 	most := *req
-	most.MaxOutput = max(req.MaxOutput, minTokens) // the simulator gives no shorter answer
+	// The simulator gives no shorter answer.
+	most.MaxOutput = max(req.MaxOutput, minTokens)
+
 	lease, err := g.calls.Acquire(ctx, key, req.Model, &most)
 	if err != nil {
 		return nil, err
 	}
+
+	// The charge was made without its client, so its tokens go back.
 	if gone := client.Err(); gone != nil {
 		g.rollback(client, lease)
 		return nil, gone
@@ -90,6 +99,7 @@ func (g *gateway) complete(ctx context.Context, lease *llm.Lease, req *llm.Reque
 		g.rollback(ctx, lease)
 		return nil, err
 	}
+
 	answer := newCompletion(req, made)
 	g.settle(ctx, lease, answer.Usage)
 	return answer, nil
@@ -99,7 +109,11 @@ func (g *gateway) complete(ctx context.Context, lease *llm.Lease, req *llm.Reque
 func (g *gateway) settle(client context.Context, lease *llm.Lease, u usage) {
 	ctx, cancel := linger.Context(client, linger.DefaultTime)
 	defer cancel()
-	_, _ = lease.Answer("application/json", "").WriteContext(ctx, u.report()) // never fails for a body
+
+	// The lease reads the usage from an answer, as in a proxy. WriteContext never
+	// fails for a body.
+	_, _ = lease.Answer("application/json", "").WriteContext(ctx, u.report())
+
 	if err := lease.Commit(ctx); err != nil {
 		g.onError(fmt.Errorf("settle a call: %w", err))
 	}

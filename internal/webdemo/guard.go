@@ -21,11 +21,15 @@ func guard(next http.Handler, opts *listen.HostOptions) http.Handler {
 		header.Set("Referrer-Policy", "no-referrer")
 		header.Set("Cross-Origin-Opener-Policy", "same-origin")
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+
+		// Hosts rejects what a page sends by these fields. Without them the
+		// demo's own pages, and links to it, pass.
 		if sameOrigin(r) || isNavigation(r) {
 			r = r.Clone(r.Context())
 			r.Header.Del("Origin")
 			r.Header.Del("Sec-Fetch-Site")
 		}
+
 		hosts.ServeHTTP(w, r)
 	})
 }

@@ -21,10 +21,12 @@ type Options struct {
 	// Dashboard is served at /dashboard/, without that prefix. It checks the Host
 	// and the Origin of requests itself; default: none.
 	Dashboard http.Handler
-	Hosts     listen.HostOptions // host names beside localhost and IP addresses
-	Seed      uint64             // of all random choices; default: random
-	Version   string             // in the OpenAPI document
-	OnError   func(error)        // receives what no client sees; default: dropped
+	// Hosts names the server, beside localhost and IP addresses.
+	Hosts   listen.HostOptions
+	Seed    uint64 // of all random choices; default: random
+	Version string // in the OpenAPI document
+	// OnError receives errors that no client sees; default: they are dropped.
+	OnError func(error)
 }
 
 // Handler serves the demo. It is safe for concurrent use.
@@ -46,21 +48,25 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Handler, error) {
 	if opts != nil {
 		h.opts = *opts
 	}
+
 	if h.opts.OnError == nil {
 		h.opts.OnError = func(error) {}
 	}
 	if h.opts.Seed == 0 {
 		h.opts.Seed = rand.Uint64()
 	}
+
 	calls, err := llm.New(lim, &llm.Options{
 		Limits: llm.Limits{Requests: limiter.RPM, Total: limiter.TPM}, Prices: priceOf, FullEstimate: true,
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	h.gateway = &gateway{lim: lim, calls: calls, simulator: newSimulator(h.opts.Seed), onError: h.opts.OnError}
 	h.traffic = newTraffic(h.gateway, h.opts.Seed)
 	h.ended, h.end = context.WithCancel(context.Background())
+
 	if err := h.addRoutes(); err != nil {
 		return nil, err
 	}
@@ -71,7 +77,7 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Handler, error) {
 // paused. It returns when no call is under way.
 func (h *Handler) RunTraffic(ctx context.Context) { h.traffic.run(ctx) }
 
-// Close ends all streams of the state. Calls of the gateway come to their end.
+// Close ends all streams of the state. Calls of the gateway go on to their end.
 func (h *Handler) Close() error {
 	h.end()
 	return nil
@@ -87,23 +93,32 @@ const writeTime = 10 * time.Second
 // sends one event, and fails if the client does not take it in time.
 func startStream(w http.ResponseWriter) (send func(event []byte) error) {
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // the request has arrived; a stream may last
+	// The request has arrived, and a stream may last longer than that may take.
+	_ = control.SetReadDeadline(time.Time{})
+
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store")
+
+	// nginx would collect the events without this field.
 	header.Set("X-Accel-Buffering", "no")
+
 	return func(event []byte) error {
+		// A writer without deadlines, such as that of a test, has no such bound.
 		if err := control.SetWriteDeadline(time.Now().Add(writeTime)); err != nil &&
 			!errors.Is(err, http.ErrNotSupported) {
 			return err
 		}
+
 		if _, err := w.Write(event); err != nil {
 			return err
 		}
+
 		if err := control.Flush(); err != nil {
 			return err
 		}
-		_ = control.SetWriteDeadline(time.Time{}) // until the next event
+		// The pause until the next event is no write.
+		_ = control.SetWriteDeadline(time.Time{})
 		return nil
 	}
 }

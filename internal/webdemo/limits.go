@@ -68,10 +68,12 @@ func (h *Handler) limitRoutes() []route {
 }
 
 func (h *Handler) readLimits(ctx context.Context, id, resource string) (limitsJSON, error) {
+	// Limits of an ID without a record are none, but such an ID is a mistake.
 	out := limitsJSON{id, resource, []limitJSON{}}
 	if _, err := h.lim.Entity(ctx, id); err != nil {
 		return out, err
 	}
+
 	limits, err := h.lim.Limits(ctx, id, resource)
 	for _, l := range limits {
 		out.Limits = append(out.Limits, limitJSON{answer.NewLimit(l), rateOf(l)})
@@ -84,6 +86,7 @@ func (h *Handler) setLimits(r *http.Request, body limitsBody) (limitsJSON, error
 	if _, err := h.lim.Entity(r.Context(), id); err != nil {
 		return limitsJSON{}, err
 	}
+
 	limits := make([]limiter.Limit, len(body.Limits))
 	for i, b := range body.Limits {
 		l, err := b.limit()
@@ -92,6 +95,7 @@ func (h *Handler) setLimits(r *http.Request, body limitsBody) (limitsJSON, error
 		}
 		limits[i] = l
 	}
+
 	if err := h.lim.SetLimits(r.Context(), id, resource, limits...); err != nil {
 		return limitsJSON{}, err
 	}
@@ -109,6 +113,7 @@ func (b limitBody) limit() (limiter.Limit, error) {
 	case given:
 		return limiter.Custom(b.Name, b.Capacity, b.Refill, time.Duration(min(b.Seconds, maxPeriod))*time.Second), nil
 	}
+
 	amount, seconds, ok := exactRate(b.Rate)
 	if !ok {
 		return limiter.Limit{}, invalidf(
@@ -131,9 +136,11 @@ const (
 // is exactly rate. So a rate that was read can be stored again, and nothing is
 // rounded.
 func exactRate(rate float64) (amount, seconds int64, ok bool) {
+	// NaN is not above 0, so it is refused here, too.
 	if !(rate > 0) || rate > 1<<40 {
 		return 0, 0, false
 	}
+
 	for seconds = 1; seconds <= maxRatePeriod; seconds++ {
 		amount = int64(math.Round(rate * float64(seconds)))
 		if amount > 0 && float64(amount)/float64(seconds) == rate {

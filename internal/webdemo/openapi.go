@@ -53,6 +53,7 @@ func (h *Handler) openAPI() openapi.Object {
 		}
 		item[strings.ToLower(rt.method)] = rt.operation(schemas)
 	}
+
 	return openapi.Object{
 		"openapi": "3.1.0",
 		"info": openapi.Object{
@@ -82,8 +83,11 @@ func (rt route) operation(schemas *openapi.Schemas) openapi.Object {
 			"schema": openapi.Object{"type": "string"},
 		})
 	}
+
 	for _, p := range rt.query {
 		schema := openapi.Object{"type": p.kind}
+
+		// The default of an integer is a number in JSON, not a text.
 		if p.fallback != "" {
 			schema["default"] = p.fallback
 			if n, err := strconv.Atoi(p.fallback); err == nil {
@@ -94,10 +98,12 @@ func (rt route) operation(schemas *openapi.Schemas) openapi.Object {
 			"name": p.name, "in": "query", "required": false, "description": p.doc, "schema": schema,
 		})
 	}
+
 	done := openapi.Object{"description": http.StatusText(rt.status)}
 	if rt.answer != nil {
 		done["content"] = content(cmp.Or(rt.media, "application/json"), schemas, rt.answer)
 	}
+
 	op := openapi.Object{"summary": rt.summary, "parameters": parameters, "responses": openapi.Object{
 		strconv.Itoa(rt.status): done,
 		"default": openapi.Object{
@@ -105,11 +111,13 @@ func (rt route) operation(schemas *openapi.Schemas) openapi.Object {
 			"content":     content("application/problem+json", schemas, reflect.TypeFor[httplimit.Problem]()),
 		},
 	}}
+
 	if rt.request != nil {
 		op["requestBody"] = openapi.Object{
 			"required": true, "content": content("application/json", schemas, rt.request),
 		}
 	}
+
 	if rt.path == chatPath {
 		rt.describeChat(op, schemas)
 	}
@@ -120,10 +128,12 @@ func (rt route) operation(schemas *openapi.Schemas) openapi.Object {
 func (rt route) describeChat(op openapi.Object, schemas *openapi.Schemas) {
 	op["security"] = []any{openapi.Object{"key": []any{}}, openapi.Object{"bearer": []any{}}}
 	responses, _ := op["responses"].(openapi.Object)
+	// A refusal is no problem document: it lists the limits.
 	responses["429"] = openapi.Object{
 		"description": "A limit is exceeded",
 		"content":     content("application/json", schemas, reflect.TypeFor[refusalJSON]()),
 	}
+
 	done, _ := responses["200"].(openapi.Object)
 	types, _ := done["content"].(openapi.Object)
 	types["text/event-stream"] = openapi.Object{"schema": openapi.Object{

@@ -34,12 +34,14 @@ func (h *Handler) gatewayRoutes() []route {
 
 func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) {
 	if err := h.lim.Ping(r.Context()); err != nil {
+		// A ping that its client cut short says nothing about the store.
 		if !gone(r, err) {
 			h.opts.OnError(err)
 		}
 		writeJSON(w, http.StatusServiceUnavailable, healthJSON{"unhealthy"})
 		return
 	}
+
 	writeJSON(w, http.StatusOK, healthJSON{"healthy"})
 }
 
@@ -50,19 +52,23 @@ func (h *Handler) pages() (map[string]http.HandlerFunc, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	templates, err := template.ParseFS(assets, "assets/*.html")
 	if err != nil {
 		return nil, err
 	}
+
 	render := func(name string, data any) (http.HandlerFunc, error) {
 		var page bytes.Buffer
 		err := templates.ExecuteTemplate(&page, name, data)
 		return static("text/html; charset=utf-8", page.Bytes()), err
 	}
+
 	docs, err := render("docs.html", h.reference(document))
 	if err != nil {
 		return nil, err
 	}
+
 	style, err := assets.ReadFile("assets/style.css")
 	return map[string]http.HandlerFunc{
 		"/{$}": h.index(templates), "/docs": docs, "/style.css": static("text/css; charset=utf-8", style),
@@ -77,6 +83,9 @@ func (h *Handler) index(templates *template.Template) http.HandlerFunc {
 			Dashboard bool
 			URL       string
 		}{h.opts.Dashboard != nil, "http://" + r.Host}
+
+		// The page is complete before it is sent, so that an error can still have a
+		// status of its own.
 		var page bytes.Buffer
 		if err := templates.ExecuteTemplate(&page, "index.html", data); err != nil {
 			h.fail(w, r, err)

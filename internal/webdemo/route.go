@@ -110,15 +110,20 @@ func decode[B any](text []byte) (body B, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	err = d.Decode(&body)
+	// Field is empty if the body itself has the wrong type.
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		return body, invalidf("body: field %s must not be a JSON %s", wrong.Field, wrong.Value)
 	}
+
 	if name, ok := unknownField(err); ok {
 		return body, invalidf("body: field %.40s is unknown; /docs lists the fields", name)
 	}
+
+	// Decode accepts null, and leaves the body empty.
 	if err != nil || !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		return body, invalidf("body: must be one JSON object")
 	}
+
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return body, invalidf("body: must be one JSON object, with nothing after it")
 	}
@@ -129,6 +134,8 @@ func unknownField(err error) (string, bool) {
 	if err == nil {
 		return "", false
 	}
+
+	// Package json has no type for this error.
 	return strings.CutPrefix(err.Error(), "json: unknown field ")
 }
 
@@ -151,6 +158,7 @@ func numberOf(r *http.Request, p parameter, least, most int64) (int64, error) {
 	if text == "" {
 		text = p.fallback
 	}
+
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < least || n > most {
 		return 0, invalidf("parameter %s must be a whole number from %d to %d", p.name, least, most)
@@ -161,6 +169,9 @@ func numberOf(r *http.Request, p parameter, least, most int64) (int64, error) {
 // addRoutes registers all routes and pages.
 func (h *Handler) addRoutes() error {
 	h.routes = slices.Concat(h.gatewayRoutes(), h.entityRoutes(), h.limitRoutes(), h.stateRoutes(), h.trafficRoutes())
+
+	// dispatch answers a wrong method with a problem document, and the mux would
+	// answer in plain text.
 	byPath := map[string]map[string]http.HandlerFunc{}
 	for _, rt := range h.routes {
 		if byPath[rt.path] == nil {
@@ -168,22 +179,29 @@ func (h *Handler) addRoutes() error {
 		}
 		byPath[rt.path][rt.method] = rt.serve
 	}
+
 	pages, err := h.pages()
 	if err != nil {
 		return err
 	}
+
 	for path, page := range pages {
 		byPath[path] = map[string]http.HandlerFunc{http.MethodGet: page}
 	}
+
 	for path, methods := range byPath {
 		h.mux.Handle(path, h.guarded(dispatch(methods)))
 	}
+
 	byPath["/api/entities/{$}"] = byPath["/api/entities"]
 	h.mux.Handle("/api/entities/{$}", h.guarded(dispatch(byPath["/api/entities"])))
+
 	h.mux.Handle("/",
 		h.guarded(&httplimit.Problem{
 			Status: http.StatusNotFound, Detail: "there is no such path; /docs lists the paths",
 		}))
+
+	// The dashboard checks the hosts and origins of its requests itself.
 	if h.opts.Dashboard != nil {
 		h.mux.Handle("/dashboard/", http.StripPrefix("/dashboard", h.opts.Dashboard))
 	}
@@ -196,10 +214,12 @@ func (h *Handler) guarded(next http.Handler) http.Handler { return guard(next, &
 func dispatch(methods map[string]http.HandlerFunc) http.Handler {
 	allowed := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Package http drops the body of an answer to HEAD.
 		method := r.Method
 		if method == http.MethodHead {
 			method = http.MethodGet
 		}
+
 		serve, ok := methods[method]
 		if !ok {
 			w.Header().Set("Allow", allowed)

@@ -30,9 +30,9 @@ type tenant struct {
 	requests, tokens int64
 }
 
-// The limits per minute of an entity without limits of its own. A call that uses
-// more than tokens/requests, which is 100 for every tenant but the project, meets
-// the limit of tokens first.
+// The limits per minute of an entity without limits of its own. Its 20 calls have
+// 100 tokens each, so calls of more meet the limit of tokens first. That is so for
+// every tenant but the project.
 const (
 	defaultRequests = 20
 	defaultTokens   = 2_000
@@ -60,6 +60,7 @@ func tenants() []tenant {
 	key := func(id, name string, requests, tokens int64) tenant {
 		return tenant{limiter.Entity{ID: id, Name: name, Parent: project, Cascade: true}, requests, tokens}
 	}
+
 	return []tenant{
 		{
 			limiter.Entity{ID: project, Name: "Demo Project", Metadata: map[string]string{"tier": "enterprise"}},
@@ -71,8 +72,8 @@ func tenants() []tenant {
 	}
 }
 
-// limits returns the limits of a tenant, of the defaults if it has none. A project
-// has a budget too, which its keys spend.
+// limits returns the limits of a tenant, or the defaults if it has none. A project
+// has a budget, too, which its keys spend.
 func (t tenant) limits() []limiter.Limit {
 	switch {
 	case t.requests == 0:
@@ -99,6 +100,7 @@ func Seed(ctx context.Context, lim *limiter.RateLimiter) error {
 			return err
 		}
 	}
+
 	for _, t := range tenants() {
 		if err := t.seed(ctx, lim); err != nil {
 			return fmt.Errorf("seed %s: %w", t.entity.ID, err)
@@ -114,18 +116,23 @@ func (t tenant) seed(ctx context.Context, lim *limiter.RateLimiter) error {
 	if _, err := lim.Entity(ctx, t.entity.ID); !errors.Is(err, limiter.ErrNotFound) {
 		return err
 	}
+
 	if t.requests > 0 {
 		if err := lim.SetLimits(ctx, t.entity.ID, modelLarge, t.limits()...); err != nil {
 			return err
 		}
 	}
-	if t.entity.Parent == "" { // a project pays for every model
+
+	// A project pays for every model.
+	if t.entity.Parent == "" {
 		if err := lim.SetLimits(ctx, t.entity.ID, "", t.limits()...); err != nil {
 			return err
 		}
 	}
+
 	_, err := lim.CreateEntity(ctx, t.entity)
-	if errors.Is(err, limiter.ErrExists) { // another process seeds the same store
+	// Another process may seed the same store.
+	if errors.Is(err, limiter.ErrExists) {
 		return nil
 	}
 	return err
@@ -153,6 +160,7 @@ func NewInfo() *Info {
 		if t.entity.Parent == "" {
 			continue
 		}
+
 		limits := t.limits()
 		label := fmt.Sprintf("%s (%s rpm, %s tpm)", t.entity.Name, grouped(limits[0].Capacity),
 			grouped(limits[1].Capacity))

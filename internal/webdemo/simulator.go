@@ -49,20 +49,25 @@ type simulated struct {
 	write  time.Duration // from the first word to the last
 }
 
-// draw returns an answer of at most most tokens, which is at least 1.
+// draw returns an answer to a request with a maximum of most tokens, 1 or more. Its
+// tokens are at most that many, but at least minTokens.
 func (s *simulator) draw(model string, most int64) simulated {
+	// A rand.Rand is not safe for concurrent use.
 	s.mu.Lock()
 	jitter, share, first := s.random.Float64(), 0.9+0.1*s.random.Float64(), s.random.IntN(len(sentences))
 	s.mu.Unlock()
+
 	begin := 50 * time.Millisecond
 	if strings.Contains(model, modelLarge) {
 		begin = 100 * time.Millisecond
 	}
+
 	out := simulated{
 		tokens: max(minTokens, int64(float64(most)*share)),
 		begin:  begin + time.Duration(jitter*float64(50*time.Millisecond)),
 		write:  time.Duration(most) * 100 * time.Microsecond,
 	}
+
 	length := max(1, int(most/2))
 	for i := first; len(out.words) < length; i++ {
 		out.words = append(out.words, strings.Fields(sentences[i%len(sentences)])...)

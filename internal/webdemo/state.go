@@ -56,6 +56,7 @@ func (h *Handler) stateRoutes() []route {
 		{name: limiter.RPM, doc: "requests", kind: "integer", fallback: "1"},
 		{name: limiter.TPM, doc: "tokens", kind: "integer", fallback: "100"},
 	}
+
 	return []route{
 		get(h, "/api/dashboard/entities", "Show the balances of all entities",
 			append(pageParameters(), resource...), func(r *http.Request) (stateJSON, error) {
@@ -87,10 +88,13 @@ func (h *Handler) readState(ctx context.Context, entities []limiter.Entity, reso
 	out := stateJSON{Entities: []entityState{}}
 	for _, e := range entities {
 		state := entityState{e.ID, e.Name, answer.OrNull(e.Parent), e.Cascade, resource, []limitBalance{}}
+
 		d, err := h.lim.Explain(ctx, limiter.Request{Entity: e.ID, Resource: resource})
 		if err != nil {
 			return out, err
 		}
+
+		// The limits of a key's project are in its decision, too.
 		for _, s := range d.Statuses {
 			if s.Entity == e.ID {
 				state.Limits = append(state.Limits, newBalance(s))
@@ -104,7 +108,8 @@ func (h *Handler) readState(ctx context.Context, entities []limiter.Entity, reso
 func newBalance(s limiter.Status) limitBalance {
 	used := 100 * float64(s.Limit.Capacity-s.Available) / float64(s.Limit.Capacity)
 	return limitBalance{
-		limitJSON{answer.NewLimit(s.Limit), rateOf(s.Limit)}, s.Available,
+		limitJSON{answer.NewLimit(s.Limit), rateOf(s.Limit)},
+		s.Available,
 		math.Round(10*min(max(used, 0), 100)) / 10, answer.Seconds(s.FullAfter),
 	}
 }
@@ -115,10 +120,12 @@ func (h *Handler) readAvailability(r *http.Request) (availabilityJSON, error) {
 	if err != nil {
 		return out, err
 	}
+
 	state, err := h.readState(r.Context(), []limiter.Entity{e}, out.Resource)
 	if err != nil {
 		return out, err
 	}
+
 	for _, l := range state.Entities[0].Limits {
 		out.Available[l.Name] = l.Available
 	}
@@ -129,6 +136,7 @@ func (h *Handler) readWait(r *http.Request, requests, tokens parameter) (waitJSO
 	if _, err := h.lim.Entity(r.Context(), r.PathValue("id")); err != nil {
 		return waitJSON{}, err
 	}
+
 	var amounts limiter.Amounts
 	for _, p := range []parameter{requests, tokens} {
 		n, err := numberOf(r, p, 0, 1<<40)
@@ -137,12 +145,14 @@ func (h *Handler) readWait(r *http.Request, requests, tokens parameter) (waitJSO
 		}
 		amounts = amounts.And(p.name, n)
 	}
+
 	d, err := h.lim.Explain(r.Context(), limiter.Request{
 		Entity: r.PathValue("id"), Resource: resourceOf(r), Consume: amounts,
 	})
 	if err != nil {
 		return waitJSON{}, err
 	}
+
 	if d.NeverFits() {
 		return waitJSON{NeverFits: true}, nil
 	}
@@ -160,6 +170,9 @@ func (h *Handler) streamState(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, err)
 		return
 	}
+
+	// Add comes before the check, so that two streams cannot both take the last
+	// place. After Close, no stream may begin.
 	if h.streams.Add(1) > maxStreams || h.ended.Err() != nil {
 		h.streams.Add(-1)
 		h.fail(w, r, &httplimit.Problem{
@@ -168,10 +181,12 @@ func (h *Handler) streamState(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
+
 	defer h.streams.Add(-1)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(h.ended, cancel)() //nolint:contextcheck // Close ends all streams
+
 	send := startStream(w)
 	for {
 		if err := send([]byte("data: " + h.stateEvent(ctx, resourceOf(r)) + "\n\n")); err != nil {
@@ -185,6 +200,7 @@ func (h *Handler) streamState(w http.ResponseWriter, r *http.Request) {
 
 // stateEvent returns the state of the first entities as JSON, or the error.
 func (h *Handler) stateEvent(ctx context.Context, resource string) string {
+	// A stream reads the store every second, so it shows no more than a page.
 	var first []limiter.Entity
 	for e, err := range h.lim.Entities(ctx) {
 		if err != nil {
@@ -194,10 +210,12 @@ func (h *Handler) stateEvent(ctx context.Context, resource string) string {
 			break
 		}
 	}
+
 	state, err := h.readState(ctx, first, resource)
 	if err != nil {
 		return h.errorEvent(err)
 	}
+
 	text, _ := json.Marshal(state)
 	return string(text)
 }

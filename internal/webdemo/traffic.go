@@ -74,6 +74,7 @@ func (t *traffic) update(change func(*trafficJSON)) {
 func (t *traffic) run(ctx context.Context) {
 	var underWay sync.WaitGroup
 	defer underWay.Wait()
+
 	for pause.For(ctx, time.Duration(t.random.ExpFloat64()*float64(meanGap))) == nil {
 		key, req := t.draw()
 		if !t.read().Paused {
@@ -88,13 +89,16 @@ func (t *traffic) draw() (key string, req *llm.Request) {
 	keys := []string{
 		"key-alice", "key-alice", "key-alice", "key-bob", "key-bob", "key-bob", "key-charlie", "key-charlie",
 	}
+
 	req = &llm.Request{
 		Format: llm.Chat, Model: modelLarge, Choices: 1, Prompt: minTokens + t.random.Int64N(30),
 		MaxOutput: 50 + 10*t.random.Int64N(16),
 	}
+
 	if t.random.IntN(4) == 0 {
 		req.Model = modelSmall
 	}
+
 	return keys[t.random.IntN(len(keys))], req
 }
 
@@ -103,18 +107,23 @@ func (t *traffic) call(ctx context.Context, key string, req *llm.Request) {
 	if _, err := t.gateway.identify(ctx, key); errors.Is(err, errKey) {
 		return
 	}
+
 	t.update(func(s *trafficJSON) { s.Calls++ })
+
 	lease, err := t.gateway.admit(ctx, key, req)
 	if _, refused := errors.AsType[*limiter.ExceededError](err); refused {
 		t.update(func(s *trafficJSON) { s.Refused++ })
 		return
 	}
 	if err != nil {
+		// The end of the traffic cuts calls short, which is no failure.
 		if ctx.Err() == nil {
 			t.gateway.onError(err)
 		}
 		return
 	}
+
 	t.update(func(s *trafficJSON) { s.Admitted++ })
-	_, _ = t.gateway.complete(ctx, lease, req) // only fails when ctx ends
+	// complete fails only when ctx ends.
+	_, _ = t.gateway.complete(ctx, lease, req)
 }

@@ -23,7 +23,7 @@ type link interface {
 	close() error
 }
 
-// garbageError reports a message that is none.
+// garbageError reports bytes that are no message of Locust.
 type garbageError struct{ err error }
 
 func (e *garbageError) Error() string { return e.err.Error() }
@@ -52,12 +52,17 @@ func dial(ctx context.Context, address, worker string) (link, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	// The handshake takes no context, so the end of ctx closes the connection
+	// under it.
 	expired := context.AfterFunc(ctx, func() { _ = tcp.Close() })
 	zmtp, err := zmq4.Open(&guard{Conn: tcp, skip: greetingSize}, null.Security(), zmq4.Dealer,
 		zmq4.SocketIdentity(worker), false, nil)
+	// If ctx ended right after the handshake, the connection is closed already.
 	if !expired() && err == nil {
 		err = ctx.Err()
 	}
+
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s does not answer as a Locust master: %w", address, err), tcp.Close())
 	}
@@ -69,6 +74,7 @@ func (c *conn) send(m message) error {
 	if err != nil {
 		return fmt.Errorf("message %q: %w", m.kind, err)
 	}
+
 	if err := c.tcp.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
 		return err
 	}
@@ -81,9 +87,11 @@ func (c *conn) receive() (message, error) {
 		if err != nil {
 			return message{}, err
 		}
+		// A command belongs to ZMTP itself and carries no message of Locust.
 		if frames.Type == zmq4.CmdMsg {
 			continue
 		}
+
 		m, err := decodeMessage(frames.Bytes())
 		if err != nil {
 			return message{}, &garbageError{err}

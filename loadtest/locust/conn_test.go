@@ -134,7 +134,11 @@ func TestWorkerOnTheWire(t *testing.T) {
 	}
 	master.say(msgAck, map[string]any{"index": 0})
 	for _, garbage := range [][]byte{
-		{}, {0xc1}, []byte("GET / HTTP/1.1"), {0x93, 0xa5}, {0x93, 0xc0, 0xc0, 0xc0},
+		{},
+		{0xc1},
+		[]byte("GET / HTTP/1.1"),
+		{0x93, 0xa5},
+		{0x93, 0xc0, 0xc0, 0xc0},
 		bytes.Repeat([]byte{0x91}, 100_000),
 	} {
 		master.raw(garbage)

@@ -38,14 +38,17 @@ func newEntry(name, method string, start float64) *entry {
 func (e *entry) add(ev *loadtest.Event) {
 	ms := float64(ev.Latency) / float64(time.Millisecond)
 	second := ev.At.Unix()
+
 	e.Requests++
 	e.Total += ms
 	e.Max = max(e.Max, ms)
 	e.Min = lesser(e.Min, &ms)
+
 	at := seconds(ev.At)
 	e.Last = greater(e.Last, &at)
 	e.Times[roundResponse(ms)]++
 	e.PerSecond[second]++
+
 	if ev.Err != nil {
 		e.Failures++
 		e.FailPerSecond[second]++

@@ -33,6 +33,7 @@ func File(s loadtest.Scenario, opts *FileOptions) ([]byte, error) {
 	if opts == nil {
 		opts = &FileOptions{}
 	}
+
 	s, err := s.Select(opts.Classes)
 	if err != nil {
 		return nil, err
@@ -42,6 +43,7 @@ func File(s loadtest.Scenario, opts *FileOptions) ([]byte, error) {
 			return nil, err
 		}
 	}
+
 	file := pyFile{Scenario: s.Name, Namespace: "loadtest-" + s.Name + "-", Keep: opts.Keep, Follow: opts.Follow}
 	for _, c := range s.Classes {
 		file.Classes = append(file.Classes, pyClass{c.Name, max(c.Weight, 1)})
@@ -49,6 +51,7 @@ func File(s loadtest.Scenario, opts *FileOptions) ([]byte, error) {
 	for _, shape := range s.Shapes {
 		file.Shapes = append(file.Shapes, newPyShape(shape, opts.Shape))
 	}
+
 	if err := file.checkNames(); err != nil {
 		return nil, err
 	}
@@ -92,7 +95,7 @@ func newPyShape(shape loadtest.Shape, chosen string) pyShape {
 
 func pyNumber(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
-// pyKeywords lists the words that are no names in Python and not in the template.
+// pyKeywords lists the keywords of Python that the template does not contain.
 const pyKeywords = "and as assert async await break continue def del elif else except finally from global " +
 	"import in is lambda nonlocal " +
 	"or pass raise try while with yield None True False"
@@ -107,11 +110,14 @@ func (f *pyFile) checkNames() error {
 	for _, s := range f.Shapes {
 		names = append(names, s.Name)
 	}
+
+	// A class with the name of something that the file uses would replace it.
 	word := regexp.MustCompile(`[A-Za-z][A-Za-z0-9_]*`)
 	taken := map[string]bool{}
 	for _, own := range word.FindAllString(fileTemplate+pyKeywords, -1) {
 		taken[own] = true
 	}
+
 	for _, name := range names {
 		if word.FindString(name) != name || name == "" {
 			return fmt.Errorf(
@@ -145,6 +151,8 @@ func pyLiteral(value any) (string, error) {
 	if b, ok := value.(bool); ok {
 		return map[bool]string{true: "True", false: "False"}[b], nil
 	}
+
+	// A JSON string is a Python literal too.
 	text, err := json.Marshal(value)
 	return string(text), err
 }

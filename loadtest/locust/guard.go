@@ -40,6 +40,7 @@ func (g *guard) follow(data []byte) error {
 			data = data[skipped:]
 			continue
 		}
+
 		g.header = append(g.header, data[0])
 		data = data[1:]
 		if err := g.checkHeader(); err != nil {
@@ -58,17 +59,22 @@ func (g *guard) checkHeader() error {
 	if len(g.header) < size {
 		return nil
 	}
+
 	length := uint64(g.header[1])
 	if size == longHeader {
 		length = binary.BigEndian.Uint64(g.header[1:])
 	}
+
+	// The first comparison keeps the conversion to int from overflowing.
 	if length > maxMessage || g.total+size+int(length) > maxMessage {
 		return fmt.Errorf("a message of the master is longer than %d bytes", maxMessage)
 	}
+
 	g.total += size + int(length)
 	if g.header[0]&flagMore == 0 {
 		g.total = 0
 	}
+
 	g.skip, g.header = int(length), g.header[:0]
 	return nil
 }

@@ -44,10 +44,12 @@ func newJobs() jobs { return jobs{done: make(chan outcome, 1)} }
 
 // enqueue runs a job after the ones before it.
 func (j *jobs) enqueue(next job) {
+	// Only the newest number of users counts, so it replaces one that waits.
 	if n := len(j.queue); n > 0 && next.kind == jobScale && j.queue[n-1].kind == jobScale {
-		j.queue[n-1] = next // only the newest number of users counts
+		j.queue[n-1] = next
 		return
 	}
+
 	j.queue = append(j.queue, next)
 	j.startNext()
 }
@@ -56,8 +58,10 @@ func (j *jobs) startNext() {
 	if j.running != nil || len(j.queue) == 0 {
 		return
 	}
+
 	next := j.queue[0]
 	j.queue = j.queue[1:]
+
 	ctx, cancel := context.WithCancel(context.Background())
 	j.running, j.cancel = &next, cancel
 	go func() { j.done <- next.run(ctx) }()
@@ -68,6 +72,7 @@ func (j *jobs) dropScale() {
 	if j.running != nil && j.running.kind == jobScale {
 		j.cancel()
 	}
+
 	for len(j.queue) > 0 && j.queue[len(j.queue)-1].kind == jobScale {
 		j.queue = j.queue[:len(j.queue)-1]
 	}
@@ -80,24 +85,31 @@ func (s *session) finish(o outcome) error {
 	if o.err != nil {
 		return o.err
 	}
+
 	if o.state != "" {
 		s.state = o.state
 	}
+
 	if o.report {
 		if err := s.report(); err != nil {
 			return err
 		}
 	}
+
 	for _, m := range o.messages {
 		if err := s.link.send(m); err != nil {
 			return err
 		}
 	}
+
 	s.startNext()
+
+	// The order came while the users of the last test were stopping.
 	if order := s.deferred; o.state == stateReady && order != nil {
 		s.stopping, s.deferred = false, nil
 		return s.run(order)
 	}
+
 	s.stopping = s.stopping && o.state != stateReady
 	return nil
 }
@@ -110,15 +122,19 @@ func (s *session) scale(counts map[string]int) {
 			if err := swarm.Setup(ctx); err != nil {
 				return setupFailed(ctx, err)
 			}
-			s.fresh = false // only jobs read it once a test has begun
+			// Once a test has begun, only jobs use fresh, one after the other.
+			s.fresh = false
 		}
+
 		if err := swarm.Scale(counts); err != nil {
 			return outcome{err: &fatalError{err}}
 		}
+
 		users := 0
 		for _, n := range counts {
 			users += n
 		}
+
 		spawned := message{kind: msgSpawned, data: map[string]any{"user_classes_count": counts, "user_count": users}}
 		return outcome{state: stateRunning, messages: []message{spawned}}
 	}})
@@ -137,9 +153,11 @@ func (s *session) stop(messages ...message) {
 	s.dropScale()
 	s.stopping, s.deferred, s.unended = true, nil, ""
 	swarm, grace := s.swarm, max(s.stopTimeout, stopGrace)
+	// Without a test, the swarm belongs to a test that has ended.
 	if s.state == stateReady {
 		swarm = nil
 	}
+
 	s.enqueue(job{jobStop, func(ctx context.Context) outcome {
 		if swarm != nil {
 			if err := stopWithin(ctx, swarm, grace); err != nil {
@@ -156,8 +174,10 @@ func stopWithin(ctx context.Context, swarm Swarm, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	err := swarm.Stop(ctx)
+	// Tasks that were cancelled count as failed, so the end of the time is no
+	// other error.
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil // tasks were cancelled, and count as failed
+		return nil
 	}
 	return err
 }
@@ -169,17 +189,23 @@ func (s *session) teardown(m message) {
 	if err == nil {
 		swarm, err = s.swarmOf(test)
 	}
+
+	// The master learns whether the namespace is removed, so this worker need
+	// not care.
 	if test.ID == s.unended {
-		s.unended = "" // the master knows whether it is removed
+		s.unended = ""
 	}
+
 	s.enqueue(job{jobTeardown, func(ctx context.Context) outcome {
 		result := map[string]any{"id": test.ID, "error": nil}
 		if err == nil {
 			err = tearDown(ctx, swarm)
 		}
+
 		if err != nil {
 			result["error"] = err.Error()
 		}
+
 		return outcome{messages: []message{{kind: msgTornDown, data: result}}}
 	}})
 }
@@ -193,6 +219,7 @@ func (s *session) swarmOf(test testOrder) (Swarm, error) {
 	case s.swarm != nil && test.ID == s.current:
 		return s.swarm, nil
 	}
+
 	return s.open(Test{ID: test.ID, Worker: s.ID, Record: func(loadtest.Event) {}})
 }
 
@@ -209,17 +236,21 @@ func (s *session) abandon(grace time.Duration) (rest func()) {
 	s.queue = nil
 	s.dropScale()
 	swarm, idle := s.swarm, s.state == stateReady
+
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		if s.running != nil && s.running.kind != jobTeardown {
-			defer time.AfterFunc(grace, s.cancel).Stop() // a stop may have a longer grace
+			// The running job may be a stop with a longer grace.
+			defer time.AfterFunc(grace, s.cancel).Stop()
 			<-s.done
 		}
+
 		if swarm != nil && !idle {
 			_ = stopWithin(context.Background(), swarm, grace)
 		}
 	}()
+
 	wait(stopped, grace+cancelGrace)
 	return func() {
 		wait(stopped, stopGrace)

@@ -20,6 +20,7 @@ func (w *worker) removeTest(ctx context.Context) {
 		w.log("the namespace of test %s was not removed: %v", w.unended, err)
 		return
 	}
+
 	w.log("removed the namespace of test %s, since its master is gone", w.unended)
 	w.unended = ""
 }

@@ -27,21 +27,26 @@ const (
 	msgStats     = "stats"
 	msgException = "exception"
 
-	msgTest       = "zae_limiter_test"     // a test begins: its ID and scenario
-	msgJoined     = "zae_limiter_joined"   // the worker takes part in it
-	msgTestStop   = "zae_limiter_stop"     // stop users and report
-	msgTestEnded  = "zae_limiter_stopped"  // the report has left
-	msgTeardown   = "zae_limiter_teardown" // remove the namespace of the test
-	msgTornDown   = "zae_limiter_removed"  // it is removed, or an error
-	maxMessage    = 1 << 20                // bytes of a message from the master
-	messageFields = 3                      // type, data, worker
+	msgTest      = "zae_limiter_test"     // a test begins: its ID and scenario
+	msgJoined    = "zae_limiter_joined"   // the worker takes part in it
+	msgTestStop  = "zae_limiter_stop"     // stop users and report
+	msgTestEnded = "zae_limiter_stopped"  // the report has left
+	msgTeardown  = "zae_limiter_teardown" // remove the namespace of the test
+	msgTornDown  = "zae_limiter_removed"  // it is removed, or an error
+
+	// maxMessage is the most bytes of a message from the master.
+	maxMessage = 1 << 20
+	// messageFields counts type, data and worker.
+	messageFields = 3
 )
 
 // message is one message in either direction.
 type message struct {
 	kind string
-	data any                // to send
-	from string             // an earlier name of the worker that sends it; empty for its name
+	data any // to send
+	// from is an earlier name of the worker that sends the message, or "" for
+	// its present name.
+	from string
 	raw  msgpack.RawMessage // received
 }
 
@@ -72,15 +77,18 @@ func decodeMessage(frame []byte) (message, error) {
 	if len(frame) > maxMessage {
 		return message{}, fmt.Errorf("message of %d bytes: longer than %d", len(frame), maxMessage)
 	}
+
 	if err := checkNesting(frame); err != nil {
 		return message{}, fmt.Errorf("no message of Locust: %w", err)
 	}
+
 	rest := bytes.NewReader(frame)
 	decoder := msgpack.NewDecoder(rest)
 	n, err := decoder.DecodeArrayLen()
 	if err != nil || n != messageFields {
 		return message{}, errors.New("no message of Locust: it is not an array of type, data and worker")
 	}
+
 	var m message
 	if m.kind, err = decoder.DecodeString(); err == nil {
 		m.raw, err = decoder.DecodeRaw()
@@ -91,6 +99,7 @@ func decodeMessage(frame []byte) (message, error) {
 	if err == nil && rest.Len() > 0 {
 		err = errors.New("bytes after its end")
 	}
+
 	if err != nil {
 		return message{}, fmt.Errorf("no message of Locust: %w", err)
 	}

@@ -16,22 +16,29 @@ var errCut = errors.New("it ends too early")
 // checkNesting rejects MessagePack whose arrays and maps are nested too deeply,
 // since the decoder calls itself for each level.
 func checkNesting(data []byte) error {
-	var open []uint64 // values that the arrays and maps around this one still need
+	// open has the number of values that each array and map around this value
+	// still needs.
+	var open []uint64
+
 	for len(data) > 0 {
+		// Several arrays and maps can end at the same value.
 		for len(open) > 0 && open[len(open)-1] == 0 {
 			open = open[:len(open)-1]
 		}
 		if len(open) > 0 {
 			open[len(open)-1]--
 		}
+
 		size, values, err := measure(data)
 		if err != nil {
 			return err
 		}
+
 		data = data[size:]
 		if values == 0 {
 			continue
 		}
+
 		if len(open) == maxNesting {
 			return fmt.Errorf("its arrays and maps are nested more than %d deep", maxNesting)
 		}
@@ -40,22 +47,26 @@ func checkNesting(data []byte) error {
 	return nil
 }
 
-// measure returns the bytes of the first value without those inside it, and the
-// number of values inside it.
+// measure returns the size of the first value without the values inside it, and
+// the number of values inside it.
 func measure(data []byte) (size, values uint64, err error) {
 	l := layoutOf(data[0])
 	header := 1 + l.width
 	if len(data) < header {
 		return 0, 0, errCut
 	}
+
 	count := l.count
 	for _, digit := range data[1:header] {
 		count = count<<8 | uint64(digit)
 	}
+
 	size = uint64(header) + l.payload
+	// A string counts its bytes, which are no values of their own.
 	if l.each == 0 {
 		size += count
 	}
+
 	if size > uint64(len(data)) {
 		return 0, 0, errCut
 	}
@@ -64,15 +75,20 @@ func measure(data []byte) (size, values uint64, err error) {
 
 // layout describes the bytes of a value after its code.
 type layout struct {
-	width   int    // bytes of the count
-	count   uint64 // if the code itself has it
-	each    uint64 // values for each of the count; 0 if it counts bytes
-	payload uint64 // further bytes
+	// width is the number of bytes that hold the count.
+	width int
+	// count is set if the code itself holds the count.
+	count uint64
+	// each is 1 for an array, which counts values, and 2 for a map, which counts
+	// pairs. It is 0 if the count is one of bytes.
+	each uint64
+	// payload is the number of bytes beside the count and what it counts.
+	payload uint64
 }
 
 const ofMap = 2 // a key and a value
 
-// layoutOf returns the layout that a code stands for. One byte suffices for codes
+// layoutOf returns the layout that a code stands for. No byte follows a code
 // without a case.
 func layoutOf(code byte) layout {
 	switch {
@@ -85,6 +101,7 @@ func layoutOf(code byte) layout {
 	case msgpcode.IsFixedExt(code):
 		return layout{payload: 1 + 1<<(code-msgpcode.FixExt1)}
 	}
+
 	switch code {
 	case msgpcode.Array16:
 		return layout{width: 2, each: 1}

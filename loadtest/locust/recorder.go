@@ -58,6 +58,7 @@ func newRecorder() *recorder {
 func (r *recorder) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// The bound on texts holds for a whole test, so reset keeps them.
 	r.texts = map[string]bool{}
 	r.reset()
 }
@@ -95,7 +96,9 @@ func (r *recorder) bounded(text string) string {
 	if len(text) > maxErrorText {
 		text = text[:maxErrorText] + "..."
 	}
+	// The cut may fall inside a character, and an error may hold any bytes.
 	text = strings.ToValidUTF8(text, "?")
+
 	if !r.texts[text] && len(r.texts) >= maxErrors {
 		return moreErrors
 	}
@@ -120,10 +123,12 @@ func (r *recorder) take() *report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rep := &report{Entries: []*entry{}, Total: newEntry("Aggregated", "", r.start), Errors: r.errors}
+
 	for _, e := range r.entries {
 		rep.Entries = append(rep.Entries, e)
 		rep.Total.merge(e)
 	}
+
 	r.reset()
 	return rep
 }

@@ -23,16 +23,16 @@ type session struct {
 	name  string // under which the master knows this worker
 	link  link
 	inbox chan received
-	over  chan struct{} // closed when nothing reads from inbox any longer
+	over  chan struct{} // closed when follow has ended, so that nothing reads inbox
 
 	state       string
-	test        testOrder // what the master announced; empty if it announced nothing
+	test        testOrder // what the master announced, or empty
 	lastSpawn   float64   // the timestamp of the newest spawn order
 	stopTimeout time.Duration
 	resetStats  bool
 	fresh       bool        // the swarm needs its Setup
-	stopping    bool        // a stop has not ended
-	deferred    *spawnOrder // arrived in the meantime
+	stopping    bool        // a stop is under way
+	deferred    *spawnOrder // the order that arrived during the stop
 	quitting    bool        // the master said quit
 	silence     *time.Timer
 	jobs
@@ -46,31 +46,41 @@ type received struct {
 // session connects to the master and follows it until it says quit or ctx ends,
 // which return nil, or until the connection is lost. No user runs afterwards.
 func (w *worker) session(ctx context.Context) error {
+	// The last attempt ends with the time to give up, but has a moment of its
+	// own.
 	limit := min(w.Silence, max(w.GiveUp-time.Since(w.contact), retryPause))
 	dialing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+
 	name := loadtest.WorkerAgain(w.ID, w.opened+1)
 	l, err := w.dial(dialing, name)
 	if err != nil {
 		return err
 	}
+
 	w.opened++
 	s := &session{
 		worker: w, name: name, link: l, inbox: make(chan received), over: make(chan struct{}),
 		state: stateReady, jobs: newJobs(),
 	}
+
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		s.read()
 	}()
+
 	err = s.end(s.follow(ctx, limit)) //nolint:contextcheck // users stop in order after ctx has ended
+	// The reader may hold a message that follow did not take.
 	close(s.over)
 	err = errors.Join(err, l.close())
 	<-ended
+
 	w.names = append(w.names, name)
+
+	// After an interrupt or the end of the test, a failure has no consequence.
 	if s.quitting || ctx.Err() != nil {
-		return nil // what failed after the end is of no use
+		return nil
 	}
 	return err
 }
@@ -84,6 +94,8 @@ func (s *session) read() {
 		case <-s.over:
 			return
 		}
+
+		// The link remains usable after garbage.
 		if _, garbage := errors.AsType[*garbageError](err); err != nil && !garbage {
 			return
 		}
@@ -98,9 +110,11 @@ func (s *session) follow(ctx context.Context, limit time.Duration) error {
 	defer report.Stop()
 	s.silence = time.NewTimer(limit)
 	defer s.silence.Stop()
+
 	if err := s.link.send(message{kind: msgReady, data: Version}); err != nil {
 		return err
 	}
+
 	for !s.quitting {
 		var err error
 		select {
@@ -117,6 +131,7 @@ func (s *session) follow(ctx context.Context, limit time.Duration) error {
 		case <-s.silence.C:
 			err = fmt.Errorf("no heartbeat for %v", s.Silence)
 		}
+
 		if err != nil {
 			return err
 		}
@@ -131,16 +146,21 @@ func (s *session) end(err error) error {
 	if s.quitting {
 		grace = quitGrace
 	}
+
+	// The last report does not wait for tasks that ignore the end of their
+	// context.
 	rest := s.abandon(grace)
 	defer rest()
 	fatal, isFatal := errors.AsType[*fatalError](err)
 	if err != nil && !isFatal {
 		return err
 	}
+
 	var failed error
 	if isFatal {
 		failed = s.sendException(fatal.Error())
 	}
+
 	return errors.Join(err, failed, s.report(), s.link.send(message{kind: msgQuit}))
 }
 
@@ -173,9 +193,11 @@ func (s *session) counts() (byClass map[string]int, users int) {
 	for _, class := range s.Classes {
 		byClass[class] = 0
 	}
+
 	if s.swarm == nil || s.state == stateReady {
 		return byClass, 0
 	}
+
 	for class, n := range s.swarm.Users() {
 		byClass[class] = n
 		users += n

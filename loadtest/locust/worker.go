@@ -39,7 +39,7 @@ type Test struct {
 type Options struct {
 	// ID identifies the worker at the master. Default: the host's name and a random
 	// number. After a lost connection, the worker adds a number to it, since a
-	// master counts the users of a worker that announces itself twice wrong.
+	// master miscounts the users of a worker that announces itself twice.
 	ID string
 	// Scenario is the name of the scenario that this worker runs. A master whose
 	// file is for another one is an error. Default: any.
@@ -76,12 +76,17 @@ type Totals struct {
 
 // Limits of time for ending users.
 const (
-	retryPause  = 250 * time.Millisecond // between two connections
-	quitGrace   = 300 * time.Millisecond // for tasks after quit, since the master waits 0.5 s for the last report
-	stopGrace   = 5 * time.Second        // for tasks after stop, unless the master's stop timeout is longer
-	cancelGrace = 100 * time.Millisecond // for cancelled tasks, before the last report
-	tearLimit   = 2 * time.Minute        // for the removal of a namespace
-	maxSaid     = 100                    // texts that are logged once
+	retryPause = 250 * time.Millisecond // between two connections
+	// quitGrace is for tasks after quit, since the master waits 0.5 s for the
+	// last report.
+	quitGrace = 300 * time.Millisecond
+	// stopGrace is for tasks after stop, unless the master's stop timeout is
+	// longer.
+	stopGrace = 5 * time.Second
+	// cancelGrace is for cancelled tasks, before the last report.
+	cancelGrace = 100 * time.Millisecond
+	tearLimit   = 2 * time.Minute // for the removal of a namespace
+	maxSaid     = 100             // texts that are logged once
 
 	maxStopTimeout = 3600 // seconds
 )
@@ -101,21 +106,26 @@ func Work(ctx context.Context, master string, open func(Test) (Swarm, error), op
 	defer w.leaveTest()
 	for {
 		err := w.session(ctx)
+		// An interrupt is no failure.
 		if err == nil || ctx.Err() != nil {
-			return w.totals, nil // an interrupt is no failure
+			return w.totals, nil
 		}
+
 		if fatal, ok := errors.AsType[*fatalError](err); ok {
 			return w.totals, fatal.err
 		}
+
 		if lost := time.Since(w.contact); lost >= w.GiveUp {
 			w.removeTest(ctx)
 			return w.totals, fmt.Errorf("no Locust master at %s for %v: %w", w.master, w.GiveUp, err)
 		}
+
 		if !w.lost {
 			w.lost = true
 			w.log("no connection to the Locust master at %s: %v; trying again for %v", w.master, err, w.GiveUp)
 		}
-		_ = pause.For(ctx, retryPause) // the end of ctx ends the next session
+		// The end of ctx ends the next session.
+		_ = pause.For(ctx, retryPause)
 	}
 }
 
@@ -128,30 +138,41 @@ type worker struct {
 	stats   *recorder
 	usage   *usage
 	totals  Totals
-	contact time.Time       // of the master's last heartbeat or order
-	lost    bool            // a connection has failed since then
-	names   []string        // under which this worker announced itself on connections that are lost
-	opened  int             // number of connections
-	swarm   Swarm           // of the last test; nil before the first
-	current string          // the ID of its test
-	unended string          // the ID of its test, if the master has not ended it and its namespace should not stay
+	contact time.Time // time of the master's last heartbeat or order
+	lost    bool      // a connection has failed since then
+	// names are the names under which this worker announced itself on
+	// connections that are lost.
+	names   []string
+	opened  int    // number of connections
+	swarm   Swarm  // of the last test; nil before the first
+	current string // the ID of its test
+	// unended is the ID of the test, if the master has not ended it and its
+	// namespace should not stay.
+	unended string
 	said    map[string]bool // what was logged and need not be repeated
 }
 
 func newWorker(master string, open func(Test) (Swarm, error), opts *Options) *worker {
+	// The time to give up counts from here until a master responds.
 	w := &worker{
 		master: withPort(master), open: open, stats: newRecorder(), usage: newUsage(), contact: time.Now(),
 		said: map[string]bool{},
 	}
+
 	if opts != nil {
 		w.Options = *opts
 	}
+
 	w.ID = cmp.Or(w.ID, newID())
 	w.ReportInterval = cmp.Or(w.ReportInterval, 3*time.Second)
 	w.HeartbeatInterval = cmp.Or(w.HeartbeatInterval, time.Second)
 	w.Silence = cmp.Or(w.Silence, 5*time.Second)
 	w.GiveUp = cmp.Or(w.GiveUp, time.Minute)
+
+	// A silence shorter than a heartbeat takes would end every connection,
+	// however short GiveUp is.
 	w.Silence = min(w.Silence, max(w.GiveUp, w.HeartbeatInterval*3/2))
+
 	if w.dial == nil {
 		w.dial = func(ctx context.Context, name string) (link, error) { return dial(ctx, w.master, name) }
 	}
@@ -171,6 +192,7 @@ func newID() string {
 	if err != nil {
 		host = "worker"
 	}
+
 	number := make([]byte, 16)
 	_, _ = rand.Read(number) // never fails
 	return host + "_" + hex.EncodeToString(number)
@@ -189,8 +211,9 @@ func (w *worker) logOnce(format string, args ...any) {
 	}
 }
 
-// firstTime reports whether a text is new. A master that makes up texts is not
-// followed for ever.
+// firstTime reports whether a text is new. After maxSaid texts it always
+// reports false, so that a master that makes up texts fills neither the log nor
+// the memory.
 func (w *worker) firstTime(text string) bool {
 	if w.said[text] || len(w.said) >= maxSaid {
 		return false

@@ -12,7 +12,9 @@ import (
 type Aggregated struct {
 	limiter.Repository
 	*Aggregator
-	Wake func(pause time.Duration) // called before each call with the time since the latest one; may be nil
+	// Wake is called before each call with the time since the latest one. It
+	// may be nil.
+	Wake func(pause time.Duration)
 }
 
 // call runs before each call and returns its context.

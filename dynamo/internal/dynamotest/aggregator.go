@@ -40,6 +40,7 @@ func NewAggregator(tb testing.TB, s *WriteLog, store aggregator.Store, opts aggr
 	tb.Helper()
 	b := &Aggregator{TB: tb, Log: s, store: store}
 	opts.Now = func() time.Time { return b.Clock }
+
 	var err error
 	b.counts, err = aggregator.New(store, &opts)
 	must(tb, err)
@@ -54,6 +55,8 @@ func (b *Aggregator) observe(now time.Time) time.Duration {
 		if now.UnixNano() <= before {
 			return 0
 		}
+		// Calls run concurrently, and another one may have stored its time
+		// since.
 		if b.now.CompareAndSwap(before, now.UnixNano()) {
 			return time.Duration(now.UnixNano() - before)
 		}
@@ -64,28 +67,36 @@ func (b *Aggregator) observe(now time.Time) time.Duration {
 func (b *Aggregator) Run(pause time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
 	b.tick()
+	// An aggregator on another machine may have a clock that is behind.
 	if b.Rand.IntN(4) == 0 {
 		b.Clock = b.Clock.Add(-time.Duration(b.Rand.Int64N(int64(time.Minute))))
 	}
+
 	oneIn, tries := b.Eager, 1
 	if pause > b.Behind {
 		oneIn, tries = 2, 3
 	}
+
 	switch records := b.Log.From(0); {
 	case len(records) == 0:
 	case b.Rand.IntN(50) == 0:
 		from := b.next
-		if b.Rand.IntN(2) == 0 { // deliver some records again
+		// Records may be delivered again, as after a failure.
+		if b.Rand.IntN(2) == 0 {
 			from -= b.Rand.IntN(b.next - b.oldest + 1)
 		}
+
 		b.next = max(b.next, from+b.deliver(context.Background(), records[from:from+b.Rand.IntN(len(records)-from+1)]))
 	case b.Rand.IntN(20) == 0:
 		b.refill(records[b.Rand.IntN(len(records))])
 	default:
 		for _, since := range b.Log.Candidates() {
 			for try := 0; try < min(tries, len(since)) && b.Rand.IntN(oneIn) == 0; try++ {
-				b.refill(since[b.Rand.IntN(2)*b.Rand.IntN(len(since))]) // often the first
+				// The first record has the oldest image with the present refill
+				// time, so it is tried often.
+				b.refill(since[b.Rand.IntN(2)*b.Rand.IntN(len(since))])
 			}
 		}
 	}
@@ -111,6 +122,7 @@ func (b *Aggregator) finish(ctx context.Context) {
 
 // deliver counts records and returns how many need not be delivered again.
 func (b *Aggregator) deliver(ctx context.Context, records []dynamo.StreamRecord) int {
+	// The call may end before its records are counted.
 	t := dynamo.Aggregate(context.WithoutCancel(ctx), b.counts, records)
 	if t.Err != nil && !b.Failing || len(t.Skipped) > 0 || t.Lost > 0 {
 		b.TB.Errorf("counting: %+v", t)
@@ -126,7 +138,9 @@ func (b *Aggregator) refill(r dynamo.StreamRecord) {
 	if c.State == nil {
 		return
 	}
+
 	done, err := b.store.Refill(context.Background(), b.Clock, c.Bucket, c.State)
+
 	switch {
 	case err != nil && !b.Failing:
 		b.TB.Errorf("refilling: %v", err)
@@ -146,14 +160,17 @@ func (b *Aggregator) RunDuring(calls func(wake func(pause time.Duration))) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer close(work)
+
 	running.Go(func() {
 		for pause := range work {
 			b.Run(pause)
 		}
 	})
+
 	calls(func(pause time.Duration) {
 		select {
 		case work <- pause:
+		// A wake that waited for the aggregator would slow the calls down.
 		default:
 		}
 	})

@@ -113,7 +113,9 @@ func (c *Counter) Capacity() float64 {
 // request belongs to the current round trip if it began before any other request
 // of it had ended.
 func roundTrips(log []Request) int {
+	// In firstEnd, 0 means that no request of the round trip has ended.
 	trips, firstEnd := 0, -1
+
 	for _, r := range log {
 		if trips == 0 || firstEnd > 0 && r.begin > firstEnd {
 			trips, firstEnd = trips+1, r.end
@@ -128,21 +130,29 @@ func roundTrips(log []Request) int {
 func (c *Counter) RoundTrip(req *http.Request) (*http.Response, error) {
 	r, g := c.begin(req)
 	defer c.end(r)
+
 	if err := c.gather(req.Context(), g); err != nil {
+		// A RoundTripper has to close the body even if it sends nothing.
 		return nil, closing(req.Body, err)
 	}
+
 	resp, err := c.next.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
+
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, closing(resp.Body, err)
 	}
+
+	// Reading the whole body counts its transfer into the time of the request.
 	c.charge(body)
+
 	if err := resp.Body.Close(); err != nil {
 		return nil, err
 	}
+
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return resp, nil
 }
@@ -157,12 +167,15 @@ func closing(body io.Closer, err error) error {
 func (c *Counter) begin(req *http.Request) (*Request, *gathering) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	c.clock++
 	r := &Request{op: Operation(req.Header), begin: c.clock, size: req.ContentLength}
 	c.log = append(c.log, r)
+
 	if len(c.gatherings) == 0 {
 		return r, nil
 	}
+
 	g := c.gatherings[0]
 	if g.missing--; g.missing <= 0 {
 		c.gatherings = c.gatherings[1:]
@@ -182,12 +195,15 @@ func (c *Counter) gather(ctx context.Context, g *gathering) error {
 	if g == nil {
 		return nil
 	}
+
 	late := time.NewTimer(c.patience)
 	defer late.Stop()
+
 	select {
 	case <-g.full:
 	case <-ctx.Done():
 		return ctx.Err()
+	// A request that never comes must not block the others for good.
 	case <-late.C:
 		c.giveUp(g)
 	}
@@ -209,11 +225,13 @@ func (c *Counter) charge(body []byte) {
 	type units struct{ CapacityUnits float64 }
 	var one struct{ ConsumedCapacity units }
 	var many struct{ ConsumedCapacity []units }
+
 	if json.Unmarshal(body, &one) == nil {
 		many.ConsumedCapacity = []units{one.ConsumedCapacity}
 	} else if json.Unmarshal(body, &many) != nil {
 		return
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, u := range many.ConsumedCapacity {

@@ -78,9 +78,13 @@ func Client(tb testing.TB) *dynamodb.Client {
 // the table, it is deleted at the end of the test.
 func TableName(tb testing.TB) string {
 	tb.Helper()
+
 	c := Client(tb)
+	// The store accepts names of up to 55 characters.
 	name := fmt.Sprintf("%.20s-%s", strings.Map(tableRune, tb.Name()), strings.ToLower(rand.Text()))
+
 	tb.Cleanup(func() {
+		// A test that failed early may not have created the table.
 		_, err := c.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name})
 		if err != nil && !isNotFound(err) {
 			tb.Errorf("dropping the table: %v", err)
@@ -108,13 +112,19 @@ func tableRune(r rune) rune {
 func CheckGoroutines(tb testing.TB) {
 	tb.Helper()
 	before := goroutines()
+
 	tb.Cleanup(func() {
+		// Idle connections have goroutines too, which no test leaves on
+		// purpose.
 		Transport.CloseIdleConnections()
+
 		left := newGoroutines(before)
-		for try := 0; len(left) > 0 && try < 1000; try++ { // ending takes a moment
+		// Goroutines take a moment to end.
+		for try := 0; len(left) > 0 && try < 1000; try++ {
 			time.Sleep(10 * time.Millisecond)
 			left = newGoroutines(before)
 		}
+
 		if len(left) > 0 {
 			tb.Errorf("%d goroutines are left:\n\n%s", len(left), strings.Join(left, "\n\n"))
 		}
@@ -142,6 +152,7 @@ func isIdleConnection(stack string) bool {
 // goroutines returns the stacks of all goroutines by number.
 func goroutines() map[string]string {
 	buf := make([]byte, 1<<20)
+	// Stack cuts off what does not fit, so a full buffer may lack stacks.
 	for n := runtime.Stack(buf, true); ; n = runtime.Stack(buf, true) {
 		if n < len(buf) {
 			buf = buf[:n]
@@ -149,6 +160,7 @@ func goroutines() map[string]string {
 		}
 		buf = make([]byte, 2*len(buf))
 	}
+
 	found := make(map[string]string)
 	for stack := range strings.SplitSeq(string(buf), "\n\n") {
 		number, _, _ := strings.Cut(strings.TrimPrefix(stack, "goroutine "), " ")
@@ -161,15 +173,21 @@ func goroutines() map[string]string {
 // one of the engine.
 func Connect(tb testing.TB, table string, opts *dynamo.Options) *dynamo.Repository {
 	tb.Helper()
+
 	var o dynamo.Options
 	if opts != nil {
 		o = *opts
 	}
+
 	if o.AWS == nil {
 		o.AWS = Config(Endpoint(tb))
 	}
+
 	o.Timeout = cmp.Or(o.Timeout, LongTimeout)
+	// Tests run without other processes, whose late writes these options wait
+	// for.
 	o.PurgeWait, o.SwitchWait = cmp.Or(o.PurgeWait, -1), cmp.Or(o.SwitchWait, -1)
+
 	repo, err := dynamo.Connect(context.Background(), table, &o)
 	must(tb, err)
 	tb.Cleanup(func() { _ = repo.Close() })

@@ -54,6 +54,7 @@ func NewLeanTable(tb testing.TB) string {
 
 func newTable(tb testing.TB, lean bool) string {
 	tb.Helper()
+
 	p := takeTable(tb, lean)
 	tb.Cleanup(func() {
 		if !tb.Failed() {
@@ -72,6 +73,7 @@ func newTable(tb testing.TB, lean bool) string {
 func takeTable(tb testing.TB, lean bool) *pooledTable {
 	tb.Helper()
 	Endpoint(tb)
+
 	pool.Lock()
 	if n := len(pool.free[lean]); n > 0 {
 		defer pool.Unlock()
@@ -79,11 +81,15 @@ func takeTable(tb testing.TB, lean bool) *pooledTable {
 		pool.free[lean] = pool.free[lean][:n-1]
 		return p
 	}
+
 	p := &pooledTable{name: "pool-" + strings.ToLower(rand.Text())}
 	pool.all = append(pool.all, p)
 	pool.Unlock()
+
+	// Creating a table takes long, so other tests must not wait for it.
 	must(tb,
 		dynamo.CreateTable(context.Background(), p.name, &dynamo.Options{AWS: Config(Endpoint(tb)), LeanIndex: lean}))
+
 	_, err := Client(tb).UpdateTimeToLive(context.Background(), &dynamodb.UpdateTimeToLiveInput{
 		TableName: &p.name,
 		TimeToLiveSpecification: &types.TimeToLiveSpecification{
@@ -91,10 +97,12 @@ func takeTable(tb testing.TB, lean bool) *pooledTable {
 		},
 	})
 	must(tb, err)
+
 	_, err = Client(tb).UpdateTable(context.Background(), &dynamodb.UpdateTableInput{
 		TableName: &p.name, StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(false)},
 	})
 	must(tb, err)
+
 	p.items = Scan(tb, p.name)
 	return p
 }
@@ -103,9 +111,11 @@ func takeTable(tb testing.TB, lean bool) *pooledTable {
 func Scan(tb testing.TB, table string) map[string]Item {
 	tb.Helper()
 	items := map[string]Item{}
+
 	pages := dynamodb.NewScanPaginator(Client(tb), &dynamodb.ScanInput{
 		TableName: &table, ConsistentRead: aws.Bool(true),
 	})
+
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(context.Background())
 		must(tb, err)
@@ -128,7 +138,9 @@ func Text(it Item, attr string) string {
 // empty restores the items that the table had when it was created.
 func (p *pooledTable) empty(tb testing.TB) {
 	tb.Helper()
+
 	now := Scan(tb, p.name)
+
 	var writes []types.WriteRequest
 	for k, it := range now {
 		if p.items[k] == nil {
@@ -137,12 +149,15 @@ func (p *pooledTable) empty(tb testing.TB) {
 			}})
 		}
 	}
+
 	for k, it := range maps.All(p.items) {
 		if !reflect.DeepEqual(now[k], it) {
 			writes = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: it}})
 		}
 	}
+
 	for len(writes) > 0 {
+		// A batch has at most 25 writes.
 		n := min(len(writes), 25)
 		out, err := Client(tb).BatchWriteItem(context.Background(), &dynamodb.BatchWriteItemInput{
 			RequestItems: map[string][]types.WriteRequest{p.name: writes[:n]},
@@ -157,6 +172,7 @@ func dropPool() {
 	if os.Getenv(dynamolocal.EndpointVariable) == "" {
 		return // the engine ends with the tests
 	}
+
 	c := dynamodb.NewFromConfig(*Config(os.Getenv(dynamolocal.EndpointVariable)))
 	for _, p := range pool.all {
 		_, _ = c.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &p.name})

@@ -62,6 +62,7 @@ func Delay(latency time.Duration) Fault {
 	return Fault{Name: "delay", Act: func(x *Exchange) {
 		timer := time.NewTimer(latency)
 		defer timer.Stop()
+
 		if x.wait(timer.C) {
 			x.Answer(x.Execute(x.Body))
 		} else {
@@ -81,6 +82,7 @@ func First(n int, op string, f Fault) Plan {
 	return func(asked string, _ []byte) Fault {
 		mu.Lock()
 		defer mu.Unlock()
+
 		if asked != op || n <= 0 {
 			return Pass
 		}
@@ -109,9 +111,11 @@ func NewProxy(tb testing.TB, plan Plan) *Proxy {
 	tb.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	p := &Proxy{tb: tb, engine: Endpoint(tb), stopped: ctx, did: make(map[string]int), executed: make(map[string]int)}
+
 	p.SetPlan(plan)
 	server := httptest.NewServer(p)
 	p.URL = server.URL
+	// A request that hangs would keep Close waiting, so stop ends it first.
 	tb.Cleanup(func() {
 		stop()
 		server.Close()
@@ -124,6 +128,7 @@ func (p *Proxy) SetPlan(plan Plan) {
 	if plan == nil {
 		plan = Always(Pass)
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.plan = plan
@@ -149,11 +154,16 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client is gone
 	}
+
 	x := &Exchange{p: p, TB: p.tb, w: w, r: r, op: Operation(r.Header), Body: body}
+	// The plan may block until another request has come, so it runs without the
+	// lock.
 	p.mu.Lock()
 	plan := p.plan
 	p.mu.Unlock()
+
 	f := plan(x.op, body)
+
 	p.mu.Lock()
 	p.did[f.Name]++
 	p.mu.Unlock()
@@ -182,11 +192,13 @@ type Reply struct {
 func (x *Exchange) Execute(body []byte) Reply {
 	reply, err := x.forward(body)
 	if err != nil {
+		// At the end of the test the engine may go first.
 		if x.p.stopped.Err() == nil {
 			x.TB.Errorf("proxy: %s does not get through to the engine: %v", x.op, err)
 		}
 		return InternalError()
 	}
+
 	x.p.mu.Lock()
 	defer x.p.mu.Unlock()
 	x.p.executed[x.op]++
@@ -194,16 +206,21 @@ func (x *Exchange) Execute(body []byte) Reply {
 }
 
 func (x *Exchange) forward(body []byte) (Reply, error) {
+	// The context of the request ends with the client, and the engine has to
+	// answer all the same.
 	req, err := http.NewRequestWithContext(x.p.stopped, x.r.Method, x.p.engine+x.r.URL.RequestURI(),
 		bytes.NewReader(body))
 	if err != nil {
 		return Reply{}, err
 	}
+
 	req.Header, req.Host = x.r.Header.Clone(), x.r.Host
+
 	resp, err := Transport.RoundTrip(req)
 	if err != nil {
 		return Reply{}, err
 	}
+
 	defer func() { _ = resp.Body.Close() }()
 	got, err := io.ReadAll(resp.Body)
 	return Reply{resp.StatusCode, resp.Header, got}, err
@@ -222,8 +239,11 @@ func (x *Exchange) Answer(reply Reply) {
 func (x *Exchange) Reset() {
 	conn, _, err := http.NewResponseController(x.w).Hijack()
 	if err != nil {
+		// Without the connection, the panic makes the server close it.
 		panic(http.ErrAbortHandler)
 	}
+
+	// With SO_LINGER 0, Close sends a reset.
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}
@@ -269,6 +289,8 @@ func conflicted(body []byte) Reply {
 	if json.Unmarshal(body, &transaction) != nil || len(transaction.TransactItems) == 0 {
 		return Failure(http.StatusBadRequest, "TransactionConflictException", `"message":"`+text+`"`)
 	}
+
+	// A cancelled transaction has a reason for each of its items.
 	reasons := `{"Code":"TransactionConflict","Message":"` + text + `"}` +
 		strings.Repeat(`,{"Code":"None"}`, len(transaction.TransactItems)-1)
 	return Failure(http.StatusBadRequest, "TransactionCanceledException",
@@ -285,12 +307,14 @@ func (x *Exchange) halve() {
 		x.Answer(InternalError())
 		return
 	}
+
 	reply := x.Execute(now)
 	if reply.Status == http.StatusOK {
 		if reply.Body, err = WithMember(reply.Body, leftover[x.op], later); err != nil {
 			x.TB.Errorf("proxy: reply to %s: %v", x.op, err)
 		}
 	}
+
 	x.Answer(reply)
 }
 
@@ -303,6 +327,7 @@ func halved(op string, body []byte) (now []byte, later map[string]json.RawMessag
 	if err := json.Unmarshal(body, &in); err != nil {
 		return nil, nil, err
 	}
+
 	later = make(map[string]json.RawMessage)
 	for table, requests := range in.RequestItems {
 		begin, end, err := halvedTable(op, requests)
@@ -314,6 +339,7 @@ func halved(op string, body []byte) (now []byte, later map[string]json.RawMessag
 			later[table] = end
 		}
 	}
+
 	now, err = WithMember(body, "RequestItems", in.RequestItems)
 	return now, later, err
 }
@@ -335,10 +361,13 @@ func halvedTable(op string, requests json.RawMessage) (begin, end json.RawMessag
 	if err != nil {
 		return nil, nil, err
 	}
+
+	// The first half is the larger one, so that every try makes progress.
 	n := (len(list) + 1) / 2
 	if begin, err = wrap(list[:n]); err != nil || n == len(list) {
 		return begin, nil, err
 	}
+
 	end, err = wrap(list[n:])
 	return begin, end, err
 }
@@ -349,10 +378,12 @@ func WithMember(object []byte, name string, value any) (json.RawMessage, error) 
 	if err := json.Unmarshal(object, &members); err != nil {
 		return nil, err
 	}
+
 	raw, err := json.Marshal(value)
 	if err != nil {
 		return nil, err
 	}
+
 	members[name] = raw
 	return json.Marshal(members)
 }

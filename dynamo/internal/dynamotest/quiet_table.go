@@ -41,10 +41,14 @@ func quietBucket(entity, tokens string) string {
 }
 
 var quietItems = []string{
-	`{"PK":{"S":"_/SYSTEM#"},"SK":{"S":"#NAMESPACE#default"},"namespace_id":{"S":"n1"},"namespace_name":{"S":"default"},"status":{"S":"active"}}`,
-	`{"PK":{"S":"_/SYSTEM#"},"SK":{"S":"#NSID#n1"},"namespace_id":{"S":"n1"},"namespace_name":{"S":"default"},"status":{"S":"active"}}`,
-	`{"PK":{"S":"n1/SYSTEM#"},"SK":{"S":"#CONFIG"},"l_rpm_cp":{"N":"100"},"l_rpm_ra":{"N":"100"},"l_rpm_rp":{"N":"60"},"config_version":{"N":"1"}}`,
-	`{"PK":{"S":"n1/ENTITY#alice"},"SK":{"S":"#META"},"entity_id":{"S":"alice"},"parent_id":{"S":"team"},"cascade":{"BOOL":true}}`,
+	`{"PK":{"S":"_/SYSTEM#"},"SK":{"S":"#NAMESPACE#default"},` +
+		`"namespace_id":{"S":"n1"},"namespace_name":{"S":"default"},"status":{"S":"active"}}`,
+	`{"PK":{"S":"_/SYSTEM#"},"SK":{"S":"#NSID#n1"},` +
+		`"namespace_id":{"S":"n1"},"namespace_name":{"S":"default"},"status":{"S":"active"}}`,
+	`{"PK":{"S":"n1/SYSTEM#"},"SK":{"S":"#CONFIG"},` +
+		`"l_rpm_cp":{"N":"100"},"l_rpm_ra":{"N":"100"},"l_rpm_rp":{"N":"60"},"config_version":{"N":"1"}}`,
+	`{"PK":{"S":"n1/ENTITY#alice"},"SK":{"S":"#META"},` +
+		`"entity_id":{"S":"alice"},"parent_id":{"S":"team"},"cascade":{"BOOL":true}}`,
 	quietBucket("team", "50000"), quietBucket("bob", "50000"),
 }
 
@@ -55,38 +59,50 @@ func (q *QuietTable) Do(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	_, op, _ := strings.Cut(req.Header.Get("X-Amz-Target"), ".")
+
 	status, reply := quietReply(op, string(sent))
+
 	q.mu.Lock()
 	if q.asked == nil {
 		q.asked = map[string]int{}
 	}
+
 	var wait time.Duration
 	if req.URL.Host == "sts.us-east-1.amazonaws.com" {
 		op = "GetCallerIdentity"
 		status, reply, wait = q.STS(q.asked[op] + 1)
 	}
 	q.asked[op]++
+
 	if q.delay != nil {
 		wait = q.delay(op, q.asked[op])
 	}
+
 	if _, after, ok := strings.Cut(string(sent), `"principal":{`); ok && op == "TransactWriteItems" {
 		name, _, _ := strings.Cut(after, "}")
 		q.Principals = append(q.Principals, name)
 	}
+
 	q.mu.Unlock()
+
+	// The channel stays nil for Never, so that only the end of the request is
+	// left.
 	var due <-chan time.Time
 	if wait >= 0 {
 		due = time.After(wait)
 	}
+
 	select {
 	case <-due:
 	case <-req.Context().Done():
 		return nil, req.Context().Err()
 	}
+
 	body := io.NopCloser(strings.NewReader(reply))
 	if q.Body != nil {
 		body = q.Body(req.Context(), reply)
 	}
+
 	return &http.Response{
 		StatusCode: status,
 		Header:     http.Header{"Content-Type": {"application/x-amz-json-1.0"}, "X-Amzn-Requestid": {"Q1"}},
@@ -103,13 +119,17 @@ func quietReply(op, sent string) (status int, reply string) {
 	case "GetItem":
 		return 200, `{"Item":{"PK":{"S":"_/SYSTEM#"},"SK":{"S":"#VERSION"},"schema_version":{"S":"0.8.0"}}}`
 	case "Query":
+		// Connect asks the index for buckets of newer releases, and this table
+		// has none.
 		if strings.Contains(sent, "GSI4") || strings.Contains(sent, "SYSTEM#") {
 			return 200, `{"Items":[]}`
 		}
 		return 200, `{"Items":[` + quietBucket("bob", "50000") + `]}`
 	case "UpdateItem":
-		if strings.Contains(sent, "ENTITY#team") { // emptied by others
-			return 400, `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"no","Item":` + quietBucket("team", "0") + `}`
+		if strings.Contains(sent, "ENTITY#team") {
+			// Others have emptied the bucket since its image.
+			return 400, `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException",` +
+				`"message":"no","Item":` + quietBucket("team", "0") + `}`
 		}
 		return 200, `{"Attributes":` + quietBucket("bob", "49000") + `}`
 	}
@@ -146,14 +166,17 @@ func FirstSilent(_ string, nth int) time.Duration {
 func ConnectQuietTable(t *testing.T, opts *dynamo.Options) (*QuietTable, *dynamo.Repository) {
 	t.Helper()
 	q := &QuietTable{}
+
 	var o dynamo.Options
 	if opts != nil {
 		o = *opts
 	}
+
 	o.AWS = &aws.Config{
 		Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
 		HTTPClient: q,
 	}
+
 	repo, err := dynamo.Connect(t.Context(), "quiet", &o)
 	must(t, err)
 	t.Cleanup(func() { _ = repo.Close() })

@@ -39,16 +39,20 @@ func NewStoredTable(t *testing.T) *StoredTable {
 	cfg := Config(Endpoint(t))
 	w := &Wire{next: cfg.HTTPClient}
 	cfg.HTTPClient = w
+
 	s := &StoredTable{T: t, Client: Client(t), TableName: TableName(t), Wire: w}
 	if err := dynamo.CreateTable(t.Context(), s.TableName, &dynamo.Options{AWS: cfg}); err != nil {
 		t.Fatal(err)
 	}
+
+	// No other process uses the table, so nothing waits for its late writes.
 	repo, err := dynamo.Connect(t.Context(), s.TableName, &dynamo.Options{
 		AWS: cfg, Timeout: LongTimeout, PurgeWait: -1, SwitchWait: -1,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	s.Repo, s.NS = repo, repo.NamespaceID()
 	return s
 }
@@ -56,14 +60,17 @@ func NewStoredTable(t *testing.T) *StoredTable {
 // OpenStoredTable connects to a table that exists.
 func OpenStoredTable(t *testing.T, table string, opts *dynamo.Options) *StoredTable {
 	t.Helper()
+
 	var o dynamo.Options
 	if opts != nil {
 		o = *opts
 	}
+
 	cfg := Config(Endpoint(t))
 	w := &Wire{next: cfg.HTTPClient}
 	cfg.HTTPClient = w
 	o.AWS = cfg
+
 	repo := Connect(t, table, &o)
 	return &StoredTable{T: t, Repo: repo, Client: Client(t), TableName: table, NS: repo.NamespaceID(), Wire: w}
 }
@@ -133,15 +140,19 @@ func (s *StoredTable) Item(pk, sk string) map[string]types.AttributeValue {
 func (s *StoredTable) CheckItem(pk, sk, want string) {
 	s.Helper()
 	it := s.Item(pk, sk)
+
 	var lines []string
 	for line := range strings.Lines("PK S " + pk + "\nSK S " + sk + "\n" + want) {
-		if line = strings.TrimSpace(line); line == "_id" { // a random value
+		if line = strings.TrimSpace(line); line == "_id" {
+			// The identity is random, so the stored one is compared with
+			// itself.
 			line += " " + FormatAttribute(it["_id"])
 		}
 		if line != "" {
 			lines = append(lines, strings.ReplaceAll(line, "{ns}", s.NS))
 		}
 	}
+
 	slices.Sort(lines)
 	s.Equal(pk+" "+sk, FormatItem(it), lines)
 }
@@ -157,6 +168,7 @@ func (s *StoredTable) CheckNoItem(pk, sk string) {
 // PutItem stores an item as another program would.
 func (s *StoredTable) PutItem(pk, sk, attributes string) {
 	s.Helper()
+
 	_, err := s.Client.PutItem(context.Background(), &dynamodb.PutItemInput{
 		TableName: &s.TableName, Item: s.Attributes("PK S " + pk + "\nSK S " + sk + "\n" + attributes),
 	})
@@ -192,6 +204,8 @@ func (s *StoredTable) Attributes(text string) map[string]types.AttributeValue {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
+
+		// NULL has no value after it.
 		parts := strings.SplitN(line+" ", " ", 3)
 		v := strings.TrimSpace(parts[2])
 		switch parts[1] {
@@ -252,6 +266,7 @@ func (s *StoredTable) SortKeys(pk string) (all []string) {
 		ExpressionAttributeValues: s.Attributes(":pk S " + pk),
 	})
 	s.Must(err)
+
 	for _, it := range out.Items {
 		all = append(all, Text(it, "SK"))
 	}

@@ -112,16 +112,20 @@ func (s *StreamServer) plan(op string, body []byte) Fault {
 	s.mu.Lock()
 	faults, echo := s.faults, s.Echo
 	s.mu.Unlock()
+
 	f := faults(op, body)
 	if f.Name != Pass.Name {
 		return f
 	}
+
 	switch op {
 	case "DescribeStream", "GetShardIterator", "GetRecords":
 		return Fault{Name: Pass.Name, Act: func(x *Exchange) { x.Answer(s.reply(op, x.Body)) }}
 	case "DescribeTable":
 		return Fault{Name: Pass.Name, Act: func(x *Exchange) { x.Answer(s.describe(x.Execute(x.Body))) }}
 	case "PutItem":
+		// Storing a position changes the table, so a real stream would have a
+		// record of it.
 		if echo != nil && strings.Contains(string(body), "#STREAM#") {
 			return Fault{Name: Pass.Name, Act: func(x *Exchange) {
 				reply := x.Execute(x.Body)
@@ -139,6 +143,7 @@ func (s *StreamServer) describe(reply Reply) Reply {
 	if reply.Status != http.StatusOK || json.Unmarshal(reply.Body, &in) != nil {
 		return reply
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.streams[len(s.streams)-1]
@@ -146,6 +151,7 @@ func (s *StreamServer) describe(reply Reply) Reply {
 	if !st.off {
 		members["StreamSpecification"] = map[string]any{"StreamEnabled": true, "StreamViewType": st.view}
 	}
+
 	for name, v := range members {
 		in.Table, _ = WithMember(in.Table, name, v)
 	}
@@ -176,18 +182,23 @@ func (s *StreamServer) reply(op string, body []byte) Reply {
 	if err := json.Unmarshal(body, &ask); err != nil {
 		return streamFailure("SerializationException")
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if op == "GetRecords" {
 		return s.records(ask.ShardIterator)
 	}
+
 	i := slices.IndexFunc(s.streams, func(st *Stream) bool { return st.arn == ask.StreamArn && !st.Gone })
+	// The log has failed requests too.
 	if op == "DescribeStream" {
 		s.log = append(s.log, op)
 	}
+
 	if i < 0 {
 		return streamFailure("ResourceNotFoundException")
 	}
+
 	if op == "DescribeStream" {
 		return s.streams[i].list(ask.ExclusiveStartShardId)
 	}
@@ -203,6 +214,8 @@ func (st *Stream) list(after string) Reply {
 	if st.off {
 		description["StreamStatus"] = "DISABLED"
 	}
+
+	// An unknown shard has the index -1, so the list begins with the first one.
 	begin := 1 + slices.IndexFunc(st.Shards, func(h *Shard) bool { return h.ID == after })
 	for _, h := range st.Shards[begin:] {
 		if h.Hidden {
@@ -212,8 +225,10 @@ func (st *Stream) list(after string) Reply {
 			description["LastEvaluatedShardId"] = shards[len(shards)-1]["ShardId"]
 			break
 		}
+
 		shards = append(shards, h.description())
 	}
+
 	description["Shards"] = shards
 	return answered(map[string]any{"StreamDescription": description})
 }
@@ -223,7 +238,9 @@ func (st *Stream) iterator(ask streamAsk) Reply {
 		if h.ID != ask.ShardId || h.Gone {
 			continue
 		}
+
 		st.Server.log = append(st.Server.log, "GetShardIterator "+h.Name)
+
 		place := h.Trimmed
 		if ask.ShardIteratorType == "AFTER_SEQUENCE_NUMBER" {
 			place = 1 + slices.Index(h.sequences, ask.SequenceNumber)
@@ -231,9 +248,11 @@ func (st *Stream) iterator(ask streamAsk) Reply {
 				return streamFailure("ValidationException")
 			}
 		}
+
 		if place < h.Trimmed {
 			return streamFailure("TrimmedDataAccessException")
 		}
+
 		return answered(map[string]any{"ShardIterator": h.iterator(place)})
 	}
 	return streamFailure("ResourceNotFoundException")
@@ -247,9 +266,11 @@ func (s *StreamServer) records(iterator string) Reply {
 	if err != nil || len(parts) != 4 {
 		return streamFailure("ValidationException")
 	}
+
 	if parts[2] != strconv.Itoa(s.Generation) {
 		return streamFailure("ExpiredIteratorException")
 	}
+
 	for _, st := range s.streams {
 		for _, h := range st.Shards {
 			if st.arn == parts[0] && h.ID == parts[1] && !h.Gone && !st.Gone {

@@ -60,6 +60,7 @@ func (h *Shard) Add(record map[string]any) {
 		h.Stream.Server.sequence++
 		sequence := ""
 		if about, _ := record["dynamodb"].(map[string]any); about != nil {
+			// The record belongs to the caller, so only a copy gets the number.
 			record, about = maps.Clone(record), maps.Clone(about)
 			if _, without := about["SequenceNumber"]; !without {
 				sequence = fmt.Sprintf("1%020d", h.Stream.Server.sequence)
@@ -67,6 +68,7 @@ func (h *Shard) Add(record map[string]any) {
 			}
 			record["dynamodb"] = about
 		}
+
 		h.records, h.sequences = append(h.records, record), append(h.sequences, sequence)
 	})
 }
@@ -86,6 +88,7 @@ func (h *Shard) echo(body []byte) {
 func StreamRecord(pk, sk string, image map[string]any) map[string]any {
 	keys := map[string]any{"PK": StringValue(pk), "SK": StringValue(sk)}
 	image["PK"], image["SK"] = keys["PK"], keys["SK"]
+
 	return map[string]any{
 		"eventID": "1", "eventName": "MODIFY", "eventSource": "aws:dynamodb", "eventVersion": "1.1",
 		"awsRegion": "us-east-1",
@@ -104,6 +107,7 @@ func (h *Shard) description() map[string]any {
 	if h.Closed {
 		numbers["EndingSequenceNumber"] = "199999999999999999999"
 	}
+
 	d := map[string]any{"ShardId": h.ID, "SequenceNumberRange": numbers}
 	if h.Parent != "" {
 		d["ParentShardId"] = h.Parent
@@ -121,11 +125,13 @@ func (h *Shard) read(place, limit int) Reply {
 	if place < h.Trimmed {
 		return streamFailure("TrimmedDataAccessException")
 	}
+
 	end := min(place+limit, len(h.records))
 	if h.Blanks > 0 {
 		h.Blanks--
 		return answered(map[string]any{"Records": []any{}, "NextShardIterator": h.iterator(place)})
 	}
+
 	reply := map[string]any{"Records": h.records[place:end]}
 	if !h.Closed || end < len(h.records) {
 		reply["NextShardIterator"] = h.iterator(end)

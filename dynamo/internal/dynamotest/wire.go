@@ -33,16 +33,23 @@ func (w *Wire) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	_, op, _ := strings.Cut(req.Header.Get("X-Amz-Target"), ".")
+
+	// Without a page size, a test would need a megabyte of items for a second
+	// page.
 	if n := w.PageSize.Load(); n > 0 && op == "Query" {
 		body = bytes.Replace(body, []byte("{"), fmt.Appendf(nil, `{"Limit":%d,`, n), 1)
 		req.ContentLength = int64(len(body))
 	}
+
 	call := &Call{Op: op, Body: string(body), Send: func() (*http.Response, error) {
+		// Each call of Send needs a body of its own.
 		again := req.Clone(req.Context())
 		again.Body = io.NopCloser(bytes.NewReader(body))
 		return w.next.Do(again)
 	}}
+
 	if tamper := w.tamper.Load(); tamper != nil {
 		return (*tamper)(call)
 	}
@@ -76,6 +83,7 @@ func Respond(t *testing.T, v any) (*http.Response, error) {
 	if err != nil {
 		t.Error(err)
 	}
+
 	return &http.Response{
 		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}},
 		Body: io.NopCloser(bytes.NewReader(body)),

@@ -72,11 +72,15 @@ func NewWriteLog(tb testing.TB, table string) *WriteLog {
 func (s *WriteLog) From(place int) []dynamo.StreamRecord {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
+	// Concurrent calls write in any order. Sorting by bucket makes a run
+	// repeatable.
 	slices.SortStableFunc(s.fresh, func(a, b freshRecord) int { return strings.Compare(a.of.name(), b.of.name()) })
 	for _, r := range s.fresh {
 		r.Sequence = strconv.Itoa(len(s.records) + 1)
 		s.records = append(s.records, r.StreamRecord)
 	}
+
 	s.fresh = nil
 	return s.records[place:]
 }
@@ -89,6 +93,7 @@ func (s *WriteLog) Candidates() [][]dynamo.StreamRecord {
 	keys := slices.SortedFunc(maps.Keys(s.buckets), func(a, b bucketKey) int {
 		return cmp.Or(strings.Compare(a.name(), b.name()), s.buckets[a].number-s.buckets[b].number)
 	})
+
 	var all [][]dynamo.StreamRecord
 	for _, k := range keys {
 		if since := s.buckets[k].since; len(since) > 0 {
@@ -103,6 +108,8 @@ func (s *WriteLog) Candidates() [][]dynamo.StreamRecord {
 func (s *WriteLog) look(ctx context.Context, k bucketKey, written bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// The call may have ended, and what it wrote belongs in the log all the
+	// same.
 	out, err := s.client.GetItem(context.WithoutCancel(ctx), &dynamodb.GetItemInput{
 		TableName: &s.Table, ConsistentRead: aws.Bool(true),
 		Key: Item{"PK": &types.AttributeValueMemberS{Value: k.pk}, "SK": &types.AttributeValueMemberS{Value: k.sk}},
@@ -111,14 +118,18 @@ func (s *WriteLog) look(ctx context.Context, k bucketKey, written bool) {
 		s.TB.Errorf("looking at %v: %v", k, err)
 		return
 	}
+
 	b := s.buckets[k]
 	if b == nil {
 		b = &loggedBucket{number: len(s.buckets)}
 		s.buckets[k] = b
 	}
+
+	// The time of a call that wrote nothing must not date the next change.
 	if at, _ := ctx.Value(callTime{}).(time.Time); written {
 		b.at = latest(b.at, at, refilledAt(out.Item))
 	}
+
 	if !reflect.DeepEqual(b.image, out.Item) {
 		s.fresh = append(s.fresh, freshRecord{k, b.becomes(s.Table, out.Item)})
 	}
@@ -127,16 +138,22 @@ func (s *WriteLog) look(ctx context.Context, k bucketKey, written bool) {
 // becomes returns the record of a change. From sets its sequence number.
 func (b *loggedBucket) becomes(feed string, now Item) dynamo.StreamRecord {
 	r := dynamo.StreamRecord{Feed: feed, Sequence: "1", Event: "MODIFY", At: b.at, Old: b.image, New: now}
+
 	switch {
 	case r.Old == nil:
 		r.Event = "INSERT"
 	case r.New == nil:
 		r.Event = "REMOVE"
+		// The next bucket under this key begins with a time of its own.
 		b.at = time.Time{}
 	}
+
 	if !refilledAt(r.New).Equal(refilledAt(r.Old)) {
+		// A refill refuses images of an earlier refill time, so they are no
+		// candidates.
 		b.since = nil
 	}
+
 	b.image, b.since = now, append(b.since, r)
 	return r
 }
@@ -147,6 +164,7 @@ func refilledAt(it Item) time.Time {
 	if n == nil {
 		return time.Time{}
 	}
+
 	ms, _ := strconv.ParseInt(n.Value, 10, 64)
 	return time.UnixMilli(ms)
 }
@@ -180,7 +198,9 @@ func (w *writeLogClient) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Reading the body has used it up, so the request gets another one.
 	req.Body = io.NopCloser(bytes.NewReader(body))
+
 	var keys []bucketKey
 	switch Operation(req.Header) {
 	case "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "BatchWriteItem":
@@ -190,9 +210,11 @@ func (w *writeLogClient) Do(req *http.Request) (*http.Response, error) {
 		}
 		keys = bucketKeys(doc)
 	}
+
 	if keys == nil {
 		return w.next.Do(req)
 	}
+
 	w.log.writing.Lock()
 	defer w.log.writing.Unlock()
 	resp, err := w.next.Do(req)
@@ -219,9 +241,11 @@ func bucketKeys(doc any) (keys []bucketKey) {
 	case map[string]any:
 		pk, _ := doc["PK"].(map[string]any)
 		sk, _ := doc["SK"].(map[string]any)
+
 		if name, _ := sk["S"].(string); pk != nil && strings.HasPrefix(name, "#BUCKET#") {
 			return []bucketKey{{fmt.Sprint(pk["S"]), name}}
 		}
+
 		for _, part := range doc {
 			keys = append(keys, bucketKeys(part)...)
 		}

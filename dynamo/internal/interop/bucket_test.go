@@ -121,8 +121,12 @@ func TestInteropNamesOfLimits(t *testing.T) {
 			name   string
 			python bool
 		}{
-			{"tokens_per_minute", true}, {"b_tk", true}, {"x_tk", true}, {"a_cp_tk", true},
-			{"in-flight", false}, {"v1.rpm", false},
+			{"tokens_per_minute", true},
+			{"b_tk", true},
+			{"x_tk", true},
+			{"a_cp_tk", true},
+			{"in-flight", false},
+			{"v1.rpm", false},
 		} {
 			entity := "of-" + c.name
 			one := limiter.Tokens(c.name, 1)

@@ -20,12 +20,14 @@ import (
 
 // Client sends updates, each once. It is safe for concurrent use.
 type Client struct {
-	plain   *dynamodb.Client // makes the models
+	// Makes the models.
+	plain   *dynamodb.Client
 	send    func(*http.Request) (*http.Response, error)
 	options dynamodb.Options
 	schema  *smithy.OperationSchema
 	model   atomic.Pointer[model]
-	skew    atomic.Int64 // how far the service's clock is ahead, by its last response
+	// How far the service's clock is ahead, by its last response.
+	skew atomic.Int64
 }
 
 // New returns a client that sends what plain would send, with send. It returns nil
@@ -35,6 +37,7 @@ func New(plain *dynamodb.Client, send func(*http.Request) (*http.Response, error
 	if !Applies(&options) {
 		return nil, false
 	}
+
 	return &Client{
 		plain: plain, send: send, options: options,
 		schema: smithy.NewOperationSchema(schemas.UpdateItem, schemas.UpdateItemInput, schemas.UpdateItemOutput),
@@ -52,20 +55,27 @@ func (c *Client) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput) (
 	if req == nil {
 		return nil, ErrUnsent
 	}
+
 	sent := time.Now()
 	resp, err := c.send(req)
 	if err != nil {
 		return nil, sendError(ctx, resp, err)
 	}
+
 	skew, known := skewOf(resp.Header, sent, time.Now())
 	if known {
 		c.skew.Store(int64(skew))
 	}
+
 	out, err := c.read(ctx, resp)
 	if err == nil {
 		return out, nil
 	}
+
 	err = responseError(resp, err)
+
+	// The date of the signature had a correction. If the service is 10 minutes
+	// ahead and the correction was 9, the signature was off by one only.
 	if known && isSkewed(err, skew-signed) {
 		err = &skewError{err}
 	}
@@ -79,10 +89,12 @@ func (c *Client) request(ctx context.Context, in *dynamodb.UpdateItemInput) (*ht
 	if !ok || ctx.Err() != nil {
 		return nil, 0
 	}
+
 	credentials, err := c.options.Credentials.Retrieve(ctx)
 	if err != nil {
 		return nil, 0
 	}
+
 	m := c.model.Load()
 	if m == nil || !m.fits(in, &credentials) {
 		if m, err = c.newModel(ctx, in, credentials); err != nil {
@@ -90,6 +102,7 @@ func (c *Client) request(ctx context.Context, in *dynamodb.UpdateItemInput) (*ht
 		}
 		c.model.Store(m)
 	}
+
 	skew := time.Duration(c.skew.Load())
 	req, err := m.request(ctx, body, skew)
 	if err != nil {
@@ -108,13 +121,20 @@ func (c *Client) read(ctx context.Context, resp *http.Response) (*dynamodb.Updat
 	if n := resp.ContentLength; n > 0 && n < maxBuffer {
 		body.Grow(int(n) + bytes.MinRead)
 	}
+
+	// The HTTP client uses a connection again only if the body was read to its
+	// end.
 	_, failed := body.ReadFrom(resp.Body)
-	_ = resp.Body.Close() // everything was read
+	_ = resp.Body.Close()
+
 	if failed == nil && resp.StatusCode == http.StatusOK {
 		if item, ok := decode(body.String()); ok {
 			return &dynamodb.UpdateItemOutput{Attributes: item}, nil
 		}
 	}
+
+	// The SDK decodes from the bytes that are read already, and meets the same
+	// end of the body.
 	resp.Body = &replay{body.Bytes(), failed}
 	out := &dynamodb.UpdateItemOutput{}
 	return out, c.options.Protocol.DeserializeResponse(ctx, c.schema, dynamodb.TypeRegistry,

@@ -48,13 +48,15 @@ func serveStub() error {
 		return err
 	}
 	bucket := benchReply()
-	server := &http.Server{ReadHeaderTimeout: time.Minute,
+	server := &http.Server{
+		ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 			w.Header().Set("Content-Length", strconv.Itoa(len(bucket)))
 			_, _ = io.WriteString(w, bucket)
-		})}
+		}),
+	}
 	go func() { _ = server.Serve(listener) }() // until the process ends
 	fmt.Println("http://" + listener.Addr().String())
 	_, err = io.Copy(io.Discard, os.Stdin)

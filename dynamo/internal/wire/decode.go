@@ -16,10 +16,12 @@ import (
 // units, and for malformed JSON.
 func decode(body string) (map[string]types.AttributeValue, bool) {
 	d := decoder{left: body, ok: utf8.ValidString(body)}
+
 	d.expect('{')
 	if d.text() != "Attributes" {
 		return nil, false
 	}
+
 	d.expect(':')
 	item := d.item()
 	d.expect('}')
@@ -77,8 +79,10 @@ func (d *decoder) text() string {
 func (d *decoder) escaped(at int) (s string) {
 	for i := at; i < len(d.left); i++ {
 		switch d.left[i] {
+		// A quotation mark after a backslash does not end the string.
 		case '\\':
 			i++
+		// Escapes are rare, so the slower decoder of the library may read them.
 		case '"':
 			literal := `"` + d.left[:i+1]
 			d.left = d.left[i+1:]
@@ -114,6 +118,7 @@ func (d *decoder) item() map[string]types.AttributeValue {
 	if d.take('}') {
 		return item
 	}
+
 	for more := true; d.ok && more; more = d.take(',') {
 		name := d.text()
 		d.expect(':')
@@ -146,9 +151,11 @@ func (d *decoder) value() types.AttributeValue {
 
 // number reads a number. Numbers are most of a bucket, so they share memory.
 func (d *decoder) number() types.AttributeValue {
-	if len(d.numbers) == cap(d.numbers) { // growing would move values that the item points to
+	// Growing the list would move values that the item points to.
+	if len(d.numbers) == cap(d.numbers) {
 		d.numbers = make([]types.AttributeValueMemberN, 0, usual)
 	}
+
 	d.numbers = append(d.numbers, types.AttributeValueMemberN{Value: d.text()})
 	return &d.numbers[len(d.numbers)-1]
 }

@@ -14,6 +14,7 @@ func encode(in *dynamodb.UpdateItemInput) ([]byte, bool) {
 		in.ReturnItemCollectionMetrics != "" {
 		return nil, false
 	}
+
 	e := encoder{to: make([]byte, 0, 2048), ok: true}
 	e.to = append(e.to, '{')
 	e.values("Key", in.Key)
@@ -25,6 +26,7 @@ func encode(in *dynamodb.UpdateItemInput) ([]byte, bool) {
 	e.choice("ReturnValues", string(in.ReturnValues))
 	e.choice("ReturnValuesOnConditionCheckFailure", string(in.ReturnValuesOnConditionCheckFailure))
 	e.choice("ReturnConsumedCapacity", string(in.ReturnConsumedCapacity))
+
 	e.to = append(e.to, '}')
 	return e.to, e.ok
 }
@@ -114,16 +116,19 @@ func (e *encoder) value(v types.AttributeValue) {
 func (e *encoder) text(s string) {
 	const hex = "0123456789abcdef"
 	e.ok = e.ok && utf8.ValidString(s)
+
 	e.to = append(e.to, '"')
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c == '"' || c == '\\':
 			e.to = append(e.to, '\\', c)
+		// JSON allows no control characters within strings.
 		case c < ' ':
 			e.to = append(e.to, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		default:
 			e.to = append(e.to, c)
 		}
 	}
+
 	e.to = append(e.to, '"')
 }

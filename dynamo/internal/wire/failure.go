@@ -25,9 +25,12 @@ func sendError(ctx context.Context, resp *http.Response, err error) error {
 	if resp == nil {
 		resp = &http.Response{Header: http.Header{}, Body: http.NoBody}
 	}
+
+	// The SDK reports the end of the caller's time before any other reason.
 	if ctx.Err() != nil {
 		return operationError(responseError(resp, &smithy.CanceledError{Err: ctx.Err()}))
 	}
+
 	return operationError(responseError(resp, &smithyhttp.RequestSendError{Err: err}))
 }
 
@@ -58,6 +61,7 @@ func (r *replay) Read(p []byte) (int, error) {
 		}
 		return 0, io.EOF
 	}
+
 	n := copy(p, r.left)
 	r.left = r.left[n:]
 	return n, nil
@@ -80,7 +84,10 @@ func skewOf(header http.Header, sent, received time.Time) (time.Duration, bool) 
 	if header.Get("Age") != "" || took > maxRoundTrip {
 		return 0, false
 	}
+
 	date, err := smithyhttp.ParseTime(header.Get("Date"))
+	// The service wrote the date at some moment of the round trip. The middle is
+	// wrong by half of that at most.
 	return date.Sub(sent.Add(took / 2)), err == nil
 }
 
@@ -91,6 +98,7 @@ func isSkewed(err error, off time.Duration) bool {
 	if !ok || off.Abs() <= maxSkew {
 		return false
 	}
+
 	switch api.ErrorCode() {
 	case "InvalidSignatureException", "SignatureDoesNotMatch", "AuthFailure", "RequestTimeTooSkewed",
 		"AccessDeniedException":
@@ -99,8 +107,8 @@ func isSkewed(err error, off time.Duration) bool {
 	return false
 }
 
-// skewError marks an error that another try may not have, since the skew is known
-// now.
+// skewError marks an error that another try may not have, because the response
+// has shown the skew.
 type skewError struct{ err error }
 
 // Error returns the text of the error.

@@ -31,10 +31,12 @@ const dateLayout = "20060102T150405Z"
 // model is a request that the SDK has made and never sent: its address, its
 // headers and its signature. It is immutable.
 type model struct {
-	table           string
-	credentials     aws.Credentials
-	original        *http.Request // without the headers of one request
-	region, service string        // of the signature
+	table       string
+	credentials aws.Credentials
+	// Without the headers that differ from request to request.
+	original *http.Request
+	// The scope of the signature.
+	region, service string
 }
 
 // recorder is an HTTP client that keeps a request instead of sending it.
@@ -64,20 +66,29 @@ func (c *Client) newModel(
 	ctx context.Context, in *dynamodb.UpdateItemInput, credentials aws.Credentials,
 ) (*model, error) {
 	var r recorder
-	ctx = context.WithoutCancel(ctx) // a deadline may be in a header
+
+	// A deadline may be in a header, which the model must not have.
+	ctx = context.WithoutCancel(ctx)
+
 	_, err := c.plain.UpdateItem(ctx, in, func(o *dynamodb.Options) {
 		o.HTTPClient, o.Credentials = &r, fixedCredentials{o.Credentials, credentials}
 	})
+
+	// The recorder fails every request, so the error does not matter once there
+	// is one.
 	if r.request == nil {
 		return nil, err
 	}
+
 	m := &model{table: aws.ToString(in.TableName), credentials: credentials}
 	m.original = r.request.Clone(context.Background()) //nolint:contextcheck // the model outlives this call
 	m.original.Body = nil
+
 	m.region, m.service = scopeOf(r.request.Header.Get(headerAuthorization))
 	for _, name := range []string{headerAuthorization, headerDate, headerToken, headerInvocation} {
 		m.original.Header.Del(name)
 	}
+
 	if err := m.check(ctx, c.options.HTTPSignerV4, &r); err != nil {
 		return nil, err
 	}
@@ -90,14 +101,19 @@ func (m *model) check(ctx context.Context, signer dynamodb.HTTPSignerV4, r *reco
 	if err != nil {
 		return err
 	}
+
 	again, err := m.request(ctx, r.body, 0)
 	if err != nil {
 		return err
 	}
+
+	// The signature covers the invocation ID, so the second request needs the
+	// same one.
 	again.Header.Set(headerInvocation, r.request.Header.Get(headerInvocation))
 	if err := m.sign(ctx, signer, again, r.body, date); err != nil {
 		return err
 	}
+
 	if again.Header.Get(headerAuthorization) != r.request.Header.Get(headerAuthorization) {
 		return errSignature
 	}
@@ -151,13 +167,17 @@ func (m *model) request(ctx context.Context, body []byte, skew time.Duration) (*
 	if err != nil {
 		return nil, err
 	}
+
 	req := m.original.Clone(ctx)
 	req.Header[headerInvocation] = []string{invocation}
-	if end, ok := ctx.Deadline(); ok && skew > 0 { // as the SDK does
+
+	// As the SDK does, only if the service's clock is known to be ahead.
+	if end, ok := ctx.Deadline(); ok && skew > 0 {
 		req.Header[headerAttempt] = []string{
 			req.Header.Get(headerAttempt) + "; ttl=" + end.Add(skew).Format(dateLayout),
 		}
 	}
+
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return req, nil
 }

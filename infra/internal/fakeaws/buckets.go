@@ -18,6 +18,8 @@ type Bucket struct {
 
 // bucketOp returns the operation of a request to S3.
 func bucketOp(method string, r *Request) string {
+	// The SDK names each operation on a part of a bucket by a parameter of the
+	// query.
 	for _, sub := range []struct{ query, name string }{
 		{"publicAccessBlock", "PublicAccessBlock"}, {"encryption", "BucketEncryption"}, {"tagging", "BucketTagging"},
 	} {
@@ -25,6 +27,7 @@ func bucketOp(method string, r *Request) string {
 			return map[string]string{"PUT": "Put", "GET": "Get"}[method] + sub.name
 		}
 	}
+
 	switch {
 	case r.Query.Has("versions"):
 		return "ListObjectVersions"
@@ -33,14 +36,17 @@ func bucketOp(method string, r *Request) string {
 	case r.Query.Has("delete"):
 		return "DeleteObjects"
 	}
+
 	kind := "Object"
 	if r.Key == "" {
 		kind = "Bucket"
 	}
+
 	verb := map[string]string{"PUT": "Put", "HEAD": "Head", "GET": "Get", "DELETE": "Delete"}[method]
 	if kind == "Bucket" && verb == "Put" {
 		verb = "Create"
 	}
+
 	return verb + kind
 }
 
@@ -50,16 +56,20 @@ func (c *Cloud) serveBucket(r *Request) *Reply {
 	if r.Op == "CreateBucket" {
 		return c.createBucket(r, b)
 	}
+
 	if b == nil {
 		return ErrorReply(r, 404, "NoSuchBucket", "The specified bucket does not exist")
 	}
+
 	if owner := r.Header.Get("X-Amz-Expected-Bucket-Owner"); b.Foreign || owner != "" && owner != AccountID {
 		return ErrorReply(r, 403, "AccessDenied", "Access Denied")
 	}
+
 	switch r.Op {
 	case "HeadBucket":
 		return &Reply{200, map[string]string{"X-Amz-Bucket-Region": Region}, nil}
 	case "PutPublicAccessBlock":
+		// The four settings of the block are elements with the value true.
 		b.Blocked = bytes.Count(r.Body, []byte(">true<")) == 4
 	case "PutBucketEncryption":
 		b.Encrypted = bytes.Contains(r.Body, []byte("AES256"))
@@ -72,6 +82,7 @@ func (c *Cloud) serveBucket(r *Request) *Reply {
 	case "PutObject":
 		b.Objects[r.Key] = r.Body
 	case "DeleteObjects":
+		// The tests delete all objects or none.
 		clear(b.Objects)
 		return xmlReply(200, "<DeleteResult></DeleteResult>")
 	case "ListObjectsV2", "ListObjectVersions":
@@ -85,6 +96,7 @@ func (c *Cloud) serveBucket(r *Request) *Reply {
 	default:
 		c.tb.Errorf("no handler for %s", r.Op)
 	}
+
 	return xmlReply(200, "")
 }
 
@@ -95,10 +107,12 @@ func (c *Cloud) createBucket(r *Request, b *Bucket) *Reply {
 	case b != nil:
 		return ErrorReply(r, 409, "BucketAlreadyOwnedByYou",
 			"Your previous request to create the named bucket succeeded")
+	// Outside of us-east-1, S3 requires the region as a constraint.
 	case !bytes.Contains(r.Body, []byte(Region)):
 		return ErrorReply(r, 400, "IllegalLocationConstraintException",
 			"The unspecified location constraint is incompatible")
 	}
+
 	c.Buckets[r.Bucket] = &Bucket{Objects: map[string][]byte{}}
 	return xmlReply(200, "")
 }
@@ -117,22 +131,28 @@ func (c *Cloud) serveBucketTags(r *Request, b *Bucket) *Reply {
 		if err := xml.Unmarshal(r.Body, &list); err != nil {
 			c.tb.Error(err)
 		}
+
 		b.Tags = map[string]string{}
 		for _, tag := range list.Tags {
 			b.Tags[tag.Key] = tag.Value
 		}
 		return xmlReply(204, "")
 	}
+
+	// S3 has an error, not an empty list, for a bucket that was never tagged.
 	if b.Tags == nil {
 		return ErrorReply(r, 404, "NoSuchTagSet", "The TagSet does not exist")
 	}
+
 	for _, key := range slices.Sorted(maps.Keys(b.Tags)) {
 		list.Tags = append(list.Tags, bucketTag{key, b.Tags[key]})
 	}
+
 	text, err := xml.Marshal(list)
 	if err != nil {
 		c.tb.Error(err)
 	}
+
 	return xmlReply(200, string(text))
 }
 

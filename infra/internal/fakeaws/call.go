@@ -56,6 +56,7 @@ func ParseCall(line string) (c Call) {
 	words := strings.Fields(line)
 	c.Action, c.On, _ = strings.Cut(words[0], "@")
 	c.Action, c.Attributes = parseAction(c.Action)
+
 	for _, word := range words[1:] {
 		if action, key, isItem := strings.Cut(word, "="); isItem {
 			action, attributes := parseAction(action)
@@ -115,6 +116,7 @@ func (c Call) Accesses(tag string, together bool) (all []Access) {
 	if len(c.Items) == 0 {
 		return []Access{{c.iamAction(), c.resource(), c.Keys, c.Attributes, tag}}
 	}
+
 	var keys, attributes []string
 	for _, i := range c.Items {
 		keys, attributes = append(keys, i.Key), append(attributes, i.Attributes...)
@@ -136,9 +138,11 @@ const Namespace, otherNamespace = "NS", "OTHER"
 // InOtherNamespace returns the call with the keys of another namespace.
 func (c Call) InOtherNamespace() Call {
 	other := Call{Action: c.Action, On: c.On, Attributes: c.Attributes}
+	// Only keys name a namespace, so the rest of the call stays.
 	for _, key := range c.Keys {
 		other.Keys = append(other.Keys, replaceNamespace(key, Namespace, otherNamespace))
 	}
+
 	for _, i := range c.Items {
 		other.Items = append(other.Items, Item{
 			i.Action, replaceNamespace(i.Key, Namespace, otherNamespace), i.Attributes,
@@ -152,6 +156,9 @@ func replaceNamespace(key, from, to string) string {
 	if key == from {
 		return to
 	}
+
+	// A key of NS is NS alone, or begins with NS and a slash: NS2/X belongs to
+	// another namespace.
 	if rest, ok := strings.CutPrefix(key, from+"/"); ok {
 		return to + "/" + rest
 	}

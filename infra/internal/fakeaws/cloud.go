@@ -1,9 +1,10 @@
 // Package fakeaws is a small AWS for the tests of package infra.
 //
 // A [Cloud] is a server that speaks the wire formats of CloudFormation, S3,
-// Lambda, SQS, CloudWatch, STS, EC2, ECS and ECR, and forwards requests for tables to DynamoDB
-// Local. A [Template] evaluates a CloudFormation template, a [Policy] evaluates
-// IAM policies, and a [Recorder] records the calls that a policy has to allow.
+// Lambda, SQS, CloudWatch, STS, EC2, ECS, ECR and Systems Manager, and forwards
+// requests for tables to DynamoDB Local. A [Template] evaluates a CloudFormation
+// template, a [Policy] evaluates IAM policies, and a [Recorder] records the calls
+// that a policy has to allow.
 package fakeaws
 
 import (
@@ -96,6 +97,7 @@ func New(tb testing.TB, engine string) *Cloud {
 		Failing: map[string]string{}, Images: map[string][]string{},
 		clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Messages: "0",
 	}
+
 	server := httptest.NewServer(c)
 	c.URL = server.URL
 	tb.Cleanup(server.Close)
@@ -125,30 +127,40 @@ func Config(endpoint string) *aws.Config {
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	body, err := io.ReadAll(request.Body)
 	if err != nil {
-		return // the client is gone
+		// The client is gone.
+		return
 	}
+
 	r := &Request{Header: request.Header, Query: request.URL.Query(), Body: body}
 	handle := c.route(r, request)
+
 	c.Lock()
 	defer c.Unlock()
+
 	c.log = append(c.log, r.Op)
+
 	var reply *Reply
 	if c.Intercept != nil {
 		reply = c.Intercept(r)
 	}
+
 	if reply == nil {
 		reply = handle(r)
 	}
+
 	for name, value := range reply.Header {
 		w.Header().Set(name, value)
 	}
+
 	w.WriteHeader(reply.Status)
-	_, _ = w.Write(reply.Body) // the client may be gone
+	// The client may be gone.
+	_, _ = w.Write(reply.Body)
 }
 
 // route sets the operation of r and returns its handler.
 func (c *Cloud) route(r *Request, request *http.Request) func(*Request) *Reply {
 	path := request.URL.Path
+
 	service, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	switch {
 	case strings.HasPrefix(service, "DynamoDB"):
@@ -163,6 +175,7 @@ func (c *Cloud) route(r *Request, request *http.Request) func(*Request) *Reply {
 	case strings.HasPrefix(service, "AmazonEC2ContainerRegistry"):
 		r.Op = op
 		return c.serveECR
+	// CloudWatch speaks RPC over CBOR, whose path has the operation.
 	case strings.HasPrefix(path, "/service/"):
 		r.Op = path[strings.LastIndex(path, "/")+1:]
 		return c.serveAlarms
@@ -179,12 +192,17 @@ func (c *Cloud) route(r *Request, request *http.Request) func(*Request) *Reply {
 		return c.serveFunction
 	case strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded"):
 		r.Form, _ = url.ParseQuery(string(r.Body))
+
 		r.Op = r.Form.Get("Action")
+		// EC2 and CloudFormation speak the same protocol, so only the names of
+		// operations tell them apart.
 		if slices.Contains(networkOps, r.Op) {
 			return c.serveEC2
 		}
 		return c.serveStack
 	}
+
+	// What remains is S3, whose requests have neither a header nor a form.
 	r.Bucket, r.Key, _ = strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	r.Op = bucketOp(request.Method, r)
 	return c.serveBucket
@@ -202,12 +220,14 @@ func (c *Cloud) Log() []string {
 func (c *Cloud) TakeCalls(ops ...string) []string {
 	c.Lock()
 	defer c.Unlock()
+
 	var taken []string
 	for _, op := range c.log {
 		if slices.Contains(ops, op) {
 			taken = append(taken, op)
 		}
 	}
+
 	c.log = nil
 	return taken
 }
@@ -216,12 +236,15 @@ func (c *Cloud) TakeCalls(ops ...string) []string {
 func (c *Cloud) FailFirst(n int, op string, status int, code, message string) {
 	c.Lock()
 	defer c.Unlock()
+	// Tests add failures one after the other, so earlier ones stay in effect.
 	next := c.Intercept
+
 	c.Intercept = func(r *Request) *Reply {
 		if r.Op == op && n > 0 {
 			n--
 			return ErrorReply(r, status, code, message)
 		}
+
 		if next != nil {
 			return next(r)
 		}
@@ -236,6 +259,8 @@ func (c *Cloud) Deny(op string) {
 
 // ErrorReply returns an error in the format of the service that r is for.
 func ErrorReply(r *Request, status int, code, message string) *Reply {
+	// The name decides for EC2, since it shares the protocol of CloudFormation
+	// and has another form of errors.
 	switch {
 	case slices.Contains(networkOps, r.Op):
 		return ec2Error(status, code, message)
@@ -251,8 +276,10 @@ func ErrorReply(r *Request, status int, code, message string) *Reply {
 	case r.Op == "DescribeAlarms":
 		return cborReply(status, map[string]string{"__type": code, "message": message})
 	}
+
 	return &Reply{
-		status, map[string]string{"Content-Type": "application/x-amz-json-1.0", "X-Amzn-Errortype": code},
+		status,
+		map[string]string{"Content-Type": "application/x-amz-json-1.0", "X-Amzn-Errortype": code},
 		fmt.Appendf(nil, `{"__type":%q,"message":%q}`, code, message),
 	}
 }
@@ -263,6 +290,7 @@ func xmlReply(status int, body string) *Reply {
 
 func escapeXML(s string) string {
 	var buf bytes.Buffer
-	_ = xml.EscapeText(&buf, []byte(s)) // a buffer accepts every write
+	// A buffer accepts every write.
+	_ = xml.EscapeText(&buf, []byte(s))
 	return buf.String()
 }

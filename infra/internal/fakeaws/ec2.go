@@ -40,7 +40,9 @@ func filters(r *Request) map[string][]string {
 // serveEC2 answers EC2.
 func (c *Cloud) serveEC2(r *Request) *Reply {
 	by := filters(r)
+	// A filter that the request lacks lets everything through.
 	fits := func(name, value string) bool { return by[name] == nil || slices.Contains(by[name], value) }
+
 	text := ""
 	switch r.Op {
 	case "DescribeSubnets":
@@ -71,6 +73,7 @@ func (c *Cloud) serveEC2(r *Request) *Reply {
 		}
 		text += "</vpcEndpointSet>"
 	}
+
 	return xmlReply(200, fmt.Sprintf("<%[1]sResponse>%[2]s</%[1]sResponse>", r.Op, text))
 }
 

@@ -25,6 +25,7 @@ func (c *Cloud) serveECR(r *Request) *Reply {
 		if err := json.Unmarshal(r.Body, &in); err != nil {
 			c.tb.Errorf("%s: %v", r.Op, err)
 		}
+
 		tags, ok := c.Images[in.RepositoryName]
 		switch {
 		case !ok:
@@ -34,6 +35,7 @@ func (c *Cloud) serveECR(r *Request) *Reply {
 		}
 		return jsonReply(Tree{"imageDetails": []any{Tree{"imageTags": tags}}})
 	}
+
 	c.tb.Errorf("no handler for %s", r.Op)
 	return ErrorReply(r, 400, "InvalidAction", r.Op)
 }

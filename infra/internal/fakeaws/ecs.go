@@ -62,10 +62,13 @@ func (c *Cloud) serveECS(r *Request) *Reply {
 	if err := json.Unmarshal(r.Body, &in); err != nil {
 		c.tb.Errorf("%s: %v", r.Op, err)
 	}
+
+	// A cluster has a name and an ARN, and requests may have either.
 	in.Cluster = path.Base(in.Cluster)
 	if !slices.Contains(c.Clusters, in.Cluster) {
 		return ErrorReply(r, 400, "ClusterNotFoundException", "Cluster not found.")
 	}
+
 	switch r.Op {
 	case "ListTasks":
 		return c.listTasks(in)
@@ -78,6 +81,7 @@ func (c *Cloud) serveECS(r *Request) *Reply {
 	case "DescribeServices", "UpdateService":
 		return c.serveServices(r, in)
 	}
+
 	c.tb.Errorf("no handler for %s", r.Op)
 	return ErrorReply(r, 400, "InvalidAction", r.Op)
 }
@@ -85,17 +89,22 @@ func (c *Cloud) serveECS(r *Request) *Reply {
 // listTasks returns one task per page.
 func (c *Cloud) listTasks(in ecsRequest) *Reply {
 	var first int
-	_, _ = fmt.Sscan(in.NextToken, &first) // no token: the first page
+	// Without a token, first stays 0, which is the first page.
+	_, _ = fmt.Sscan(in.NextToken, &first)
+
 	desired := in.DesiredStatus
+	// AWS lists running tasks unless the request says otherwise.
 	if desired == "" {
 		desired = "RUNNING"
 	}
+
 	for i, t := range c.Tasks {
 		if i >= first && t.Cluster == in.Cluster && (in.Family == "" || t.Family == in.Family) && (in.StartedBy == "" ||
 			t.StartedBy == in.StartedBy) && t.Desired == desired {
 			return jsonReply(map[string]any{"taskArns": []string{t.ARN()}, "nextToken": fmt.Sprint(i + 1)})
 		}
 	}
+
 	return jsonReply(map[string]any{"taskArns": []string{}})
 }
 
@@ -117,11 +126,16 @@ func (c *Cloud) describeTasks(in ecsRequest) *Reply {
 			failures = append(failures, Tree{"arn": id, "reason": "MISSING"})
 			continue
 		}
+
+		// Each look moves the task, so that callers have to wait for each
+		// status.
 		if now := slices.Index(lives, t.Status); now < slices.Index(lives, t.Desired) {
 			t.Status = lives[now+1]
 		}
+
 		found = append(found, t.json())
 	}
+
 	return jsonReply(Tree{"tasks": found, "failures": failures})
 }
 
@@ -131,6 +145,7 @@ func (t *Task) json() Tree {
 	if t.Status == "RUNNING" && !t.NoAgent {
 		agent = "RUNNING"
 	}
+
 	var all []any
 	for _, name := range containers {
 		all = append(all, Tree{
@@ -138,6 +153,7 @@ func (t *Task) json() Tree {
 			"managedAgents": []any{Tree{"name": "ExecuteCommandAgent", "lastStatus": agent}},
 		})
 	}
+
 	return Tree{
 		"taskArn": t.ARN(), "clusterArn": clusterARN(t.Cluster), "lastStatus": t.Status, "desiredStatus": t.Desired,
 		"group": t.Group, "startedBy": t.StartedBy, "overrides": t.Overrides, "containers": all,
@@ -170,24 +186,29 @@ func (c *Cloud) serveServices(r *Request, in ecsRequest) *Reply {
 	if r.Op == "UpdateService" {
 		names = []string{in.Service}
 	}
+
 	found, failures := []any{}, []any{}
 	for _, name := range names {
 		i := slices.IndexFunc(c.Services, func(s *Service) bool {
 			return s.Cluster == in.Cluster && s.Name == path.Base(name)
 		})
+
 		if i < 0 {
 			failures = append(failures, Tree{"arn": name, "reason": "MISSING"})
 			continue
 		}
+
 		s := c.Services[i]
 		if in.DesiredCount != nil {
 			s.Desired = *in.DesiredCount
 		}
+
 		found = append(found, Tree{
 			"serviceName": s.Name, "status": "ACTIVE", "desiredCount": s.Desired, "taskDefinition": s.Tasks,
 			"networkConfiguration": json.RawMessage(s.Network),
 		})
 	}
+
 	switch {
 	case r.Op == "DescribeServices":
 		return jsonReply(Tree{"services": found, "failures": failures})

@@ -39,23 +39,30 @@ func (c *Cloud) createLoad(r *Request, s *Stack) *Reply {
 		}
 		return reply
 	}
+
 	target := c.Find(s.Parameters["TargetStackName"])
+	// The template imports the policy from an export of the target, so
+	// CloudFormation fails on the first resource that needs it.
 	if target == nil || target.Outputs["FullAccessPolicyArn"] == "" {
 		return fail("TaskRole", "No export named "+s.Parameters["TargetStackName"]+"-FullAccessPolicyArn found.")
 	}
+
 	for _, resource := range []string{RepositoryID, ClusterID, WorkerID} {
 		if why := c.Failing[resource]; why != "" {
 			return fail(resource, why)
 		}
 	}
+
 	made := map[string]string{RepositoryID: s.Name + "-locust", ClusterID: s.Name, WorkerID: s.Name + "-worker"}
 	if s.Parameters["PrivateRouteTableIds"] != "" {
 		made[EndpointID] = "vpce-" + s.Name
 	}
+
 	s.Steps = []Step{
 		{Status: "CREATE_IN_PROGRESS", Events: []Event{{Resource: ClusterID, Status: "CREATE_COMPLETE"}}},
 		{Status: "CREATE_COMPLETE", Do: func() { c.addLoad(s, made) }},
 	}
+
 	return reply
 }
 
@@ -70,13 +77,16 @@ func (c *Cloud) addLoad(s *Stack, made map[string]string) {
 			s.Parameters["PrivateSubnetIds"], ",", `","`,
 		) + `"],"securityGroups":["sg-0123456789abcdef0"]}}`,
 	})
+
 	c.Images[s.Name+"-locust"] = nil
+
 	if id := made[EndpointID]; id != "" {
 		c.Network.Endpoints = append(c.Network.Endpoints, Endpoint{
 			ID: id, VPC: s.Parameters["VpcId"], Service: "com.amazonaws." + Region + ".dynamodb",
 			State: "available",
 		})
 	}
+
 	s.Outputs = map[string]string{
 		"ClusterArn": clusterARN(s.Name), "MasterServiceName": s.Name + "-master",
 		"LocustRepositoryUri":   Registry + "/" + s.Name + "-locust",
@@ -88,6 +98,7 @@ func (c *Cloud) addLoad(s *Stack, made map[string]string) {
 // deleteLoad deletes a load test, unless its cluster has tasks.
 func (c *Cloud) deleteLoad(r *Request, s *Stack) *Reply {
 	s.Steps = []Step{{Status: s.Status}, {Status: "DELETE_IN_PROGRESS"}}
+	// AWS refuses to delete a cluster with tasks.
 	if slices.ContainsFunc(c.Tasks, func(t *Task) bool { return t.Cluster == s.Name && t.Status != "STOPPED" }) {
 		s.Steps = append(s.Steps, Step{
 			Status: "DELETE_FAILED",
@@ -98,6 +109,7 @@ func (c *Cloud) deleteLoad(r *Request, s *Stack) *Reply {
 		})
 		return xmlResult(r.Op, "")
 	}
+
 	s.Steps = append(s.Steps, Step{Status: "DELETE_COMPLETE", Do: func() {
 		c.Clusters = slices.DeleteFunc(c.Clusters, func(name string) bool { return name == s.Name })
 		c.Services = slices.DeleteFunc(c.Services, func(one *Service) bool { return one.Cluster == s.Name })
@@ -106,5 +118,6 @@ func (c *Cloud) deleteLoad(r *Request, s *Stack) *Reply {
 		})
 		delete(c.Images, s.Name+"-locust")
 	}})
+
 	return xmlResult(r.Op, "")
 }

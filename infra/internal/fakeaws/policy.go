@@ -40,15 +40,22 @@ func (a Access) String() string {
 // IAM, and fails the test if the document uses more.
 func ParsePolicy(tb testing.TB, doc any) (p Policy) {
 	tb.Helper()
+
 	list, _ := At(doc, "Statement").([]any)
-	if At(doc, "Version") != "2012-10-17" { // older versions have no policy variables
+	// Older versions have no policy variables.
+	if At(doc, "Version") != "2012-10-17" {
 		tb.Fatalf("unsupported policy version %v", At(doc, "Version"))
 	}
+
 	checkKeys(tb, doc, "Version", "Statement")
+
 	for _, s := range list {
 		checkKeys(tb, s, "Sid", "Effect", "Action", "Resource", "Condition")
 		statement := Statement{Texts(s, "Action"), Texts(s, "Resource"), nil}
+
 		block, _ := At(s, "Condition").(Tree)
+		// An operator that Condition.holds does not know would count as one
+		// that it does.
 		for operator := range block {
 			if !slices.Contains(
 				[]string{"ForAllValues:StringLike", "ForAllValues:StringNotLike", "Null", "StringNotEquals"},
@@ -56,13 +63,16 @@ func ParsePolicy(tb testing.TB, doc any) (p Policy) {
 			) {
 				tb.Fatalf("unsupported condition operator %s", operator)
 			}
+
 			for key, values := range Section(block, operator) {
 				statement.Conditions = append(statement.Conditions, Condition{operator, key, Texts(values)})
 			}
 		}
+
 		if At(s, "Effect") != "Allow" || len(statement.Actions) == 0 || len(statement.Resources) == 0 {
 			tb.Fatalf("unsupported statement %v", s)
 		}
+
 		p = append(p, statement)
 	}
 	return p
@@ -98,6 +108,7 @@ const namespaceTag = "aws:PrincipalTag/zael_namespace_id"
 // holds reports whether the access satisfies the condition.
 func (c Condition) holds(a Access) bool {
 	var given []string
+
 	switch {
 	case c.Key == "dynamodb:LeadingKeys":
 		given = a.Keys
@@ -106,18 +117,24 @@ func (c Condition) holds(a Access) bool {
 	case c.Key == namespaceTag && a.Tag != "":
 		given = []string{a.Tag}
 	}
+
 	matches := func(value string) bool {
 		return slices.ContainsFunc(c.Values, func(pattern string) bool {
 			pattern, ok := expand(pattern, a.Tag)
 			return ok && match(pattern, value)
 		})
 	}
+
 	switch c.Operator {
+	// Null holds for "true" if the request lacks the key, and for "false" if it
+	// has it.
 	case "Null":
 		return (len(given) == 0) == (c.Values[0] == "true")
+	// As in AWS, an operator for all values holds without any value.
 	case "ForAllValues:StringLike":
 		return !slices.ContainsFunc(given, func(v string) bool { return !matches(v) })
-	default: // both others hold if no value matches
+	// Both other operators hold if no value matches.
+	default:
 		return !slices.ContainsFunc(given, matches)
 	}
 }
@@ -143,14 +160,18 @@ func match(pattern, s string) bool {
 	if len(s) < len(literal) || !wild && len(s) > len(literal) {
 		return false
 	}
+
 	for i := range len(literal) {
 		if literal[i] != '?' && literal[i] != s[i] {
 			return false
 		}
 	}
+
 	if !wild {
 		return true
 	}
+
+	// The text of a * may have any length, also none.
 	for i := len(literal); i <= len(s); i++ {
 		if match(rest, s[i:]) {
 			return true

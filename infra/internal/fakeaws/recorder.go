@@ -47,21 +47,28 @@ func (r *Recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 		if sent, err = io.ReadAll(request.Body); err != nil {
 			return nil, err
 		}
+
+		// A RoundTripper must not change the request of its caller, whose body
+		// has been read.
 		request = request.Clone(request.Context())
 		request.Body = io.NopCloser(bytes.NewReader(sent))
 	}
+
 	_, action, ofTable := strings.Cut(request.Header.Get("X-Amz-Target"), ".")
 	c, err := objectCall(request.URL)
 	if ofTable {
 		c, err = r.parse(action, sent)
 	}
+
 	r.mu.Lock()
 	if !isOptional(action, sent) {
 		r.calls = append(r.calls, c)
 	}
+
 	if r.err == nil {
 		r.err = err
 	}
+
 	r.mu.Unlock()
 	return r.Next.RoundTrip(request)
 }
@@ -117,11 +124,14 @@ func (r *Recorder) parse(action string, sent []byte) (Call, error) {
 		c.On = "stream"
 		return c, nil
 	}
+
 	var a itemRequest
 	if err := json.Unmarshal(sent, &a); err != nil {
 		return c, fmt.Errorf("%s: %w", action, err)
 	}
+
 	c.On = a.IndexName
+
 	switch action {
 	case "GetItem", "DeleteItem":
 		c.Keys = r.keys(a.Key)
@@ -139,9 +149,13 @@ func (r *Recorder) parse(action string, sent []byte) (Call, error) {
 	default:
 		return c, fmt.Errorf("unsupported action %s", action)
 	}
+
+	// A scan has no key. Any other call without one is a request that this
+	// parser misses.
 	if action != "Scan" && (len(c.Keys)+len(c.Items) == 0 || slices.Contains(c.Keys, "")) {
 		return c, fmt.Errorf("%s without a partition key: %v", action, c)
 	}
+
 	return c, nil
 }
 
@@ -160,6 +174,7 @@ func (a itemRequest) batch() (all []attributeValues) {
 	for _, raw := range a.RequestItems {
 		var gets struct{ Keys []attributeValues }
 		var writes []map[string]struct{ Key, Item attributeValues }
+		// Reads have an object for each table, writes a list.
 		if json.Unmarshal(raw, &gets) == nil {
 			all = append(all, gets.Keys...)
 		} else if json.Unmarshal(raw, &writes) == nil {
@@ -177,8 +192,10 @@ func (r *Recorder) items(a itemRequest) (all []Item) {
 		"Get": "GetItem", "Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem",
 		"ConditionCheck": "ConditionCheckItem",
 	}
+
 	for _, one := range a.TransactItems {
 		for kind, i := range one {
+			// An item has either a key or, if it is put, the whole item.
 			one := Item{actions[kind], r.keys(i.Key, i.Item)[0], nil}
 			if kind == "Put" || kind == "Update" {
 				one.Attributes = i.names(i.Key, i.Item)
@@ -206,15 +223,20 @@ func (e expressions) names(items ...attributeValues) (names []string) {
 	for _, attributes := range items {
 		names = slices.AppendSeq(names, maps.Keys(attributes))
 	}
+
 	names = slices.AppendSeq(names, maps.Values(e.ExpressionAttributeNames))
+	// Numbered placeholders stand for names and values, which the maps of the
+	// request have.
 	for _, word := range bareName.FindAllString(e.UpdateExpression+" "+e.ConditionExpression, -1) {
 		if !strings.ContainsAny(word[:1], "#:.") && !slices.Contains(grammar, word) {
 			names = append(names, word)
 		}
 	}
+
 	for i, name := range names {
 		names[i] = ofLimit.ReplaceAllString(name, "$1*")
 	}
+
 	slices.Sort(names)
 	return slices.Compact(names)
 }

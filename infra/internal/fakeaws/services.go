@@ -41,6 +41,7 @@ type Alarm struct{ Name, State, Reason string }
 // serveAlarms answers CloudWatch.
 func (c *Cloud) serveAlarms(r *Request) *Reply {
 	list := cbor.List{}
+	// The body is CBOR, in which a name of an alarm is plain text.
 	for _, a := range c.Alarms {
 		if bytes.Contains(r.Body, []byte(a.Name)) {
 			list = append(list, cbor.Map{
@@ -49,6 +50,7 @@ func (c *Cloud) serveAlarms(r *Request) *Reply {
 			})
 		}
 	}
+
 	return &Reply{200, cborHeader(), cbor.Encode(cbor.Map{"MetricAlarms": list})}
 }
 
@@ -68,23 +70,29 @@ func cborReply(status int, members map[string]string) *Reply {
 // program has a valid header for machine and then more, and cannot run.
 func FunctionZip(tb testing.TB, machine elf.Machine, more ...byte) string {
 	tb.Helper()
+
 	check := func(err error) {
 		tb.Helper()
 		if err != nil {
 			tb.Fatal(err)
 		}
 	}
+
 	var buf bytes.Buffer
 	w := zip.NewWriter(&buf)
 	file := &zip.FileHeader{Name: "bootstrap"}
 	file.SetMode(0o755)
+
 	entry, err := w.CreateHeader(file)
 	check(err)
 	_, err = entry.Write(executable(tb, machine, more))
 	check(err)
+
 	check(w.Close())
+
 	path := filepath.Join(tb.TempDir(), "function.zip")
 	check(os.WriteFile(path, buf.Bytes(), 0o600))
+
 	return path
 }
 
@@ -101,15 +109,20 @@ func Program(tb testing.TB, machine elf.Machine, more ...byte) string {
 // executable returns a valid header for machine and then more.
 func executable(tb testing.TB, machine elf.Machine, more []byte) []byte {
 	tb.Helper()
+
 	header := elf.Header64{
 		Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Ehsize: 64, Phentsize: 56, Phoff: 64,
 	}
+
 	copy(header.Ident[:], elf.ELFMAG)
-	header.Ident[elf.EI_CLASS], header.Ident[elf.EI_DATA], header.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1
+	header.Ident[elf.EI_CLASS], header.Ident[elf.EI_DATA], header.Ident[elf.EI_VERSION] =
+		byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1
+
 	var content bytes.Buffer
 	if err := binary.Write(&content, binary.LittleEndian, header); err != nil {
 		tb.Fatal(err)
 	}
+
 	content.Write(more)
 	return content.Bytes()
 }

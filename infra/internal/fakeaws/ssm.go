@@ -18,12 +18,15 @@ func (c *Cloud) serveSSM(r *Request) *Reply {
 		Session
 		SessionId string
 	}
+
 	if err := json.Unmarshal(r.Body, &in); err != nil {
 		c.tb.Errorf("%s: %v", r.Op, err)
 	}
+
 	if c.Sessions == nil {
 		c.Sessions = map[string]*Session{}
 	}
+
 	switch r.Op {
 	case "StartSession":
 		id := fmt.Sprintf("session-%d", len(c.Sessions)+1)
@@ -35,6 +38,7 @@ func (c *Cloud) serveSSM(r *Request) *Reply {
 		}
 		return jsonReply(Tree{"SessionId": in.SessionId})
 	}
+
 	c.tb.Errorf("no handler for %s", r.Op)
 	return ErrorReply(r, 400, "InvalidAction", r.Op)
 }

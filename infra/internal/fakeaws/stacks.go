@@ -69,6 +69,8 @@ func (c *Cloud) Now() time.Time {
 
 // Find returns the stack with that ID, or the existing one with that name, or nil.
 func (c *Cloud) Find(name string) *Stack {
+	// The newest stack comes first, since a deleted one may have had the same
+	// name.
 	for _, s := range slices.Backward(c.Stacks) {
 		if s.ID == name || s.Name == name && s.Status != "DELETE_COMPLETE" {
 			return s
@@ -107,14 +109,20 @@ func (c *Cloud) Advance(s *Stack) {
 	if len(s.Steps) == 0 {
 		return
 	}
+
 	next := s.Steps[0]
 	s.Steps = s.Steps[1:]
+
 	for _, e := range next.Events {
 		c.AddEvent(s, e.Resource, e.Status, e.Reason)
 	}
+
 	if next.Do != nil {
 		next.Do()
 	}
+
+	// A step that repeats the status stands for a look at the stack in the
+	// meantime, which is no event.
 	if s.Status != next.Status {
 		s.Status = next.Status
 		c.AddEvent(s, "", next.Status, "")
@@ -124,7 +132,9 @@ func (c *Cloud) Advance(s *Stack) {
 // serveStack answers CloudFormation and STS.
 func (c *Cloud) serveStack(r *Request) *Reply {
 	name := r.Form.Get("StackName")
+
 	s := c.Find(name)
+
 	switch r.Op {
 	case "GetCallerIdentity":
 		return xmlReply(200,
@@ -141,13 +151,16 @@ func (c *Cloud) serveStack(r *Request) *Reply {
 			return c.listStacks(r)
 		}
 	case "DeleteStack":
+		// AWS reports no error for a stack that does not exist.
 		if s == nil {
 			return xmlResult(r.Op, "")
 		}
 	}
+
 	if s == nil {
 		return ErrorReply(r, 400, "ValidationError", "Stack with id "+name+" does not exist")
 	}
+
 	switch r.Op {
 	case "DescribeStacks":
 		c.Advance(s)
@@ -161,6 +174,7 @@ func (c *Cloud) serveStack(r *Request) *Reply {
 	case "DeleteStack":
 		return c.deleteStack(r, s)
 	}
+
 	c.tb.Errorf("no handler for %s", r.Op)
 	return ErrorReply(r, 400, "InvalidAction", r.Op)
 }
@@ -172,9 +186,11 @@ func xmlResult(op, body string) *Reply {
 func (s *Stack) xml() string {
 	text := fmt.Sprintf("<member><StackName>%s</StackName><StackId>%s</StackId><StackStatus>%s</StackStatus><StackStatusReason>%s</StackStatusReason><CreationTime>%s</CreationTime><EnableTerminationProtection>%t</EnableTerminationProtection>",
 		s.Name, s.ID, s.Status, escapeXML(s.Reason), s.Created.Format(time.RFC3339), s.Protected)
+
 	if !s.Updated.IsZero() {
 		text += "<LastUpdatedTime>" + s.Updated.Format(time.RFC3339) + "</LastUpdatedTime>"
 	}
+
 	for _, list := range []struct {
 		name, member, key, value string
 		of                       map[string]string
@@ -190,25 +206,31 @@ func (s *Stack) xml() string {
 		}
 		text += "</" + list.name + ">"
 	}
+
 	return text + "</member>"
 }
 
 // listStacks returns two stacks per page.
 func (c *Cloud) listStacks(r *Request) *Reply {
 	var first int
-	_, _ = fmt.Sscan(r.Form.Get("NextToken"), &first) // no token: the first page
+	// Without a token, first stays 0, which is the first page.
+	_, _ = fmt.Sscan(r.Form.Get("NextToken"), &first)
+
 	text := "<Stacks>"
 	for _, s := range c.Stacks[first:min(first+2, len(c.Stacks))] {
 		text += s.xml()
 	}
 	text += "</Stacks>"
+
 	if first+2 < len(c.Stacks) {
 		text += fmt.Sprintf("<NextToken>%d</NextToken>", first+2)
 	}
+
 	return xmlResult(r.Op, text)
 }
 
 func (s *Stack) eventsXML() string {
+	// AWS returns the newest event first.
 	list := slices.Clone(s.events)
 	slices.Reverse(list)
 	text, err := xml.Marshal(list)
@@ -231,6 +253,7 @@ func (s *Stack) resourceXML(r *Request) *Reply {
 // describeOwner finds the stack of a physical resource.
 func (c *Cloud) describeOwner(r *Request) *Reply {
 	physical := r.Form.Get("PhysicalResourceId")
+
 	for _, s := range c.Stacks {
 		for logical, id := range s.Resources {
 			if id == physical {
@@ -239,21 +262,26 @@ func (c *Cloud) describeOwner(r *Request) *Reply {
 			}
 		}
 	}
+
 	return ErrorReply(r, 400, "ValidationError", "Stack for "+physical+" does not exist")
 }
 
 // formPairs returns a list of pairs in a form, such as Tags.member.1.Key.
 func (c *Cloud) formPairs(r *Request, list, key, value string) map[string]string {
 	found := map[string]string{}
+
 	for i := 1; ; i++ {
 		prefix := fmt.Sprintf("%s.member.%d.", list, i)
 		if !r.Form.Has(prefix + key) {
 			return found
 		}
+
 		name := r.Form.Get(prefix + key)
+		// A request must name each tag and each parameter once.
 		if _, twice := found[name]; twice {
 			c.tb.Errorf("%s: %s occurs twice in %s", r.Op, name, list)
 		}
+
 		found[name] = r.Form.Get(prefix + value)
 	}
 }
@@ -275,10 +303,12 @@ func (c *Cloud) CreateStack(r *Request) *Reply {
 	if c.Find(name) != nil {
 		return ErrorReply(r, 400, "AlreadyExistsException", "Stack ["+name+"] already exists")
 	}
+
 	s := c.AddStack(name, "CREATE_IN_PROGRESS", c.formPairs(r, "Tags", "Key", "Value"))
 	s.Template = r.Form.Get("TemplateBody")
 	s.Parameters = merge(Defaults(s.Template), c.formPairs(r, "Parameters", "ParameterKey", "ParameterValue"))
 	c.AddEvent(s, "", "CREATE_IN_PROGRESS", "User Initiated")
+
 	create := func(resource, physical string) Step {
 		if why := c.Failing[resource]; why != "" {
 			s.Steps = nil
@@ -287,26 +317,35 @@ func (c *Cloud) CreateStack(r *Request) *Reply {
 				{Resource: "AppRole", Status: "CREATE_FAILED", Reason: "Resource creation cancelled"},
 			}}
 		}
-		return Step{Status: "CREATE_IN_PROGRESS", Events: []Event{{Resource: resource, Status: "CREATE_COMPLETE"}},
+
+		return Step{
+			Status: "CREATE_IN_PROGRESS", Events: []Event{{Resource: resource, Status: "CREATE_COMPLETE"}},
 			Do: func() {
 				s.Resources[resource] = physical
-			}}
+			},
+		}
 	}
+
 	if s.isLoad() {
 		return c.createLoad(r, s)
 	}
+
 	s.Steps = []Step{{Status: "CREATE_IN_PROGRESS", Events: []Event{{Resource: TableID, Status: "CREATE_IN_PROGRESS"}}}}
+
 	for _, resource := range []string{TableID, FunctionID, ArchiveID} {
 		next := create(resource,
 			map[string]string{
 				TableID: name, FunctionID: name + "-aggregator", ArchiveID: strings.ToLower(name) + "-archive",
 			}[resource])
 		s.Steps = append(s.Steps, next)
+		// A failed creation ends with a rollback, and the later resources are
+		// never begun.
 		if next.Status != "CREATE_IN_PROGRESS" {
 			s.Steps = append(s.Steps, Step{Status: "ROLLBACK_COMPLETE", Do: func() { clear(s.Resources) }})
 			return xmlResult(r.Op, "<StackId>"+s.ID+"</StackId>")
 		}
 	}
+
 	s.Steps = append(s.Steps, Step{Status: "CREATE_COMPLETE", Do: func() {
 		s.Outputs = map[string]string{
 			"TableName": name, "AggregatorDLQUrl": c.URL + "/" + AccountID + "/" + name + "-aggregator-dlq",
@@ -314,6 +353,7 @@ func (c *Cloud) CreateStack(r *Request) *Reply {
 		c.createTable(name, s.Parameters["EnableLeanIndex"] == "true")
 		c.Buckets[s.Resources[ArchiveID]] = &Bucket{Objects: map[string][]byte{}}
 	}})
+
 	return xmlResult(r.Op, "<StackId>"+s.ID+"</StackId>")
 }
 

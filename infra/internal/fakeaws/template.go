@@ -18,10 +18,12 @@ type Tree = map[string]any
 // ParseTemplate parses a template in YAML, and fails the test if it cannot.
 func ParseTemplate(tb testing.TB, text []byte) Tree {
 	tb.Helper()
+
 	var n yaml.Node
 	if err := yaml.Unmarshal(text, &n); err != nil {
 		tb.Fatal(err)
 	}
+
 	doc, ok := longForm(n.Content[0]).(Tree)
 	if !ok {
 		tb.Fatal("the template is not a mapping")
@@ -32,6 +34,7 @@ func ParseTemplate(tb testing.TB, text []byte) Tree {
 // longForm converts a node, with functions in their long form.
 func longForm(n *yaml.Node) any {
 	var v any = n.Value
+
 	switch n.Kind {
 	case yaml.MappingNode:
 		m := Tree{}
@@ -46,16 +49,20 @@ func longForm(n *yaml.Node) any {
 		}
 		v = list
 	}
+
 	name, short := strings.CutPrefix(n.Tag, "!")
+	// YAML's own tags begin with two exclamation marks, and functions with one.
 	switch {
 	case !short || strings.HasPrefix(name, "!"):
 		return v
 	case name == "Ref" || name == "Condition":
 		return Tree{name: v}
 	case name == "GetAtt":
+		// The short form has a dotted name, the long form a list.
 		resource, attribute, _ := strings.Cut(n.Value, ".")
 		v = []any{resource, attribute}
 	}
+
 	return Tree{"Fn::" + name: v}
 }
 
@@ -146,9 +153,11 @@ func (t Template) holds(condition string) bool {
 // sorted.
 func (t Template) Failures() (all []string) {
 	for _, rule := range Section(t.Doc, "Rules") {
+		// A rule whose condition does not hold asserts nothing.
 		if condition := At(rule, "RuleCondition"); condition != nil && t.Value(condition) != true {
 			continue
 		}
+
 		assertions, _ := At(rule, "Assertions").([]any)
 		for _, a := range assertions {
 			if t.Value(At(a, "Assert")) != true {
@@ -156,6 +165,7 @@ func (t Template) Failures() (all []string) {
 			}
 		}
 	}
+
 	return slices.Sorted(slices.Values(all))
 }
 
@@ -168,17 +178,20 @@ func (t Template) Value(v any) any {
 	case []any:
 		list := []any{}
 		for _, e := range v {
+			// CloudFormation removes an element whose value is AWS::NoValue.
 			if e := t.Value(e); e != (noValue{}) {
 				list = append(list, e)
 			}
 		}
 		return list
 	case Tree:
+		// A function is a mapping with nothing but its name.
 		for name, argument := range v {
 			if result, ok := t.call(name, argument); ok && len(v) == 1 {
 				return result
 			}
 		}
+
 		m := Tree{}
 		for name, e := range v {
 			if e := t.Value(e); e != (noValue{}) {
@@ -187,6 +200,7 @@ func (t Template) Value(v any) any {
 		}
 		return m
 	}
+
 	return v
 }
 
@@ -199,6 +213,8 @@ func (t Template) call(name string, argument any) (any, bool) {
 	case "Ref":
 		return t.ref(Text(argument)), true
 	case "Condition":
+		// Condition is a function with a name, but also the key of a
+		// statement's conditions in a policy, whose value is no name.
 		return t.holds(Text(argument)), Text(argument) != ""
 	case "Fn::GetAtt":
 		return strings.Join(Texts(argument), "."), true
@@ -210,15 +226,19 @@ func (t Template) call(name string, argument any) (any, bool) {
 		}), true
 	case "Fn::If":
 		list, _ := argument.([]any)
+		// Only the chosen branch counts. The other one may refer to resources
+		// that the stack lacks.
 		if t.holds(Text(list[0])) {
 			return t.Value(list[1]), true
 		}
 		return t.Value(list[2]), true
 	}
+
 	list, _ := t.Value(argument).([]any)
 	switch name {
 	case "Fn::Equals":
 		return list[0] == list[1], true
+
 	case "Fn::Not":
 		return list[0] == false, true
 	case "Fn::And":
@@ -239,6 +259,7 @@ func (t Template) call(name string, argument any) (any, bool) {
 		parts, _ := list[1].([]any)
 		return parts[i], true
 	}
+
 	return nil, false
 }
 
@@ -256,7 +277,9 @@ func (t Template) ref(name string) any {
 	case "AWS::Region":
 		return Region
 	}
+
 	if v, ok := t.Values[name]; ok {
+		// A list comes as text, as in a request.
 		if strings.HasPrefix(Text(Section(t.Doc, "Parameters")[name], "Type"), "List<") {
 			var all []any
 			for one := range strings.SplitSeq(v, ",") {
@@ -266,5 +289,7 @@ func (t Template) ref(name string) any {
 		}
 		return v
 	}
+
+	// Any other name belongs to a resource.
 	return name
 }

@@ -17,7 +17,8 @@ type Worker struct {
 
 // routeWorker sets the operation of r on a worker and returns its handler.
 func (c *Cloud) routeWorker(r *Request, path string) func(*Request) *Reply {
-	parts := strings.Split(path, "/") // "", version, "functions", name, operation
+	// The parts are "", the version, "functions", the name and the operation.
+	parts := strings.Split(path, "/")
 	r.Key, r.Op = parts[3], "Invoke"
 	if parts[4] == "configuration" {
 		r.Op = "GetFunctionConfiguration"
@@ -37,10 +38,12 @@ func (c *Cloud) serveWorker(r *Request) *Reply {
 		w.Started = append(w.Started, string(r.Body))
 		return &Reply{202, map[string]string{"X-Amzn-Requestid": fmt.Sprintf("%08d-request", len(w.Started))}, nil}
 	}
+
 	response, failed := w.Run(r.Body)
 	header := map[string]string{}
 	if failed {
 		header["X-Amz-Function-Error"] = "Unhandled"
 	}
+
 	return &Reply{200, header, []byte(response)}
 }

@@ -66,17 +66,23 @@ func Run(c Command) (code int, err error) {
 	if len(c.Args) == 0 {
 		return codeUnstarted, errors.New("no command to run")
 	}
+
 	path, err := lookUp(c.Args[0])
 	if err != nil {
 		return lookUpFailure(c.Args[0], err)
 	}
+
+	// From here on no signal ends this process, so that none can leave a child
+	// alone.
 	signals := catchSignals()
 	defer signals.release()
+
 	report, err := openReport(c.ReportFD, c.Report)
 	if err != nil {
 		return codeUnstarted, err
 	}
 	defer report.close()
+
 	cmd := &exec.Cmd{
 		Path:       path,
 		Args:       c.Args,
@@ -87,12 +93,15 @@ func Run(c Command) (code int, err error) {
 		ExtraFiles: report.files,
 		WaitDelay:  drainTimeout,
 	}
+
 	if err := cmd.Start(); err != nil {
 		return startFailure(c.Args[0], err)
 	}
+
 	signals.passTo(cmd.Process)
 	report.listen()
-	_ = cmd.Wait() // only the exit status matters; the child notices a failed copy
+	// Only the exit status matters; the child notices a failed copy.
+	_ = cmd.Wait()
 	return exitCode(cmd.ProcessState), nil
 }
 

@@ -36,6 +36,8 @@ func lookUpFailure(name string, err error) (code int, _ error) {
 // did not start.
 func startFailure(name string, err error) (code int, _ error) {
 	switch {
+	// lookUp has found the file, so what is missing is the interpreter of its
+	// #! line.
 	case errors.Is(err, fs.ErrNotExist):
 		return codeUnstarted, fmt.Errorf("cannot run %q: its interpreter is not found", name)
 	case errors.Is(err, syscall.ENOEXEC):

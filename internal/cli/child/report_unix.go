@@ -22,11 +22,13 @@ const maxPipe = 1 << 20
 
 // report is the pipe on which the child reports. The zero value has no pipe.
 type report struct {
-	files   []*os.File // of the child, from descriptor 3; the last is the pipe
-	pipe    *os.File   // the end to read
+	// The child inherits files from descriptor 3 on. The last is the pipe.
+	files   []*os.File
+	pipe    *os.File // the end to read
 	line    func(string)
 	reading sync.WaitGroup
-	rest    int // bytes to read at most after the deadline
+	// rest is the most that may be read after the deadline, in bytes.
+	rest int
 }
 
 func openReport(fd int, line func(string)) (*report, error) {
@@ -36,14 +38,20 @@ func openReport(fd int, line func(string)) (*report, error) {
 	if fd < firstFD || fd > lastFD {
 		return nil, fmt.Errorf("invalid report descriptor %d: must be from %d to %d", fd, firstFD, lastFD)
 	}
+
 	pipe, end, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
+
 	r := &report{pipe: pipe, line: line, rest: maxPipe}
+
+	// The place of a file in ExtraFiles is its descriptor in the child, so the
+	// lower ones come first.
 	for below := firstFD; below < fd; below++ {
 		r.files = append(r.files, copyInherited(below))
 	}
+
 	r.files = append(r.files, end)
 	return r, nil
 }
@@ -55,6 +63,7 @@ func copyInherited(fd int) *os.File {
 	if err != nil || flags&unix.FD_CLOEXEC != 0 {
 		return nil
 	}
+
 	dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil
@@ -76,15 +85,18 @@ func (r *report) close() {
 	if r.pipe == nil {
 		return
 	}
+
 	r.closeFiles()
-	_ = r.pipe.SetReadDeadline(time.Now().Add(drainTimeout)) // pipes support deadlines
+	// Pipes support deadlines, so this does not fail.
+	_ = r.pipe.SetReadDeadline(time.Now().Add(drainTimeout))
 	r.reading.Wait()
 	_ = r.pipe.Close()
 }
 
 func (r *report) closeFiles() {
 	for _, f := range r.files {
-		_ = f.Close() // does nothing for nil
+		// Close does nothing for the nil file of a gap.
+		_ = f.Close()
 	}
 	r.files = nil
 }
@@ -98,6 +110,7 @@ func (r *report) Read(p []byte) (int, error) {
 	if !errors.Is(err, os.ErrDeadlineExceeded) || r.rest <= 0 {
 		return n, err
 	}
+
 	n, err = r.readNow(p)
 	r.rest -= n
 	return n, err
@@ -108,10 +121,14 @@ func (r *report) readNow(p []byte) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
+
+	// conn.Read fails after the deadline, but conn.Control does not. A pipe of
+	// package os does not block, so the read of an empty one fails at once.
 	failed := conn.Control(func(fd uintptr) { n, err = unix.Read(int(fd), p) })
 	if err := errors.Join(failed, err); err != nil {
 		return 0, err
 	}
+
 	if n == 0 {
 		return 0, io.EOF
 	}
@@ -128,6 +145,7 @@ func readLines(r io.Reader, line func(string)) {
 		for errors.Is(err, bufio.ErrBufferFull) {
 			_, err = in.ReadSlice('\n')
 		}
+
 		if err == nil || errors.Is(err, io.EOF) && text != "" {
 			line(text)
 		}

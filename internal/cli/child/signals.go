@@ -23,6 +23,7 @@ func catchSignals() *signals {
 			signal.Notify(s.passed, sig)
 		}
 	}
+
 	signal.Notify(s.dropped, toDrop...)
 	return s
 }
@@ -33,10 +34,12 @@ func (s *signals) passTo(p *os.Process) {
 		// The terminal may have sent them before there was a child.
 		_ = p.Signal(<-s.passed)
 	}
+
 	s.passing.Go(func() {
 		for sig := range s.passed {
 			if !sentByTerminal(sig) {
-				_ = p.Signal(sig) // fails if the process has ended
+				// Signal fails if the process has ended.
+				_ = p.Signal(sig)
 			}
 		}
 	})
@@ -45,6 +48,8 @@ func (s *signals) passTo(p *os.Process) {
 func (s *signals) release() {
 	signal.Stop(s.passed)
 	signal.Stop(s.dropped)
+
+	// Once Stop has returned, no signal is sent to the channel.
 	close(s.passed)
 	s.passing.Wait()
 }

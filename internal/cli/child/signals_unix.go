@@ -32,6 +32,7 @@ func inForeground() bool {
 		return false
 	}
 	defer func() { _ = unix.Close(fd) }()
+
 	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
 }

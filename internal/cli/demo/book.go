@@ -16,7 +16,8 @@ import (
 type book struct {
 	start  time.Time
 	escrow bool // the store holds tokens
-	scale  int  // of the traffic; one event of as many is shown
+	// scale multiplies the traffic. Of scale events of a kind, one is shown.
+	scale int
 
 	mu      sync.Mutex
 	totals  totals
@@ -31,9 +32,10 @@ type totals struct{ Calls, Admitted, Refused, GaveUp, Waiting, Working, RolledBa
 // tally counts the calls of one bucket, and its tokens by limit.
 type tally struct {
 	admitted, refused int
-	retryAt           time.Time // latest time at which a refused call may retry
-	retryLimit        string
-	accounts          map[string]*account
+	// retryAt is the latest time at which a refused call may retry, for retryLimit.
+	retryAt    time.Time
+	retryLimit string
+	accounts   map[string]*account
 }
 
 // event is something to show to the user.
@@ -58,10 +60,12 @@ func (b *book) count(change func(*totals)) {
 func (b *book) note(what string, c call, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// With escrow there are scale times as many events, too many to read.
 	b.noted[what]++
 	if (b.noted[what]-1)%b.scale != 0 {
 		return
 	}
+
 	b.events = append(b.events, event{time.Since(b.start), what, c.key.id, c.model, text})
 }
 
@@ -101,13 +105,18 @@ func (b *book) refuse(e *limiter.ExceededError, now time.Time) {
 	seen := map[*tally]bool{}
 	for _, s := range e.Decision.Violations() {
 		t := b.tally(s.Entity, s.Resource)
+
+		// Several limits of one bucket may refuse a call, which counts once.
 		if !seen[t] {
 			t.refused++
 			seen[t] = true
 		}
+
+		// A call has to wait for the slowest of its limits.
 		if retryAt := now.Add(s.RetryAfter); retryAt.After(t.retryAt) {
 			t.retryAt, t.retryLimit = retryAt, s.Limit.Name
 		}
+
 		b.of(t, s.Limit).refused += s.Requested
 	}
 }
@@ -122,6 +131,7 @@ func (b *book) fill(f *frame, now time.Time) {
 		r := &f.Rows[i]
 		t := b.tally(r.Entity, r.Model)
 		r.Admitted, r.Refused = t.admitted, t.refused
+
 		if wait := t.retryAt.Sub(now); wait > 0 {
 			r.Retry, r.RetryLimit = wait, t.retryLimit
 		}
@@ -175,6 +185,7 @@ func (r *recorder) Consume(ctx context.Context, now time.Time, charge limiter.Ch
 	out, err := r.Repository.Consume(ctx, now, charge)
 	if err == nil && out.Admitted {
 		for _, side := range []limiter.Bucket{out.Self, out.Parent} {
+			// A charge that does not cascade has no parent.
 			if side.Account != nil {
 				r.book.admit(now, side, charge.Amounts)
 			}

@@ -17,6 +17,7 @@ Next: zae-limiter demo --web                               this in a browser
 // follows it: a line for each bucket with what was used of what was allowed.
 func brief(f frame, all []line, v verdict, width int, style tty.Style) string {
 	title := style.Bold("zae-limiter demo") + "   " + style.Dim(ended(f))
+	// The name of a store may be longer than the line.
 	if tty.Width(title) > width {
 		title = style.Bold("zae-limiter demo") + " " + tty.Ellipsis(ended(f), max(width-len("zae-limiter demo "), 0))
 	}
@@ -30,12 +31,14 @@ func brief(f frame, all []line, v verdict, width int, style tty.Style) string {
 		if r.Entity != entity {
 			entity, name = r.Entity, label(r.Entity, r.Key, style)
 		}
+
 		for _, l := range all {
 			if l.Entity == r.Entity && l.Model == r.Model {
 				cells[l.Limit] = l.share(style)
 				indebted = indebted || l.Debt > 0
 			}
 		}
+
 		lines = append(lines,
 			briefLine(name, r.Model, cells[rpm], cells[tpm], cells[spend], tty.Number(int64(r.Refused))))
 	}

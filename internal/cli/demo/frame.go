@@ -42,7 +42,8 @@ func newRow(at limiter.Scope, d limiter.Decision) row {
 		if s.Entity == at.Entity {
 			r.Gauges = append(r.Gauges, gauge{s.Limit, s.Available})
 		} else {
-			r.Key = true // a key has the statuses of its project, too
+			// A key has the statuses of its project, too.
+			r.Key = true
 		}
 	}
 	return r
@@ -51,10 +52,12 @@ func newRow(at limiter.Scope, d limiter.Decision) row {
 // blank returns the frame before the store is open: its rows without numbers.
 func blank(o Options) frame {
 	f := frame{Store: o.Store, Seed: o.Seed, Duration: o.Duration, SettingUp: true}
+
 	project := map[string]bool{}
 	for _, k := range keys() {
 		project[k.project] = true
 	}
+
 	for _, at := range buckets() {
 		f.Rows = append(f.Rows, row{Entity: at.Entity, Model: at.Resource, Key: !project[at.Entity]})
 	}
@@ -69,9 +72,12 @@ func (f frame) clock() string {
 	if f.SettingUp {
 		return "setting up"
 	}
+
+	// No call arrives after Duration, but calls under way still end.
 	if f.Elapsed >= f.Duration {
 		return fmt.Sprintf("%d calls to finish", f.Totals.Working)
 	}
+
 	return fmt.Sprintf("%s of %s", seconds(f.Elapsed.Truncate(100*time.Millisecond)), f.Duration)
 }
 

@@ -30,12 +30,15 @@ type gateway struct {
 func (g *gateway) run(ctx context.Context, t *traffic) {
 	var underWay sync.WaitGroup
 	defer underWay.Wait()
+
 	for c := t.next(); g.book.start.Add(c.at).Before(g.end); c = t.next() {
 		if pause.For(ctx, time.Until(g.book.start.Add(c.at))) != nil {
 			return
 		}
 		underWay.Go(func() { g.serve(ctx, c) })
 	}
+
+	// The demo lasts until its end, even if the next call would arrive later.
 	_ = pause.For(ctx, time.Until(g.end))
 }
 
@@ -45,26 +48,32 @@ func (g *gateway) serve(ctx context.Context, c call) {
 		g.fail(err)
 		return
 	}
+
 	lease, err := g.acquire(ctx, c, costOf(price, c, c.estimate))
 	if err != nil {
 		g.notAdmitted(c, err)
 		return
 	}
+
 	g.book.count(func(t *totals) { t.Admitted++; t.Working++ })
 	defer g.book.count(func(t *totals) { t.Working-- })
-	defer lease.Rollback(ctx) // does nothing after Commit
+	// Rollback does nothing after Commit.
+	defer lease.Rollback(ctx)
 
 	if pause.For(ctx, c.work) != nil || c.fails {
 		g.book.count(func(t *totals) { t.RolledBack++ })
 		g.book.note("failed", c, fmt.Sprintf("its %s tokens are rolled back", tty.Number(c.estimate)))
 		return
 	}
+
 	if err := errors.Join(lease.Used(tpm, c.actual), lease.Used(spend, costOf(price, c, c.actual))); err != nil {
 		g.fail(err)
 	}
+
 	if err := lease.Commit(ctx); err != nil {
 		g.fail(err)
 	}
+
 	g.lookForDebt(ctx, c)
 }
 
@@ -74,20 +83,27 @@ func (g *gateway) acquire(ctx context.Context, c call, cost int64) (*limiter.Lea
 		Entity: c.key.id, Resource: c.model,
 		Consume: limiter.Tokens(rpm, 1).And(tpm, c.estimate).And(spend, cost),
 	}
+
 	g.book.count(func(t *totals) { t.Calls++ })
 	if !c.key.waits {
 		return g.lim.Acquire(ctx, req)
 	}
+
 	g.book.count(func(t *totals) { t.Waiting++ })
 	defer g.book.count(func(t *totals) { t.Waiting-- })
 	begun := time.Now()
 	until := begun.Add(waitTimeout)
+
+	// A wait beyond the end would delay the summary.
 	if until.After(g.end) {
 		until = g.end
 	}
+
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	lease, err := g.lim.Wait(ctx, req)
+
+	// A shorter time passes in the store itself, and is no wait.
 	if waited := time.Since(begun); err == nil && waited >= 10*time.Millisecond {
 		g.book.note("waited", c, fmt.Sprintf("admitted after %s", seconds(waited)))
 	}
@@ -97,10 +113,13 @@ func (g *gateway) acquire(ctx context.Context, c call, cost int64) (*limiter.Lea
 // notAdmitted counts a refusal or a waiter that gave up. Any other error ends the
 // demo.
 func (g *gateway) notAdmitted(c call, err error) {
+	// The error of a key that gave up wraps two: the end of its context, and the
+	// refusal that it waited for.
 	refusal, refused := errors.AsType[*limiter.ExceededError](err)
 	if refused {
 		g.book.refuse(refusal, time.Now())
 	}
+
 	switch {
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		g.book.count(func(t *totals) { t.GaveUp++ })
@@ -120,10 +139,12 @@ func (g *gateway) notAdmitted(c call, err error) {
 func reason(key string, e *limiter.ExceededError) string {
 	s := e.Decision.Primary()
 	limit := s.Limit.Name
+
 	has := "has " + short(limit, s.Available) + " of " + short(limit, s.Limit.Capacity)
 	if s.Available < 0 {
 		has = "owes " + short(limit, -s.Available)
 	}
+
 	if s.Entity != key {
 		limit = s.Entity + " " + limit
 	}
@@ -136,10 +157,14 @@ func (g *gateway) lookForDebt(ctx context.Context, c call) {
 	if c.actual <= c.estimate || ctx.Err() != nil {
 		return
 	}
+
+	// A charge of 0 tokens exceeds only a limit in debt.
 	d, err := g.lim.Explain(ctx, limiter.Request{Entity: c.key.id, Resource: c.model, Consume: limiter.Tokens(tpm, 0)})
 	if err != nil {
-		return // the event is optional
+		// The event is optional.
+		return
 	}
+
 	if s := d.Primary(); s.Exceeded {
 		g.book.note("debt", c, fmt.Sprintf("%s tokens, not %s: %s owes %s for %s",
 			tty.Number(c.actual), tty.Number(c.estimate), s.Entity, tty.Number(-s.Available), seconds(s.RetryAfter)))

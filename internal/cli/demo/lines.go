@@ -17,9 +17,11 @@ type lines struct {
 }
 
 func (l *lines) show(f frame) error {
-	if f.SettingUp { // a store that cannot be opened causes no output
+	// A store that cannot be opened causes no output.
+	if f.SettingUp {
 		return nil
 	}
+
 	if !l.begun {
 		l.begun, l.second = true, time.Second
 		if _, err := fmt.Fprintf(
@@ -28,14 +30,17 @@ func (l *lines) show(f frame) error {
 			return err
 		}
 	}
+
 	for _, e := range f.Events {
 		if _, err := fmt.Fprintln(l.out, e.line(false)); err != nil {
 			return err
 		}
 	}
+
 	if f.Elapsed < l.second {
 		return nil
 	}
+
 	l.second = f.Elapsed.Truncate(time.Second) + time.Second
 	_, err := fmt.Fprintf(l.out, "%s  %s\n", tty.Right(seconds(f.Elapsed), 5), f.Totals)
 	return err

@@ -48,6 +48,7 @@ func short(limit string, n int64) string {
 	if limit != spend {
 		return text
 	}
+
 	cents := strings.IndexByte(text, '.') + len(".00")
 	return text[:cents] + strings.TrimRight(text[cents:], "0")
 }

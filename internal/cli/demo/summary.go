@@ -17,12 +17,14 @@ func summary(f frame, all []line, v verdict, style tty.Style) string {
 	b.WriteString(
 		style.Dim(summaryLine("", "", "", "allowed", "admitted", "later", "used", "as debt", "refused")) + "\n",
 	)
+
 	entity, model := "", ""
 	for _, l := range all {
 		name := ""
 		if l.Entity != entity {
 			entity, model, name = l.Entity, "", label(l.Entity, l.Key, style)
 		}
+
 		if l.Model == model {
 			l.Model = ""
 		} else {
@@ -30,6 +32,7 @@ func summary(f frame, all []line, v verdict, style tty.Style) string {
 		}
 		fmt.Fprintln(&b, l.line(name))
 	}
+
 	b.WriteString("\n" + style.Dim(explanation) + "\n\n" + v.sentence(style) + "\n")
 	return b.String()
 }
@@ -70,9 +73,12 @@ func (l line) line(name string) string {
 		}
 		return amount(l.Limit, n)
 	}
+
+	// The name of the limit is wider than its column.
 	if limit == spend {
 		limit = "$"
 	}
+
 	return summaryLine(name, l.Model, limit, amount(l.Limit, l.Allowed), amount(l.Limit, l.Admitted), some(l.Later),
 		amount(l.Limit, l.used()), some(l.Debt), some(l.Refused))
 }
@@ -108,6 +114,7 @@ func admissions(n int) string { return tty.Number(int64(n)) + " admissions" }
 func (v verdict) sentence(style tty.Style) string {
 	where := fmt.Sprintf("%s of %s on %s, %s into the run", v.limit, v.entity, v.model,
 		seconds(v.at.Truncate(time.Millisecond)))
+
 	switch {
 	case v.checks == 0:
 		return "Nothing was admitted, so there was nothing to check."

@@ -23,6 +23,8 @@ func (t *table) show(f frame) error {
 	t.events = append(t.events, f.Events...)
 	t.events = t.events[max(0, len(t.events)-maxEvents):]
 	f.Events = t.events
+
+	// Draw leaves the last line of the terminal to the cursor.
 	width, height := t.screen.Size()
 	return t.screen.Draw(render(f, width, height-1, t.style))
 }
@@ -40,16 +42,21 @@ const fewEvents = 3
 func render(f frame, width, height int, style tty.Style) []string {
 	wide := max(width, minWidth)
 	lines := append([]string{header(f, wide, style), " " + f.Totals.String(), ""}, rows(f.Rows, wide, style)...)
-	if len(lines)+len(legend)+fewEvents+len("  ") > height { // a line before the legend, and one before the events
+
+	// There is a line before the legend, and one before the events.
+	if len(lines)+len(legend)+fewEvents+len("  ") > height {
 		lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 	}
+
 	if len(lines)+1+len(legend) <= height {
 		lines = append(lines, "")
 		for _, line := range legend {
 			lines = append(lines, " "+style.Dim(line))
 		}
 	}
+
 	if room := height - len(lines); room > 0 && len(f.Events) > 0 {
+		// If there is room for one line, it goes to an event.
 		if room > 1 {
 			lines, room = append(lines, ""), room-1
 		}
@@ -57,6 +64,7 @@ func render(f frame, width, height int, style tty.Style) []string {
 			lines = append(lines, " "+e.line(style))
 		}
 	}
+
 	for i := range lines {
 		lines[i] = tty.Clip(strings.TrimRight(lines[i], " "), width)
 	}
@@ -86,12 +94,14 @@ func rows(all []row, width int, style tty.Style) []string {
 	lines := []string{style.Dim(columns(
 		"", "model", tty.Left("rpm left", cells+1+rpmWidth), tty.Left("tpm left", cells+1+tpmWidth), "$ left",
 		"admitted", "refused", "retry in"))}
+
 	entity := ""
 	for i, r := range all {
 		name := ""
 		if r.Entity != entity {
 			entity, name = r.Entity, label(r.Entity, r.Key, style)
 		}
+
 		if name != "" && !r.Key && i > 0 {
 			lines = append(lines, "")
 		}
@@ -116,6 +126,7 @@ const (
 func barCells(width int) int {
 	const margins = 1 + 1 + 2 + 2 + 1 + 2 + 1 + 2 // left of every column
 	const barGaps = 2                             // between a bar and its number
+
 	fixed := margins + nameWidth + modelWidth + rpmWidth + tpmWidth + spendWidth + barGaps + admittedWidth +
 		refusedWidth + retryWidth
 	return min((width-fixed)/2, 24)
@@ -128,9 +139,12 @@ func columns(name, model, requests, tokens, money, admitted, refused, retry stri
 }
 
 func (r row) line(name string, cells int, style tty.Style) string {
+	// A row has no gauges before the store is open, but its columns stay where
+	// they are.
 	gauges := map[string]string{rpm: strings.Repeat(" ", cells+1+rpmWidth), tpm: strings.Repeat(" ", cells+1+tpmWidth)}
 	widths := map[string]int{rpm: rpmWidth, tpm: tpmWidth}
 	money := ""
+
 	for _, g := range r.Gauges {
 		if g.Limit.Name == spend {
 			money = g.money(style)
@@ -138,10 +152,12 @@ func (r row) line(name string, cells int, style tty.Style) string {
 		}
 		gauges[g.Limit.Name] = g.draw(cells, widths[g.Limit.Name], style)
 	}
+
 	retry := ""
 	if r.Retry > 0 {
 		retry = style.Yellow(r.RetryLimit + " " + wait(r.Retry))
 	}
+
 	return columns(name, r.Model, gauges[rpm], gauges[tpm], money, strconv.Itoa(r.Admitted),
 		strconv.Itoa(r.Refused), retry)
 }

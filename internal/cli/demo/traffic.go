@@ -22,9 +22,12 @@ type traffic struct {
 	at    time.Duration
 	key   key
 	model string
-	burst int // calls left in the current burst of one key to one model
-	calm  int // calls left before one uses far more than estimated
-	scale int // how many times as many calls come as on a quiet day
+	// burst is the number of calls left in the burst of key to model.
+	burst int
+	// calm is the number of calls until one uses far more than estimated.
+	calm int
+	// scale multiplies the number of calls.
+	scale int
 }
 
 const (
@@ -48,10 +51,13 @@ func (t *traffic) next() call {
 			t.burst = 4 + t.IntN(6)
 		}
 	}
+
 	t.at += time.Duration(t.ExpFloat64() * float64(gap) / float64(t.scale))
+
 	c := call{at: t.at, key: t.key, model: t.model, fails: t.IntN(10) == 0}
 	c.work = 50*time.Millisecond + time.Duration(t.Int64N(int64(750*time.Millisecond)))
 	c.estimate, c.actual = t.drawTokens(c.model == small, c.key.waits)
+
 	return c
 }
 
@@ -60,12 +66,14 @@ func (t *traffic) next() call {
 func (t *traffic) drawTokens(cheap, bulky bool) (estimate, actual int64) {
 	estimate = 300 + t.Int64N(700)
 	surprise := 2500 + t.Int64N(2500)
+
 	if cheap {
 		estimate, surprise = estimate/2, surprise/2
 	}
 	if bulky {
 		estimate *= 2
 	}
+
 	if t.calm--; t.calm <= 0 {
 		t.calm = 6 + t.IntN(9)
 		return estimate, estimate + surprise
@@ -78,6 +86,7 @@ func (t *traffic) drawKey() key {
 	for _, k := range keys() {
 		shares += k.share
 	}
+
 	n := t.IntN(shares)
 	for _, k := range keys() {
 		if n -= k.share; n < 0 {

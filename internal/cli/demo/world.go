@@ -45,6 +45,7 @@ func buckets() []limiter.Scope {
 		all = append(all, limiter.Scope{Entity: entity, Resource: large},
 			limiter.Scope{Entity: entity, Resource: small})
 	}
+
 	project := ""
 	for _, k := range keys() {
 		if k.project != project {
@@ -73,6 +74,7 @@ func limits(scale int64) []limiter.Config {
 			},
 		}
 	}
+
 	return []limiter.Config{
 		level("", large, 48, 8, 30_000, 6_000, 12),
 		level("", small, 36, 6, 15_000, 3_000, 2),
@@ -83,14 +85,17 @@ func limits(scale int64) []limiter.Config {
 	}
 }
 
-// setUp stores the keys and the limits. It can be repeated: quotas of money are full again.
+// setUp stores the keys and the limits. It can be repeated: quotas of money are
+// full again.
 func setUp(ctx context.Context, lim *limiter.RateLimiter, scale int64) error {
 	for _, k := range keys() {
+		// An earlier run may have left the keys in the store.
 		_, err := lim.CreateEntity(ctx, limiter.Entity{ID: k.id, Parent: k.project, Cascade: true})
 		if err != nil && !errors.Is(err, limiter.ErrExists) {
 			return err
 		}
 	}
+
 	for _, c := range limits(scale) {
 		var err error
 		if c.Scope.Entity == "" {
@@ -102,6 +107,8 @@ func setUp(ctx context.Context, lim *limiter.RateLimiter, scale int64) error {
 			return err
 		}
 	}
+
+	// An earlier run of the month may have spent the quotas.
 	for _, at := range buckets() {
 		if err := lim.Reset(ctx, at.Entity, at.Resource, spend); err != nil {
 			return err

@@ -21,11 +21,14 @@ const (
 // newAxis returns an axis for values from low to high and for 0.
 func newAxis(low, high float64) axis {
 	low, high = min(low, 0), max(high, 0)
+
 	step := roundStep((high - low) / usualTicks)
 	a := axis{bottom: math.Floor(low/step) * step, top: math.Ceil(high/step) * step, step: step}
 	if a.bottom == a.top {
-		a.top = step // an axis needs a height
+		// An axis needs a height, even if all values are 0.
+		a.top = step
 	}
+
 	ticks := a.ticks()
 	a.rows = max(1, (usualRows+ticks/2)/ticks)
 	return a
@@ -36,6 +39,7 @@ func newAxis(low, high float64) axis {
 func roundStep(low float64) float64 {
 	for power := 1.0; ; power *= 10 {
 		for _, digit := range []float64{1, 2, 2.5, 5} {
+			// A tick of 2.5 tokens would be no whole number, but one of 25 is.
 			if step := digit * power; step >= low && step == math.Trunc(step) {
 				return step
 			}
@@ -53,10 +57,12 @@ func (a axis) zero() int { return int(math.Round(a.top/a.step)) * a.rows }
 
 // label returns the label of the line at value, or "" between the ticks.
 func (a axis) label(value float64) string {
+	// asciigraph computes the value of a line, with a rounding error.
 	line := int(math.Round((a.top - value) / a.step * float64(a.rows)))
 	if line%a.rows != 0 {
 		return ""
 	}
+
 	ticks := (a.zero() - line) / a.rows
 	if ticks == 0 {
 		return "0"

@@ -18,14 +18,16 @@ type scale struct {
 func newScale(all []*group) scale {
 	s := scale{full: map[string]int64{}}
 	for _, g := range all {
+		// A group of several windows is drawn as charts, with axes of their own.
 		if !g.single() {
 			continue
 		}
+
 		for limit, tokens := range g.limits {
 			for _, n := range tokens {
 				s.full[limit] = max(s.full[limit], size(n))
-				s.names, s.numbers = max(s.names, tty.Width(printable(limit))), max(s.numbers,
-					tty.Width(tty.Amount(limit, n)))
+				s.names, s.numbers = max(s.names, tty.Width(printable(limit))),
+					max(s.numbers, tty.Width(tty.Amount(limit, n)))
 			}
 		}
 	}
@@ -47,16 +49,21 @@ func (g *group) single() bool { return len(g.seen) == 1 }
 func (g *group) bars(width int, s scale, style tty.Style) []string {
 	const glyph, minRoom = "█", 8
 	room := max(width-len("   ")-s.names-s.numbers-len("  "), minRoom)
+
 	var lines []string
 	for _, limit := range slices.Sorted(maps.Keys(g.limits)) {
-		for _, n := range g.limits[limit] { // exactly one
+		// A single window has exactly one amount.
+		for _, n := range g.limits[limit] {
 			colour, cells := style.Green, 0
 			if n < 0 {
 				colour = style.Red
 			}
+
+			// The smallest amount has a cell, so that it can be seen.
 			if n != 0 {
 				cells = max(1, int(float64(size(n))/float64(s.full[limit])*float64(room)))
 			}
+
 			lines = append(lines,
 				" "+style.Green(
 					tty.Left(printable(limit), s.names),

@@ -36,11 +36,14 @@ func (c chart) draw(width int, style tty.Style) []string {
 	for _, line := range c.title(width-1, style) {
 		lines = append(lines, " "+line)
 	}
+
 	for i, line := range strings.Split(c.plot(), "\n") {
+		// asciigraph draws with characters of several bytes.
 		runes := []rune(line)
 		edge := margin(c.labels)
 		lines = append(lines, style.Dim(string(runes[:edge]))+c.paint(i, string(runes[edge:]), style))
 	}
+
 	return append(lines, style.Dim(c.ruler()), style.Dim(c.times()))
 }
 
@@ -66,9 +69,13 @@ func (c chart) paint(row int, line string, style tty.Style) string {
 	if row > c.axis.zero() {
 		colour = style.Red
 	}
+
+	// At the bottom, the ruler marks 0 already.
 	if row != c.axis.zero() || row == c.axis.height() {
 		return colour(line)
 	}
+
+	// The mark of 0 fills the cells that the line leaves free.
 	var b strings.Builder
 	for rest := fmt.Sprintf("%-*s", c.layout.columns, line); rest != ""; {
 		drawn := strings.TrimLeft(rest, " ")
@@ -77,6 +84,7 @@ func (c chart) paint(row int, line string, style tty.Style) string {
 		b.WriteString(style.Dim(strings.Repeat("┈", free)) + colour(drawn))
 		rest = rest[free+len(drawn):]
 	}
+
 	return b.String()
 }
 
@@ -95,15 +103,22 @@ func (c chart) ruler() string {
 // times returns the line below the ruler: the time of each tick that fits.
 func (c chart) times() string {
 	const gap = 2
+
 	line := strings.Repeat(" ", c.layout.columns)
 	for _, window := range c.ticks() {
 		label := c.label(window)
 		begin := max(0, min(c.layout.column(window)-len(label)/2, c.layout.columns-len(label)))
 		end := begin + len(label)
+
+		// A chart of few columns is narrower than the time of an hour.
 		line += strings.Repeat(" ", max(0, end-len(line)))
+
+		// The most important times come first, so a time that would touch an
+		// earlier one is left out.
 		if strings.TrimSpace(line[max(0, begin-gap):min(len(line), end+gap)]) == "" {
 			line = line[:begin] + label + line[end:]
 		}
 	}
+
 	return strings.Repeat(" ", margin(c.labels)) + strings.TrimRight(line, " ")
 }

@@ -53,12 +53,14 @@ func groups(snapshots []limiter.UsageSnapshot) []*group {
 		}
 		g.add(s)
 	}
+
 	return slices.SortedFunc(maps.Values(byTitle), func(a, b *group) int { return a.compare(b.title) })
 }
 
 func (g *group) add(s limiter.UsageSnapshot) {
 	window := windowAt(s.Window, s.Start)
 	g.seen[window] = true
+
 	for limit, n := range s.Counters {
 		if g.limits[limit] == nil {
 			g.limits[limit] = map[int64]int64{}
@@ -77,23 +79,28 @@ func (g *group) draw(width int, full scale, style tty.Style) []string {
 	if !slices.Contains(windows, g.window) {
 		return append(lines, `nothing to draw: a window is "hourly", "daily" or "monthly"`)
 	}
+
 	if len(g.limits) == 0 {
 		lines = append(lines, "nothing to draw: no limit was used")
 		return append(lines, g.foot(layout{}, width, style)...)
 	}
+
 	if g.single() {
 		return append(append(lines, g.bars(width, full, style)...), g.foot(layout{}, width, style)...)
 	}
+
 	var all []series
 	for _, limit := range slices.Sorted(maps.Keys(g.limits)) {
 		all = append(all, newSeries(limit, g.limits[limit], g.span()))
 	}
+
 	labels := labelWidth(all)
 	columns := newLayout(g.span(), width-margin(labels))
 	for _, s := range all {
 		lines = append(lines, newChart(s, columns, labels).draw(width, style)...)
 		lines = append(lines, "")
 	}
+
 	return append(lines, g.foot(columns, width, style)...)
 }
 
@@ -101,12 +108,15 @@ func (g *group) draw(width int, full scale, style tty.Style) []string {
 func (g *group) foot(columns layout, width int, style tty.Style) []string {
 	s := g.span()
 	parts := []string{s.String(), s.count(s.windows())}
+
 	if gaps := s.windows() - int64(len(g.seen)); gaps > 0 {
 		parts = append(parts, tty.Number(gaps)+" without a snapshot")
 	}
+
 	if columns.merged() {
 		parts = append(parts, "each column is the mean of about "+s.about(columns.each()))
 	}
+
 	lines := wrap(parts, " · ", width)
 	for i := range lines {
 		lines[i] = style.Dim(lines[i])

@@ -19,6 +19,7 @@ func newLayout(s span, room int) layout {
 		repeat := room / int(n)
 		return layout{s, int(n) * repeat, repeat}
 	}
+
 	return layout{s, room, 0}
 }
 
@@ -30,6 +31,9 @@ func (l layout) each() float64 { return float64(l.windows()) / float64(l.columns
 // column returns the first column of a window.
 func (l layout) column(window int64) int {
 	i := window - l.first
+
+	// This is the last column that begins at the window or before it, as size
+	// computes the beginnings.
 	if l.merged() {
 		return int(((i+1)*int64(l.columns) - 1) / l.windows())
 	}

@@ -20,14 +20,18 @@ type series struct {
 
 func newSeries(limit string, tokens map[int64]int64, s span) series {
 	all := series{span: s, limit: limit, tokens: tokens, low: math.MaxInt64, peak: math.MinInt64}
+
+	// A window without tokens counts as 0, and so bounds the low and the peak.
 	if int64(len(tokens)) < s.windows() {
 		all.low, all.peak = 0, 0
 	}
+
 	for _, window := range all.used() {
 		n := tokens[window]
 		all.total = bucket.Add(all.total, n)
 		all.low, all.peak = min(all.low, n), max(all.peak, n)
 	}
+
 	return all
 }
 
@@ -39,11 +43,13 @@ func (s series) used() []int64 { return slices.Sorted(maps.Keys(s.tokens)) }
 func (s series) columns(l layout) []float64 {
 	values := make([]float64, l.columns)
 	for _, window := range s.used() {
+		// Merged windows share a column, and others may have several.
 		first := l.column(window)
 		for column := first; column < first+max(l.repeat, 1); column++ {
 			values[column] += float64(s.tokens[window])
 		}
 	}
+
 	if l.merged() {
 		for column := range values {
 			values[column] /= float64(l.size(column))

@@ -68,6 +68,7 @@ func (s span) String() string {
 	layout := map[limiter.Window]string{
 		limiter.Hourly: "2006-01-02 15:04", limiter.Daily: "2006-01-02", limiter.Monthly: "2006-01",
 	}[s.window]
+
 	_, end := s.window.Bounds(s.start(s.last))
 	from, to := s.start(s.first).Format(layout), end.Format(layout)
 	if from == to {
@@ -92,9 +93,12 @@ func (s span) count(n int64) string {
 // hours, 33 hours.
 func (s span) about(n float64) string {
 	digits := 0
+
+	// 9.96 would be rounded to 10.0, with a digit too many.
 	if n < 9.95 {
 		digits = 1
 	}
+
 	text := strings.TrimSuffix(strconv.FormatFloat(n, 'f', digits, 64), ".0")
 	return grouped(text) + " " + s.unit() + "s"
 }

@@ -12,6 +12,8 @@ func grouped(digits string) string {
 	if end < 0 {
 		end = len(digits)
 	}
+
+	// The sign is no digit: -100000 must not become -,100,000.
 	begin := len(digits) - len(strings.TrimPrefix(digits, "-"))
 	for i := end - 3; i > begin; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]

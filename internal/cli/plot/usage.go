@@ -20,9 +20,11 @@ const maxWidth = 1000
 // returns "".
 func Usage(snapshots []limiter.UsageSnapshot, width int, style tty.Style) string {
 	width = min(max(width, 0), maxWidth)
+
 	var b strings.Builder
 	all := groups(snapshots)
 	full := newScale(all)
+
 	for i, g := range all {
 		if i > 0 {
 			b.WriteString("\n")

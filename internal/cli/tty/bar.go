@@ -21,9 +21,11 @@ func Bar(available, capacity int64, width int, style Style) string {
 	}
 
 	used := float64(max(0, capacity-available)) / float64(capacity)
+	// Parts of an eighth are dropped, so that only an empty bucket has a full bar.
 	eighths := int(used * float64(width) * 8)
 	filled := strings.Repeat(BarFull, eighths/8) + barParts[eighths%8]
 	rest := style.Dim(strings.Repeat(barEmpty, width-Width(filled)))
+
 	switch {
 	case used < 0.5:
 		return style.Green(filled) + rest

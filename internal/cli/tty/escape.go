@@ -16,12 +16,15 @@ func Printable(s string) string {
 // backslashes alone, since quoted parts are escaped already.
 func Visible(s string) string { return escaped(s, isOdd) }
 
+// isOdd reports whether a character is not printable. A range over a text yields
+// the replacement character for a byte that is not UTF-8.
 func isOdd(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }
 
 func escaped(s string, odd func(rune) bool) string {
 	if !strings.ContainsFunc(s, odd) {
 		return s
 	}
+
 	var b strings.Builder
 	for _, r := range s {
 		if !odd(r) {

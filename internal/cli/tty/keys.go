@@ -16,19 +16,24 @@ func Keys(in any) (keys <-chan byte, restore func()) {
 	if !ok || f == nil || !term.IsTerminal(int(f.Fd())) {
 		return nil, func() {}
 	}
+
 	before, err := term.MakeRaw(int(f.Fd()))
 	if err != nil {
 		return nil, func() {}
 	}
+
 	pressed := make(chan byte)
 	done := make(chan struct{})
-	go func() { // ends with the next key, or with the program
+	// A read from a terminal cannot be cancelled, so the goroutine ends with the
+	// next key, or with the program.
+	go func() {
 		defer close(pressed)
 		var key [1]byte
 		for {
 			if n, err := f.Read(key[:]); n == 0 || err != nil {
 				return
 			}
+			// After restore, a key has no reader.
 			select {
 			case pressed <- key[0]:
 			case <-done:
@@ -36,6 +41,7 @@ func Keys(in any) (keys <-chan byte, restore func()) {
 			}
 		}
 	}()
+
 	return pressed, func() {
 		close(done)
 		_ = term.Restore(int(f.Fd()), before)

@@ -42,6 +42,8 @@ func OpenScreen(out io.Writer) *Screen {
 	if !ok || !term.IsTerminal(int(f.Fd())) || !CanRedraw() {
 		return nil
 	}
+
+	// Keys may put the terminal into raw mode, where "\n" alone begins no line.
 	return NewScreen(Lines{out}, func() (width, height int) {
 		width, height, err := term.GetSize(int(f.Fd()))
 		if err != nil || width <= 0 || height <= 0 {
@@ -59,15 +61,20 @@ func (s *Screen) Size() (width, height int) { return s.size() }
 func (s *Screen) Draw(frame []string) error {
 	width, height := s.size()
 	frame = frame[:min(len(frame), max(height-1, 0))]
+
+	// A single write keeps the terminal from showing half a frame.
 	var b strings.Builder
 	b.WriteString(s.begin(width, height))
+
 	for _, line := range frame {
 		b.WriteString(Clip(line, width))
-		if Width(line) < width { // at the edge it would clear the last character
+		// At the edge, ClearLine would clear the last character.
+		if Width(line) < width {
 			b.WriteString(ClearLine)
 		}
 		b.WriteString("\n")
 	}
+
 	b.WriteString(clearToEnd)
 	s.lines, s.width, s.height = len(frame), width, height
 	_, err := io.WriteString(s.out, b.String())
@@ -82,6 +89,7 @@ func (s *Screen) begin(width, height int) string {
 	if s.lines > 0 && (width != s.width || height != s.height) {
 		start = clearAll
 	}
+
 	if !s.hidden {
 		s.hidden = true
 		start = hideCursor + start
@@ -102,10 +110,12 @@ func (s *Screen) Close() error {
 	if !s.hidden {
 		return nil
 	}
+
 	end := s.home()
 	if end != "" {
 		end += clearToEnd
 	}
+
 	s.lines, s.hidden = 0, false
 	_, err := io.WriteString(s.out, end+showCursor)
 	return err

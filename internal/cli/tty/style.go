@@ -56,9 +56,13 @@ func Clip(line string, width int) string {
 	if Width(line) <= width {
 		return line
 	}
+
 	var b strings.Builder
 	for line != "" {
 		size, visible := next(line)
+
+		// Colours beyond the cut are kept, since the last of them ends the
+		// others.
 		if width -= visible; width >= 0 || visible == 0 {
 			b.WriteString(line[:size])
 		}
@@ -75,9 +79,13 @@ func next(line string) (size, visible int) {
 			return end + 1, 0
 		}
 	}
+
+	// Most text is ASCII, which needs no search for the end of a character.
 	if line[0] < utf8.RuneSelf {
 		return 1, 1
 	}
+
+	// A character may be several runes, such as a letter and its accent.
 	cluster, _, width, _ := uniseg.FirstGraphemeClusterInString(line, -1)
 	return len(cluster), width
 }

@@ -21,8 +21,8 @@ const gap = "  "
 // width. If width is too small, it drops spare columns, the last one first, then
 // cuts the widest texts. If that does not suffice, it drops columns from the end,
 // and cuts texts only as far as the remaining ones need. In the end it shows the
-// dropped columns for which there is room. Cells may be coloured and
-// have no line breaks.
+// dropped columns for which there is room. Cells may be coloured and have no line
+// breaks.
 func Table(columns []Column, rows [][]string, width int, style Style) []string {
 	widths := make([]int, len(columns))
 	for i, c := range columns {
@@ -31,17 +31,23 @@ func Table(columns []Column, rows [][]string, width int, style Style) []string {
 			widths[i] = max(widths[i], Width(row[i]))
 		}
 	}
+
 	shown := fitting(columns, widths, width)
 	columns, widths = chosen(columns, shown), chosen(widths, shown)
+
+	// The rows belong to the caller.
 	rows = slices.Clone(rows)
 	for i := range rows {
 		rows[i] = chosen(rows[i], shown)
 	}
+
 	widths = squeeze(columns, widths, width)
+
 	titles := make([]string, len(columns))
 	for i, c := range columns {
 		titles[i] = c.Title
 	}
+
 	lines := []string{style.Bold(tableLine(columns, widths, titles, width))}
 	for _, row := range rows {
 		lines = append(lines, tableLine(columns, widths, row, width))
@@ -53,13 +59,17 @@ func Table(columns []Column, rows [][]string, width int, style Style) []string {
 // a wider one is shown if there is room for it in the end.
 func fitting(columns []Column, widths []int, width int) []bool {
 	shown := slices.Repeat([]bool{true}, len(columns))
+
 	for i := len(columns) - 1; i >= 0 && total(chosen(widths, shown)) > width; i-- {
 		shown[i] = !columns[i].Spare
 	}
+
 	least := func() int { return total(squeeze(chosen(columns, shown), chosen(widths, shown), width)) }
-	for len(chosen(columns, shown)) > 1 && least() > width { // a cut number would be misread
+	// A cut number would be misread, so whole columns are dropped instead.
+	for len(chosen(columns, shown)) > 1 && least() > width {
 		shown[leastNeeded(columns, shown)] = false
 	}
+
 	for i := range shown {
 		if !shown[i] {
 			shown[i] = true
@@ -93,6 +103,8 @@ func total(widths []int) int {
 // shown and need not be kept, or else the last one.
 func leastNeeded(columns []Column, shown []bool) int {
 	last := -1
+
+	// The first column names the row, so it always stays.
 	for i := len(columns) - 1; i > 0; i-- {
 		if shown[i] && !columns[i].Keep {
 			return i
@@ -109,6 +121,7 @@ func leastNeeded(columns []Column, shown []bool) int {
 func squeeze(columns []Column, widths []int, width int) []int {
 	const minWidth = 6
 	widths = slices.Clone(widths)
+
 	for total(widths) > width {
 		widest := -1
 		for i, c := range columns {
@@ -116,6 +129,7 @@ func squeeze(columns []Column, widths []int, width int) []int {
 				widest = i
 			}
 		}
+
 		if widest < 0 {
 			break
 		}
@@ -130,12 +144,16 @@ func tableLine(columns []Column, widths []int, cells []string, width int) string
 		if i > 0 {
 			b.WriteString(gap)
 		}
+
+		// A number is never cut, since the rest would be another number.
 		if c.Right {
 			b.WriteString(Right(cells[i], widths[i]))
 		} else {
 			b.WriteString(Left(Ellipsis(cells[i], widths[i]), widths[i]))
 		}
 	}
+
+	// Columns that cannot be narrowed may still be too wide.
 	return Ellipsis(strings.TrimRight(b.String(), " "), width)
 }
 

@@ -9,7 +9,9 @@ import (
 
 func TestTableFits(t *testing.T) {
 	columns := []Column{
-		{Title: "NAME"}, {Title: "PARENT"}, {Title: "N", Right: true, Whole: true},
+		{Title: "NAME"},
+		{Title: "PARENT"},
+		{Title: "N", Right: true, Whole: true},
 		{Title: "SPARE", Spare: true},
 	}
 	rows := [][]string{
@@ -52,8 +54,11 @@ func TestTableFits(t *testing.T) {
 // remain need, and that a column to keep is dropped last.
 func TestTableWidensAgain(t *testing.T) {
 	columns := []Column{
-		{Title: "ENTITY"}, {Title: "RESOURCE"}, {Title: "N", Right: true, Whole: true},
-		{Title: "MODE", Whole: true, Keep: true}, {Title: "WINDOW END", Whole: true},
+		{Title: "ENTITY"},
+		{Title: "RESOURCE"},
+		{Title: "N", Right: true, Whole: true},
+		{Title: "MODE", Whole: true, Keep: true},
+		{Title: "WINDOW END", Whole: true},
 	}
 	rows := [][]string{{"key-abcdef", "completions", "1,000", "shadow", "2026-01-31 15:00:00"}}
 	for width, want := range map[int]string{
@@ -75,8 +80,10 @@ func TestTableWidensAgain(t *testing.T) {
 // before it was dropped.
 func TestTableShowsWhatFitsInTheEnd(t *testing.T) {
 	columns := []Column{
-		{Title: "ENTITY"}, {Title: "REFILL", Right: true, Whole: true, Spare: true},
-		{Title: "SOURCE", Spare: true}, {Title: "WINDOW END", Whole: true, Spare: true},
+		{Title: "ENTITY"},
+		{Title: "REFILL", Right: true, Whole: true, Spare: true},
+		{Title: "SOURCE", Spare: true},
+		{Title: "WINDOW END", Whole: true, Spare: true},
 	}
 	rows := [][]string{{"key-abcdef", "50,000,000@month", "system", "2026-01-31 15:00:00"}}
 	for width, want := range map[int]string{

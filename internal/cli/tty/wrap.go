@@ -17,6 +17,7 @@ func wrapLine(line string, width int) []string {
 	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
 	indent = indent[:min(len(indent), width/2)]
 	room := width - len(indent)
+
 	lines := []string{""}
 	for word := range strings.FieldsSeq(line) {
 		last := &lines[len(lines)-1]
@@ -28,14 +29,17 @@ func wrapLine(line string, width int) []string {
 		default:
 			lines = append(lines, word)
 		}
+
 		for Width(lines[len(lines)-1]) > room {
 			head, rest := split(lines[len(lines)-1], room)
-			if rest == "" { // a single character that is too wide
+			// A single character may be wider than the line.
+			if rest == "" {
 				break
 			}
 			lines = append(lines[:len(lines)-1], head, rest)
 		}
 	}
+
 	for i := range lines {
 		lines[i] = indent + lines[i]
 	}
