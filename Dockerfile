@@ -10,12 +10,22 @@ RUN mkdir -p /root-of-cli/tmp /root-of-cli/etc/ssl/certs && chmod 1777 /root-of-
 
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
-COPY go.mod go.sum ./
+# The modules of the workspace alone, so that a change of the code downloads nothing again.
+COPY go.work go.work.sum go.mod go.sum ./
+COPY cmd/go.mod cmd/go.sum cmd/
+COPY dynamo/go.mod dynamo/go.sum dynamo/
+COPY dynamo/infra/go.mod dynamo/infra/go.sum dynamo/infra/
+COPY grpclimit/go.mod grpclimit/go.sum grpclimit/
+COPY llm/go.mod llm/go.sum llm/
+COPY loadtest/go.mod loadtest/go.sum loadtest/
+COPY manifest/go.mod manifest/go.sum manifest/
+COPY sqlite/go.mod sqlite/go.sum sqlite/
+COPY telemetry/go.mod telemetry/go.sum telemetry/
 RUN go mod download
 COPY . .
 ARG TARGETOS TARGETARCH VERSION
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
-	-ldflags "-s -w${VERSION:+ -X github.com/zeroae/zae-limiter-go/internal/cli.version=$VERSION}" \
+	-ldflags "-s -w${VERSION:+ -X github.com/zeroae/zae-limiter-go/cmd/internal/cli.version=$VERSION}" \
 	-o /out/zae-limiter ./cmd/zae-limiter
 RUN CGO_ENABLED=0 GOOS=linux GOARCH=$TARGETARCH go build -trimpath -buildvcs=false -ldflags "-s -w" \
 	-o /out/zae-limiter-function ./cmd/zae-limiter-function

@@ -1,5 +1,5 @@
 # The commands of development. They need Go, GNU make and sh. `go run` fetches other tools at a fixed version, so
-# go.mod lists only the dependencies of the library. `make help` lists the targets.
+# no go.mod lists them. `make help` lists the targets.
 
 GO ?= go
 GOLANGCI_LINT_VERSION := v2.14.0
@@ -19,18 +19,20 @@ EXAMPLES ?= 100
 BENCHFLAGS ?=
 REPORTFLAGS ?=
 RUN ?= .
-PKGS ?= ./...
+PKGS ?=
 ADDRESS ?= 127.0.0.1:8000
 
 # The race detector covers our code and the code that shares memory with it. SQLite in Go is a translation of C whose threads never share
 # our memory, and compress/flate is arithmetic. Both are ten times slower under the detector, so it leaves them out.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false -gcflags=compress/flate=-race=false
 
-# The root module, and each folder below it with a module of its own (bench, examples, webtest).
-NESTED := $(patsubst %/go.mod,%,$(wildcard */go.mod))
-MODULES := . $(NESTED)
-# Modules whose statements make cover counts. The others are benchmarks, examples and the driver of a browser.
-COVER ?= $(filter-out bench examples webtest,$(MODULES))
+# The modules that are released together are those of go.work, which the pattern "work" selects. Benchmarks, examples and the
+# driver of a browser are modules with a workspace of their own, so that what they require raises no version of the program.
+RELEASED := $(shell sed -n 's|^\t\./||p; s|^\t\.$$|.|p' go.work)
+NESTED := bench examples webtest
+MODULES := $(RELEASED) $(NESTED)
+# Modules whose statements make cover counts.
+COVER ?= $(RELEASED)
 
 .DEFAULT_GOAL := help
 
@@ -66,8 +68,16 @@ test: ## Run all tests shuffled, with -race where a C compiler is found; TESTFLA
 	need 'IN A BROWSER' scripts/chromium setup; \
 	need 'OF ACCESSIBILITY' scripts/axe-core setup; \
 	set -x; \
-	$(GO) test $$race -shuffle=on -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./... && \
+	$(GO) test $$race -shuffle=on -timeout $(TEST_TIMEOUT) $(TESTFLAGS) work && \
 	$(MAKE) --no-print-directory -j2 --output-sync=target RACE="$$race" $(NESTED:%=test-in-%)
+
+# Programs are linked only by the packages that are left out.
+.PHONY: quick
+quick: ## Run the plain Go tests in a minute or two: no -race, engines, programs, browsers, benchmarks or examples
+	@echo 'quick: leaves out the race detector, DynamoDB Local, moto, Locust, Envoy, Python, the CDK, linked programs, browsers,'
+	@echo '       benchmarks and examples; make test runs all of it'
+	@ZAEL_TEST_ENGINES=off CI= $(GO) test -short -timeout 10m $(TESTFLAGS) \
+		$$($(GO) list work | grep -v -e /cmd/zae-limiter -e /cmd/internal/release -e /dynamo/infra)
 
 # The tests of the nested modules wait for browsers and engines more than they compute, so two run at a time.
 .PHONY: $(NESTED:%=test-in-%)
@@ -136,19 +146,19 @@ fuzz: ## Run every Fuzz function of the tree, FUZZTIME=60s each
 .PHONY: compare
 compare: ## Drive two stores with one random history: OPS=100000, SEED=n repeats a run, STORES=embedded or dynamo
 	$(GO) test -v -run '^Test(CompareLong|Compare(Aggregated|Lean|InEscrow)?|Endure(InEscrow)?)$$' -count=1 -timeout 0 \
-		$(if $(filter dynamo,$(STORES)),./dynamo,./repotest) -compare.ops=$(OPS)$(if $(SEED), -compare.seed=$(SEED))
+		$(if $(filter dynamo,$(STORES)),./dynamo,./repotest ./sqlite) -compare.ops=$(OPS)$(if $(SEED), -compare.seed=$(SEED))
 	$(if $(filter dynamo,$(STORES)),,$(GO) test -run '^TestBooks$$' -count=1 -timeout 0 ./escrow -books.ops=$(OPS))
 
 # `make test` runs the same with few buckets, and checks only what must not grow with their number.
 .PHONY: scale
 scale: ## Check the time and memory of the dashboard on BUCKETS=1000000 buckets in a file
-	$(GO) test -v -run '^TestDashboardOfManyBuckets$$' -count=1 -timeout 0 ./internal/cli -dashboard.buckets=$(BUCKETS)
+	$(GO) test -v -run '^TestDashboardOfManyBuckets$$' -count=1 -timeout 0 ./cmd/internal/cli -dashboard.buckets=$(BUCKETS)
 
 # The virtual environment is created once, in .cache.
 .PHONY: interop
 interop: ## Run the Python library beside ours on one table (Python 3.11 or newer)
 	@python=$$(scripts/python-peer setup) && newer=$$(scripts/python-newer setup 0.17.0) || exit $$?; set -x; \
-	ZAEL_TEST_PYTHON="$$python" ZAEL_TEST_PYTHON_NEWER="$$newer" $(GO) test -count=1 -timeout $(TEST_TIMEOUT) -run 'Python|Interop|Other|Damaged' $(TESTFLAGS) ./dynamo ./dynamo/internal/interop ./infra
+	ZAEL_TEST_PYTHON="$$python" ZAEL_TEST_PYTHON_NEWER="$$newer" $(GO) test -count=1 -timeout $(TEST_TIMEOUT) -run 'Python|Interop|Other|Damaged' $(TESTFLAGS) ./dynamo ./dynamo/internal/interop ./dynamo/infra
 
 # The Go tests generate requests from the document too. Schemathesis shares no code with them.
 .PHONY: schemathesis
@@ -169,9 +179,9 @@ report: build ## Measure absolute figures and write docs/benchmarks.md with its 
 
 .PHONY: docs
 docs: ## Rewrite the pages and golden files that are generated from the code
-	$(GO) test ./internal/cli -count=1 -run '^Test(HelpOfEveryCommand|Reference|ManPages|PagesRun|Screens)' -update
-	$(GO) test ./internal/docs ./internal/server ./internal/observe -count=1 -run '^Test(GoBlocks|Reference|Dashboard$$)' -update
-	$(GO) test ./infra -count=1 -run '^Test(Alarms|Calls|Outputs|Parameters|Resources|Statements)Page$$' -update
+	$(GO) test ./cmd/internal/cli -count=1 -run '^Test(HelpOfEveryCommand|Reference|ManPages|PagesRun|Screens)' -update
+	$(GO) test ./cmd/internal/docs ./cmd/internal/server ./cmd/internal/observe -count=1 -run '^Test(GoBlocks|Reference|Dashboard$$)' -update
+	$(GO) test ./dynamo/infra -count=1 -run '^Test(Alarms|Calls|Outputs|Parameters|Resources|Statements)Page$$' -update
 
 # The programs are installed once, in .cache. Warnings are errors, and the pages must load nothing from other hosts.
 .PHONY: site
@@ -214,7 +224,7 @@ release-check: workflows ## Check the workflows and the configuration of release
 .PHONY: release-snapshot
 release-snapshot: release-check ## Build a release into dist without publishing it, and try its files; takes minutes
 	$(GORELEASER) release --snapshot --clean --skip=docker,sign,sbom
-	ZAEL_TEST_DIST="$(CURDIR)/dist" $(GO) test ./internal/release -count=1 -v -run '^TestSnapshot'
+	ZAEL_TEST_DIST="$(CURDIR)/dist" $(GO) test ./cmd/internal/release -count=1 -v -run '^TestSnapshot'
 
 # The pictures come from the tests, so the page in them is the page that was tested.
 .PHONY: pictures
@@ -226,10 +236,10 @@ pictures: ## Rewrite the pictures of the dashboard in docs/images with a headles
 .PHONY: build
 build: ## Build the static program bin/zae-limiter, and the program of its functions
 	@version=; \
-	if [ -e .git ]; then version=$$(git describe --tags --dirty 2>/dev/null | sed 's/^v//'); fi; \
+	if [ -e .git ]; then version=$$(git describe --tags --dirty --match 'v[0-9]*' 2>/dev/null | sed 's/^v//'); fi; \
 	set -x; \
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto \
-		-ldflags "-s -w$${version:+ -X github.com/zeroae/zae-limiter-go/internal/cli.version=$$version}" \
+		-ldflags "-s -w$${version:+ -X github.com/zeroae/zae-limiter-go/cmd/internal/cli.version=$$version}" \
 		-o "bin/zae-limiter$$($(GO) env GOEXE)" ./cmd/zae-limiter && \
 	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -buildvcs=auto -ldflags "-s -w" -o bin/zae-limiter-function ./cmd/zae-limiter-function
 

@@ -46,7 +46,7 @@ func testNames(t *testing.T) (functions, literals map[string]bool) {
 		})
 	}
 	for _, pattern := range []string{"*.txtar", "*/*.txtar"} { // each script is a subtest
-		scripts, err := filepath.Glob("internal/cli/testdata/script/" + pattern)
+		scripts, err := filepath.Glob("cmd/internal/cli/testdata/script/" + pattern)
 		check(t, err)
 		for _, name := range scripts {
 			literals[strings.TrimSuffix(filepath.Base(name), ".txtar")] = true

@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/memory"
-	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
 // exampleLimiter returns a limiter in memory whose clock stands still.
@@ -58,32 +55,6 @@ func ExampleNew() {
 		return
 	}
 	left, err := lim.Available(context.Background(), "key-abc", "gpt-4")
-	fmt.Println(left, err)
-	// Output: rpm=100 <nil>
-}
-
-// A limiter on a file that the processes of one machine share.
-func ExampleNew_sqlite() {
-	ctx := context.Background()
-	folder, err := os.MkdirTemp("", "limits")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer func() { _ = os.RemoveAll(folder) }()
-
-	repo, err := sqlite.Open(ctx, filepath.Join(folder, "limits.db"), nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer repo.Close()
-	lim, err := limiter.New(repo, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	_ = lim.SetResourceDefaults(ctx, "gpt-4", limiter.PerMinute(limiter.RPM, 100))
-	left, err := lim.Available(ctx, "key-abc", "gpt-4")
 	fmt.Println(left, err)
 	// Output: rpm=100 <nil>
 }

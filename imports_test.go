@@ -61,7 +61,7 @@ var packages = []rule{
 	{
 		"dynamo",
 		[]string{
-			".", "aggregator", "dynamo/internal/wire", "internal/bucket", "internal/rules", "internal/hint",
+			".", "dynamo/aggregator", "dynamo/internal/wire", "internal/bucket", "internal/rules", "internal/hint",
 			"internal/pause", "github.com/aws/",
 		},
 		"an adapter knows its technology and no other",
@@ -74,7 +74,7 @@ var packages = []rule{
 	{
 		"dynamo/internal/dynamotest",
 		[]string{
-			".", "aggregator", "dynamo", "internal/dynamolocal", "internal/localserver", "github.com/aws/",
+			".", "dynamo/aggregator", "dynamo", "internal/dynamolocal", "internal/localserver", "github.com/aws/",
 			"github.com/google/go-cmp",
 		},
 		"the engine, wires and tables of the store's tests: it must not know what they assert",
@@ -84,7 +84,7 @@ var packages = []rule{
 		"tests beside the Python library: a program has no use for them",
 	},
 	{
-		"aggregator",
+		"dynamo/aggregator",
 		[]string{".", "internal/bucket"},
 		"counts what it is given: a feed or a store it knew would stop being replaceable",
 	},
@@ -127,8 +127,8 @@ var packages = []rule{
 		"load for any store: a store, a cloud or a command tree it knew would come with every test of a user",
 	},
 	{
-		"loadtest/program",
-		[]string{"loadtest", "internal/cli", "internal/function"},
+		"cmd/program",
+		[]string{"loadtest", "cmd/internal/cli", "cmd/internal/function"},
 		"what a program with scenarios of its own needs: package loadtest must not compile all of it",
 	},
 	{
@@ -137,8 +137,12 @@ var packages = []rule{
 		"the protocol of one master: what the users do belongs to their scenario",
 	},
 	{
-		"internal/docs", nil,
+		"cmd/internal/docs", nil,
 		"reads pages: what they must say belongs to the tests of what they describe",
+	},
+	{
+		"cmd/internal/stores", nil,
+		"tests of what works on any store: the modules that those packages are in must not require one",
 	},
 	{
 		"internal/race", nil,
@@ -150,12 +154,12 @@ var packages = []rule{
 		"compares texts: it must not know of what",
 	},
 	{
-		"infra",
-		[]string{".", "aggregator", "dynamo", "internal/hint", "internal/pause", "github.com/aws/", "golang.org/x/mod"},
+		"dynamo/infra",
+		[]string{".", "dynamo/aggregator", "dynamo", "internal/hint", "internal/pause", "github.com/aws/", "golang.org/x/mod"},
 		"the account around a table: what is in the table belongs to its store",
 	},
 	{
-		"infra/internal/fakeaws",
+		"dynamo/infra/internal/fakeaws",
 		[]string{"dynamo", "github.com/aws/", "go.yaml.in/yaml/v3"},
 		"a fake of AWS: it must not know the package that it tests",
 	},
@@ -172,23 +176,23 @@ var packages = []rule{
 		"says what mends a fault: where the fault occurs is up to its callers",
 	},
 	{
-		"internal/answer",
-		[]string{".", "httplimit", "internal/bucket", "internal/figure", "internal/cli/tty"},
+		"cmd/internal/answer",
+		[]string{".", "httplimit", "internal/bucket", "internal/figure", "cmd/internal/cli/tty"},
 		"what a reader of the store sees, on a command line or over a network: it must not know which",
 	},
 	{
-		"internal/server",
+		"cmd/internal/server",
 		[]string{
-			".", "httplimit", "grpclimit", "internal/answer", "internal/hint", "internal/listen",
-			"internal/openapi", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3",
+			".", "httplimit", "grpclimit", "cmd/internal/answer", "internal/hint", "cmd/internal/listen",
+			"cmd/internal/openapi", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3",
 		},
 		"serves any store: flags, files of settings and the choice of a store belong to the command tree",
 	},
 	{
-		"internal/dashboard",
+		"cmd/internal/dashboard",
 		[]string{
-			".", "httplimit", "manifest", "internal/answer", "internal/bucket", "internal/figure",
-			"internal/listen",
+			".", "httplimit", "manifest", "cmd/internal/answer", "internal/bucket", "internal/figure",
+			"cmd/internal/listen",
 		},
 		"a handler on any store: tokens, listeners and the choice of a store belong to its callers",
 	},
@@ -198,36 +202,36 @@ var packages = []rule{
 		"what calls cost, for programs without a proxy too: a format of an API must not bring its SDK",
 	},
 	{
-		"internal/proxy",
+		"cmd/internal/proxy",
 		[]string{
-			".", "httplimit", "internal/hint", "internal/linger", "internal/listen", "llm",
+			".", "httplimit", "internal/hint", "internal/linger", "cmd/internal/listen", "llm",
 			"github.com/golang-jwt/jwt/v5", "go.yaml.in/yaml/v3",
 		},
 		"a handler like any other: listeners, files and the choice of a store belong to the command tree",
 	},
 	{
-		"internal/listen", nil,
+		"cmd/internal/listen", nil,
 		"binds, bounds and drains: what is served is up to its callers",
 	},
 	{
-		"internal/openapi", nil,
+		"cmd/internal/openapi", nil,
 		"describes Go types: which API they belong to does not matter",
 	},
 	{
-		"internal/webdemo",
+		"cmd/internal/webdemo",
 		[]string{
-			".", "httplimit", "internal/answer", "internal/linger", "internal/listen", "internal/openapi",
+			".", "httplimit", "cmd/internal/answer", "internal/linger", "cmd/internal/listen", "cmd/internal/openapi",
 			"internal/pause", "llm",
 		},
 		"a program like any user's: it is given its store, its listener and its dashboard",
 	},
 	{
-		"internal/chatload",
+		"cmd/internal/chatload",
 		[]string{"internal/pause"},
 		"a client of any chat API: it must not know what is behind it",
 	},
 	{
-		"internal/local",
+		"cmd/internal/local",
 		[]string{"golang.org/x/sys"},
 		"starts and stops engines: what is in them belongs to its callers, and no cloud is needed for that",
 	},
@@ -263,58 +267,58 @@ var packages = []rule{
 		"middleware for any store: a server of ours that it knew would come with every program of a user",
 	},
 	{
-		"internal/rls",
+		"cmd/internal/rls",
 		[]string{
-			".", "httplimit", "grpclimit", "internal/answer", "internal/linger",
+			".", "httplimit", "grpclimit", "cmd/internal/answer", "internal/linger",
 			"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc",
 			"google.golang.org/protobuf", "go.yaml.in/yaml/v3",
 		},
 		"judges descriptors: listeners, tokens and stores belong to its callers",
 	},
 	{
-		"internal/cli",
+		"cmd/internal/cli",
 		[]string{
-			".", "aggregator", "infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo",
-			"escrow", "internal/answer", "internal/bucket", "internal/chatload", "internal/dashboard",
-			"internal/figure", "internal/hint", "internal/listen", "internal/local", "internal/observe",
-			"internal/pause", "internal/proxy", "internal/rls", "internal/s3files", "internal/server",
-			"internal/webdemo", "llm", "internal/cli/", "github.com/spf13/", "go.yaml.in/yaml/v3",
+			".", "dynamo/aggregator", "dynamo/infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo",
+			"escrow", "cmd/internal/answer", "internal/bucket", "cmd/internal/chatload", "cmd/internal/dashboard",
+			"internal/figure", "internal/hint", "cmd/internal/listen", "cmd/internal/local", "cmd/internal/observe",
+			"internal/pause", "cmd/internal/proxy", "cmd/internal/rls", "cmd/internal/s3files", "cmd/internal/server",
+			"cmd/internal/webdemo", "llm", "cmd/internal/cli/", "github.com/spf13/", "go.yaml.in/yaml/v3",
 		},
 		"the command tree is the one place that picks a store",
 	},
 	{
-		"internal/cli/child",
+		"cmd/internal/cli/child",
 		[]string{"golang.org/x/sys"},
 		"runs any command: it must not know about limits",
 	},
 	{
-		"internal/cli/demo",
+		"cmd/internal/cli/demo",
 		[]string{
 			".", "escrow", "internal/bucket", "internal/figure", "internal/pause", "internal/rules",
-			"internal/cli/tty", "llm",
+			"cmd/internal/cli/tty", "llm",
 		},
 		"a program like any user's: it is given its store and its flags",
 	},
 	{
-		"internal/cli/plot",
-		[]string{".", "internal/bucket", "internal/cli/tty", "github.com/guptarohit/asciigraph"},
+		"cmd/internal/cli/plot",
+		[]string{".", "internal/bucket", "cmd/internal/cli/tty", "github.com/guptarohit/asciigraph"},
 		"turns snapshots into text: where they come from and where it goes is not its business",
 	},
 	{
-		"internal/cli/tty",
+		"cmd/internal/cli/tty",
 		[]string{"internal/figure", "golang.org/x/term", "github.com/rivo/uniseg"},
 		"draws on a terminal: it must not know what",
 	},
 	{
-		"internal/function",
+		"cmd/internal/function",
 		[]string{
-			".", "aggregator", "dynamo", "loadtest", "loadtest/locust", "manifest", "internal/s3files",
+			".", "dynamo/aggregator", "dynamo", "loadtest", "loadtest/locust", "manifest", "cmd/internal/s3files",
 			"github.com/aws/",
 		},
 		"the same work as in the command tree, by another caller: neither may need the other",
 	},
 	{
-		"internal/observe",
+		"cmd/internal/observe",
 		[]string{
 			".", "telemetry", "go.opentelemetry.io/", "github.com/prometheus/client_golang",
 			"github.com/go-logr/logr",
@@ -322,8 +326,8 @@ var packages = []rule{
 		"the SDK and the exporters of programs: a library that knew it would choose for its users",
 	},
 	{
-		"internal/s3files",
-		[]string{"aggregator", "github.com/aws/"},
+		"cmd/internal/s3files",
+		[]string{"dynamo/aggregator", "github.com/aws/"},
 		"an adapter knows its technology and no other",
 	},
 	{
@@ -331,17 +335,17 @@ var packages = []rule{
 		"compares the exported API with its files: a program has no use for it",
 	},
 	{
-		"internal/release", nil,
+		"cmd/internal/release", nil,
 		"tests of what builds and publishes a release: a program has no use for them",
 	},
 	{
 		"cmd/zae-limiter",
-		[]string{"internal/cli", "internal/function"},
+		[]string{"cmd/internal/cli", "cmd/internal/function"},
 		"a few lines, so that everything else can be tested without a process",
 	},
 	{
 		"cmd/zae-limiter-function",
-		[]string{"internal/function"},
+		[]string{"cmd/internal/function"},
 		"the code of functions: commands and servers would make every cold start slower",
 	},
 }
@@ -355,22 +359,22 @@ var bans = []struct {
 	{
 		"github.com/aws/",
 		[]string{
-			"dynamo", "dynamo/internal/wire", "dynamo/internal/dynamotest", "dynamo/internal/interop", "infra",
-			"infra/internal/fakeaws", "internal/function", "internal/s3files",
+			"dynamo", "dynamo/internal/wire", "dynamo/internal/dynamotest", "dynamo/internal/interop", "dynamo/infra",
+			"dynamo/infra/internal/fakeaws", "cmd/internal/function", "cmd/internal/s3files",
 		},
 		"users of other stores must not compile a cloud",
 	},
-	{"github.com/aws/aws-lambda-go", []string{"internal/function"}, "what runs in a Lambda does not know that it does"},
-	{"github.com/spf13/", []string{"internal/cli"}, "flags are turned into plain options once"},
-	{"github.com/golang-jwt/", []string{"internal/proxy"}, "one place decides which tokens are valid"},
+	{"github.com/aws/aws-lambda-go", []string{"cmd/internal/function"}, "what runs in a Lambda does not know that it does"},
+	{"github.com/spf13/", []string{"cmd/internal/cli"}, "flags are turned into plain options once"},
+	{"github.com/golang-jwt/", []string{"cmd/internal/proxy"}, "one place decides which tokens are valid"},
 	{
 		"github.com/go-zeromq/",
 		[]string{"loadtest/locust"},
 		"only the worker of a distributed load test speaks this protocol",
 	},
-	{"go.opentelemetry.io/", []string{"telemetry", "internal/observe"}, "other packages are observed through the port"},
-	{"github.com/prometheus/", []string{"internal/observe"}, "programs choose their exporters in one place"},
-	{"github.com/envoyproxy/", []string{"internal/rls"}, "only the rate limit service speaks Envoy's protocol"},
+	{"go.opentelemetry.io/", []string{"telemetry", "cmd/internal/observe"}, "other packages are observed through the port"},
+	{"github.com/prometheus/", []string{"cmd/internal/observe"}, "programs choose their exporters in one place"},
+	{"github.com/envoyproxy/", []string{"cmd/internal/rls"}, "only the rate limit service speaks Envoy's protocol"},
 	{"modernc.org/", []string{"sqlite"}, "a driver behind the port cannot be used past it"},
 }
 
@@ -378,31 +382,31 @@ var bans = []struct {
 // may import every package of this module.
 var inTests = map[string][]string{
 	"": {"github.com/google/go-cmp"},
-	"internal/cli": {
+	"cmd/internal/cli": {
 		"github.com/rogpeppe/go-internal/testscript", "google.golang.org/grpc/status", "golang.org/x/net/http2",
 	},
 	"dynamo/internal/interop": {"github.com/aws/"},
-	"infra":                   {"go.yaml.in/yaml/v3"},
-	"internal/docs":           {"go.yaml.in/yaml/v3", "google.golang.org/grpc"},
-	"internal/local":          {"go.yaml.in/yaml/v3"},
-	"internal/release":        {"go.yaml.in/yaml/v3"},
-	"internal/rls":            {"github.com/santhosh-tekuri/jsonschema/v6"},
+	"dynamo/infra":            {"go.yaml.in/yaml/v3"},
+	"cmd/internal/docs":       {"go.yaml.in/yaml/v3", "google.golang.org/grpc"},
+	"cmd/internal/local":      {"go.yaml.in/yaml/v3"},
+	"cmd/internal/release":    {"go.yaml.in/yaml/v3"},
+	"cmd/internal/rls":        {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"loadtest":                {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"manifest":                {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"telemetry":               {"go.opentelemetry.io/otel/sdk"},
-	"internal/server":         {"github.com/santhosh-tekuri/jsonschema/v6"},
+	"cmd/internal/server":     {"github.com/santhosh-tekuri/jsonschema/v6"},
 }
 
 // testOnly lists the packages that only tests import.
 var testOnly = []string{
-	"./dynamo/internal/dynamotest", "./dynamo/internal/interop", "./infra/internal/fakeaws",
+	"./dynamo/internal/dynamotest", "./dynamo/internal/interop", "./dynamo/infra/internal/fakeaws",
 	"./internal/localserver", "./internal/dynamolocal", "./internal/motolocal", "./internal/envoylocal",
-	"./internal/s3local", "./internal/golden", "./internal/race", "./internal/release", "./api",
-	"./internal/docs",
+	"./internal/s3local", "./internal/golden", "./internal/race", "./cmd/internal/release", "./api",
+	"./cmd/internal/docs", "./cmd/internal/stores",
 }
 
 // fixtures lists the packages that import testing outside of _test.go files.
-var fixtures = []string{"repotest", "dynamo/internal/dynamotest", "infra/internal/fakeaws"}
+var fixtures = []string{"repotest", "dynamo/internal/dynamotest", "dynamo/infra/internal/fakeaws"}
 
 // goFile is a file of this module with its imports. Packages of this module are
 // listed by their folder.
@@ -449,13 +453,14 @@ func goFiles(t *testing.T) []goFile {
 	return files
 }
 
-// foreign reports whether a folder is outside of this module.
+// foreign reports whether a folder is outside of the modules that are released. The
+// others have a workspace of their own.
 func foreign(dir string) bool {
 	base := filepath.Base(dir)
 	if base == "testdata" || base[0] == '.' || base[0] == '_' {
 		return true
 	}
-	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	_, err := os.Stat(filepath.Join(dir, "go.work"))
 	return err == nil
 }
 
@@ -503,6 +508,50 @@ func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
 			default:
 				t.Errorf("%s imports %s; %s", f.name, imported, packages[i].why)
 			}
+		}
+	}
+}
+
+// modules lists what each module requires directly, besides modules of ours and what
+// inTests lists.
+var modules = map[string][]string{
+	".":            nil,
+	"sqlite":       {"modernc.org/sqlite"},
+	"dynamo":       {"github.com/aws/"},
+	"dynamo/infra": {"github.com/aws/", "golang.org/x/mod", "go.yaml.in/yaml/v3"},
+	"grpclimit":    {"google.golang.org/"},
+	"telemetry":    {"go.opentelemetry.io/otel"},
+	"llm":          {"go.yaml.in/yaml/v3"},
+	"manifest":     {"go.yaml.in/yaml/v3", "golang.org/x/sync", "github.com/santhosh-tekuri/jsonschema/v6"},
+	"loadtest": {
+		"github.com/HdrHistogram/hdrhistogram-go", "github.com/go-zeromq/zmq4", "github.com/vmihailenco/msgpack/v5",
+		"go.yaml.in/yaml/v3", "github.com/santhosh-tekuri/jsonschema/v6",
+	},
+}
+
+// TestModulesRequireOnlyWhatTheyMay checks the direct requirements of the modules that
+// programs of users import, which get all of them. Module cmd may require what its
+// packages import.
+func TestModulesRequireOnlyWhatTheyMay(t *testing.T) {
+	for dir, may := range modules {
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		check(t, err)
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Fields(strings.TrimPrefix(line, "require "))
+			if len(fields) < 2 || !strings.HasPrefix(fields[1], "v") || strings.HasSuffix(line, "// indirect\n") {
+				continue
+			}
+			imported := local(fields[0])
+			ours := imported == "." || strings.HasPrefix(imported, "./")
+			if !ours && !allows(append(may, inTests[""]...), imported) {
+				t.Errorf("module %s requires %s: a program that imports it gets that, too", dir, imported)
+			}
+			if ours && slices.Contains([]string{"./cmd", "./sqlite", "./dynamo"}, imported) && dir != "dynamo/infra" {
+				t.Errorf("module %s requires %s: what works on any store requires none, even in tests", dir, imported)
+			}
+		}
+		if strings.Contains(string(text), "\nreplace ") {
+			t.Errorf("go.mod of %s replaces a module, which users of a release do not see", dir)
 		}
 	}
 }

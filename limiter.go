@@ -76,6 +76,9 @@ func New(repo Repository, opts *Options) (*RateLimiter, error) {
 	if repo == nil {
 		return nil, invalid("repository", "", "must not be nil")
 	}
+	if err := checkRelease(repo); err != nil {
+		return nil, err
+	}
 
 	var o Options
 	if opts != nil {

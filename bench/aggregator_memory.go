@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/aggregator"
 )
 
 // heapSamples is the number of heap samples while changes are processed. Each

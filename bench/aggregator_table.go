@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/aggregator"
 )
 
 // aggregatorToTable times the whole path from records to a stub of a table

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/aggregator"
 )
 
 // TestAllCountTheSame checks that the plain loop, an aggregator with changes

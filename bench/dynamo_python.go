@@ -46,7 +46,8 @@ func startPython(ctx context.Context, script, endpoint string) (*python, error) 
 func pythonEnv() []string {
 	env := slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		name, _, _ := strings.Cut(strings.ToUpper(variable), "=")
-		return strings.HasPrefix(name, "AWS_") || strings.HasPrefix(name, "ZAEL_") || strings.HasSuffix(name, "_PROXY")
+		return strings.HasPrefix(name, "AWS_") || strings.HasPrefix(name, "ZAEL_") ||
+			strings.HasPrefix(name, "OTEL_") || strings.HasSuffix(name, "_PROXY")
 	})
 	return append(env, "AWS_ACCESS_KEY_ID="+awsKey, "AWS_SECRET_ACCESS_KEY="+awsKey, "AWS_EC2_METADATA_DISABLED=true",
 		"AWS_CONFIG_FILE="+os.DevNull, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull, "PYTHONDONTWRITEBYTECODE=1")

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
@@ -18,24 +17,10 @@ import (
 // are its program and its port.
 const redisCommand = "-redis"
 
-// serveRedis runs a Redis without files until in ends, or for an hour. It runs in
-// a process of its own, so that the Redis ends with this program.
+// serveRedis runs a Redis without files until in ends, or for an hour.
 func serveRedis(ctx context.Context, program, port string, in io.Reader, out io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Hour)
-	defer cancel()
-
-	cmd := exec.CommandContext(ctx, program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly",
+	return runWhile(ctx, in, out, nil, program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly",
 		"no", "--daemonize", "no")
-	cmd.Stdout = out
-
-	// The input also ends when the program that started this process dies.
-	go func() { _, _ = io.Copy(io.Discard, in); cancel() }()
-	err := cmd.Run()
-	// A Redis that was killed had nothing to save.
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }
 
 // rateOnRedis is redis_rate on a Redis of its own, on a port of this machine.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -14,10 +13,7 @@ import (
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-
-	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/rls"
-	"github.com/zeroae/zae-limiter-go/memory"
+	"google.golang.org/grpc/metadata"
 )
 
 // Names of the gRPC services in the table.
@@ -39,34 +35,44 @@ rules:
     consume: {rpm: 1, tpm: hits}
 `
 
-// frontEnvoy compares Envoy's rate limit service on memory with a service of the
-// same interface that answers OK and nothing else, both over loopback.
-func frontEnvoy(ctx context.Context, cfg config, r *report) (err error) {
-	repo := memory.New(nil)
-	defer func() { err = errors.Join(err, repo.Close()) }()
-	limited, err := envoyService(ctx, repo)
+// frontEnvoy compares Envoy's rate limit service on memory, as the program serves
+// it, with a service of the same interface that answers OK and nothing else, both
+// over loopback.
+func frontEnvoy(ctx context.Context, cfg config, r *report, built *program) (err error) {
+	limited, err := built.serve(ctx)
 	if err != nil {
 		return err
 	}
-	names := []string{nameEmptyGRPC, nameEnvoy}
-	bare, stopBare, err := serveGRPC(ctx, emptyGRPC{})
+	defer func() { err = errors.Join(err, limited.close()) }()
+	bare, bareAddress, err := startBaseline(ctx, nameEmptyGRPC, "")
 	if err != nil {
 		return err
 	}
-	defer stopBare()
-	envoy, stopEnvoy, err := serveGRPC(ctx, limited)
-	if err != nil {
-		return err
+	defer func() { err = errors.Join(err, bare.close()) }()
+
+	conns := map[string]*grpc.ClientConn{}
+	defer func() {
+		for _, conn := range conns {
+			err = errors.Join(err, conn.Close())
+		}
+	}()
+	for name, address := range map[string]string{nameEmptyGRPC: bareAddress, nameEnvoy: limited.grpc} {
+		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			return err
+		}
+		conns[name] = conn
 	}
-	defer stopEnvoy()
-	clients := map[string]ratelimit.RateLimitServiceClient{nameEmptyGRPC: bare, nameEnvoy: envoy}
-	rates := map[string]series{}
+	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+built.token)
+
+	names, rates := []string{nameEmptyGRPC, nameEnvoy}, map[string]series{}
 	for range cfg.rounds {
 		clean()
 		sums := map[string]float64{}
 		for range envoySlices {
 			for _, name := range names {
-				rate, err := callsPerSecond(ctx, clients[name], cfg.sample/envoySlices)
+				client := ratelimit.NewRateLimitServiceClient(conns[name])
+				rate, err := callsPerSecond(ctx, client, cfg.sample/envoySlices)
 				if err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
@@ -86,56 +92,6 @@ func frontEnvoy(ctx context.Context, cfg config, r *report) (err error) {
 		{nameEmptyGRPC, strconv.Itoa(int(rates[nameEmptyGRPC].median())), ""},
 		{nameEnvoy, strconv.Itoa(int(rates[nameEnvoy].median())), share.ratio()},
 	})
-}
-
-// emptyGRPC admits everything.
-type emptyGRPC struct {
-	ratelimit.UnimplementedRateLimitServiceServer
-}
-
-func (emptyGRPC) ShouldRateLimit(context.Context, *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
-	return &ratelimit.RateLimitResponse{OverallCode: ratelimit.RateLimitResponse_OK}, nil
-}
-
-// envoyService returns the rate limit service with two limits that are never
-// reached.
-func envoyService(ctx context.Context, repo limiter.Repository) (*rls.Service, error) {
-	lim, err := limiter.New(repo, nil)
-	if err != nil {
-		return nil, err
-	}
-	err = lim.SetSystemDefaults(ctx, limiter.Custom("rpm", plenty, 1_000_000, time.Minute),
-		limiter.Custom("tpm", plenty, 1_000_000, time.Minute))
-	if err != nil {
-		return nil, err
-	}
-	rules, err := rls.ParseRules([]byte(envoyRules))
-	if err != nil {
-		return nil, err
-	}
-	return rls.New(func(context.Context) (*limiter.RateLimiter, error) { return lim, nil }, rules, nil), nil
-}
-
-// serveGRPC serves on a loopback port and returns a client.
-func serveGRPC(
-	ctx context.Context, service ratelimit.RateLimitServiceServer,
-) (_ ratelimit.RateLimitServiceClient, stop func(), err error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, nil, err
-	}
-	server := grpc.NewServer()
-	ratelimit.RegisterRateLimitServiceServer(server, service)
-	go func() { _ = server.Serve(listener) }()
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		server.Stop()
-		return nil, nil, err
-	}
-	return ratelimit.NewRateLimitServiceClient(conn), func() {
-		_ = conn.Close()
-		server.Stop()
-	}, nil
 }
 
 // callsPerSecond calls for a sample, envoyCallers at a time.

@@ -70,10 +70,7 @@ func limitedHandler(ctx context.Context, repo limiter.Repository) (http.Handler,
 	if err != nil {
 		return nil, err
 	}
-
-	err = lim.SetSystemDefaults(ctx, limiter.Custom("rpm", plenty, 1_000_000, time.Minute),
-		limiter.Custom("tpm", plenty, 1_000_000, time.Minute))
-	if err != nil {
+	if err := lim.SetSystemDefaults(ctx, frontLimits()...); err != nil {
 		return nil, err
 	}
 

@@ -5,20 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/proxy"
-	"github.com/zeroae/zae-limiter-go/memory"
 )
 
 const (
@@ -28,28 +21,24 @@ const (
 )
 
 // frontProxy compares the latency of the proxy with a reverse proxy that does
-// nothing else, with 64 callers and an upstream that answers at once.
-func frontProxy(ctx context.Context, cfg config, r *report) (err error) {
+// nothing else, with 64 callers and an upstream that answers at once. The upstream
+// runs in this process, with the callers.
+func frontProxy(ctx context.Context, cfg config, r *report, built *program) (err error) {
 	upstream := httptest.NewServer(http.HandlerFunc(completion))
 	defer upstream.Close()
-	target, err := url.Parse(upstream.URL)
+	limited, limitedAddress, err := built.proxy(ctx, upstream.URL)
 	if err != nil {
 		return err
 	}
-	repo := memory.New(nil)
-	defer func() { err = errors.Join(err, repo.Close()) }()
-	limited, err := limitedProxy(ctx, repo, target)
+	defer func() { err = errors.Join(err, limited.close()) }()
+	bare, bareAddress, err := startBaseline(ctx, nameBareProxy, upstream.URL)
 	if err != nil {
 		return err
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: 1024, DisableCompression: true}
-	defer transport.CloseIdleConnections()
-	bare := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	defer func() { err = errors.Join(err, bare.close()) }()
+
 	times := map[string]series{}
-	bareServer, limitedServer := httptest.NewServer(bare), httptest.NewServer(limited)
-	defer bareServer.Close()
-	defer limitedServer.Close()
-	servers := map[string]string{nameBareProxy: bareServer.URL, nameProxy: limitedServer.URL}
+	servers := map[string]string{nameBareProxy: "http://" + bareAddress, nameProxy: "http://" + limitedAddress}
 	for range cfg.rounds {
 		for _, name := range []string{nameBareProxy, nameProxy} {
 			clean()
@@ -77,20 +66,17 @@ func completion(w http.ResponseWriter, r *http.Request) {
 			`"}}],"usage":{"prompt_tokens":60,"completion_tokens":100,"total_tokens":160}}`)
 }
 
-// limitedProxy returns the proxy with an access log, as the command runs it.
-func limitedProxy(ctx context.Context, repo limiter.Repository, target *url.URL) (http.Handler, error) {
-	lim, err := limiter.New(repo, nil)
+// proxy starts the proxy with an access log, and returns its address.
+func (p *program) proxy(ctx context.Context, upstream string) (*child, string, error) {
+	args := append([]string{
+		"proxy", "--upstream", upstream, "--store", "memory:", "--listen", "127.0.0.1:0", "--new-entities",
+		strconv.Itoa(proxyCallers),
+	}, limitFlags()...)
+	process, at, err := p.start(ctx, []string{" on http://"}, args...)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	err = lim.SetSystemDefaults(ctx, limiter.Custom("rpm", plenty, 1_000_000, time.Minute),
-		limiter.Custom("tpm", plenty, 1_000_000, time.Minute))
-	if err != nil {
-		return nil, err
-	}
-	return proxy.New(lim, &proxy.Options{
-		Upstream: target, NewEntities: proxyCallers, Log: slog.New(slog.NewJSONHandler(io.Discard, nil)),
-	})
+	return process, at[0], nil
 }
 
 // medianThrough calls a proxy from many goroutines for a while, and returns the

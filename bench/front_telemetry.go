@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/memory"
@@ -78,9 +77,7 @@ func decisions(ctx context.Context, repo limiter.Repository) (func(n int) error,
 	if err != nil {
 		return nil, err
 	}
-	err = lim.SetSystemDefaults(ctx, limiter.Custom("rpm", plenty, 1_000_000, time.Minute),
-		limiter.Custom("tpm", plenty, 1_000_000, time.Minute))
-	if err != nil {
+	if err := lim.SetSystemDefaults(ctx, frontLimits()...); err != nil {
 		return nil, err
 	}
 

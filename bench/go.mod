@@ -2,7 +2,18 @@ module github.com/zeroae/zae-limiter-go/bench
 
 go 1.26.0
 
-replace github.com/zeroae/zae-limiter-go => ..
+replace (
+	github.com/zeroae/zae-limiter-go => ..
+	github.com/zeroae/zae-limiter-go/cmd => ../cmd
+	github.com/zeroae/zae-limiter-go/dynamo => ../dynamo
+	github.com/zeroae/zae-limiter-go/dynamo/infra => ../dynamo/infra
+	github.com/zeroae/zae-limiter-go/grpclimit => ../grpclimit
+	github.com/zeroae/zae-limiter-go/llm => ../llm
+	github.com/zeroae/zae-limiter-go/loadtest => ../loadtest
+	github.com/zeroae/zae-limiter-go/manifest => ../manifest
+	github.com/zeroae/zae-limiter-go/sqlite => ../sqlite
+	github.com/zeroae/zae-limiter-go/telemetry => ../telemetry
+)
 
 require (
 	github.com/aws/aws-sdk-go-v2 v1.47.5
@@ -13,7 +24,11 @@ require (
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/sethvargo/go-limiter v0.7.1
 	github.com/throttled/throttled/v2 v2.15.0
-	github.com/zeroae/zae-limiter-go v0.0.0-00010101000000-000000000000
+	github.com/zeroae/zae-limiter-go v0.0.0
+	github.com/zeroae/zae-limiter-go/dynamo v0.0.0
+	github.com/zeroae/zae-limiter-go/loadtest v0.0.0
+	github.com/zeroae/zae-limiter-go/sqlite v0.0.0
+	github.com/zeroae/zae-limiter-go/telemetry v0.0.0
 	google.golang.org/grpc v1.85.0
 	modernc.org/sqlite v1.60.1
 )
@@ -40,14 +55,12 @@ require (
 	github.com/envoyproxy/protoc-gen-validate v1.3.3 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
-	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/hashicorp/golang-lru v0.5.4 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
-	github.com/rivo/uniseg v0.4.7 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel v1.46.0 // indirect
 	go.opentelemetry.io/otel/metric v1.46.0 // indirect
@@ -56,7 +69,6 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
-	golang.org/x/term v0.47.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261019180522-ce908d29299b // indirect
 	google.golang.org/protobuf v1.36.12 // indirect

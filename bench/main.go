@@ -3,7 +3,9 @@
 // reports ratios. All contenders run in one process, a short sample each, in
 // turn, for several rounds. A ratio is taken within a round, and the result is
 // the median over the rounds. DynamoDB Local, Python and the stub of a table run
-// in processes of their own, so CPU times include the client alone.
+// in processes of their own, so CPU times include the client alone. So do the
+// servers of zae-limiter, which bench builds and runs as users do, and the servers
+// that they are compared with.
 //
 // A missed target is printed and is not an error: the exit code is 0 unless
 // something breaks. Run bench on an idle machine.
@@ -66,6 +68,10 @@ func childWork(args []string, out io.Writer) func(context.Context) error {
 		return func(ctx context.Context) error { return serveTaker(ctx, args[1], os.Stdin, out) }
 	case len(args) == 3 && args[0] == redisCommand:
 		return func(ctx context.Context) error { return serveRedis(ctx, args[1], args[2], os.Stdin, out) }
+	case len(args) == 3 && args[0] == baselineCommand:
+		return func(ctx context.Context) error { return serveBaseline(ctx, args[1], args[2], os.Stdin, out) }
+	case len(args) > 1 && args[0] == programCommand:
+		return func(ctx context.Context) error { return serveProgram(ctx, args[1:], os.Stdin, out) }
 	case len(args) == 3 && args[0] == usersCommand:
 		return func(ctx context.Context) error { return serveUsers(ctx, args[1], args[2], out) }
 	}

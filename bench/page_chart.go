@@ -43,8 +43,10 @@ func (t *pageTable) chart() string {
 	return b.String()
 }
 
-const chartStyle = `<style>text{font:12px system-ui,sans-serif;fill:#24292f}.tick{fill:#57606a}.grid{stroke:#d0d7de}.bar{fill:#54aeff}.mark{stroke:#0a3069;stroke-width:2}` +
-	`@media(prefers-color-scheme:dark){text{fill:#e6edf3}.tick{fill:#9198a1}.grid{stroke:#3d444d}.bar{fill:#1f6feb}.mark{stroke:#f0f6fc}}</style>`
+const chartStyle = `<style>text{font:12px system-ui,sans-serif;fill:#24292f}.tick{fill:#57606a}` +
+	`.grid{stroke:#d0d7de}.bar{fill:#54aeff}.mark{stroke:#0a3069;stroke-width:2}` +
+	`@media(prefers-color-scheme:dark){text{fill:#e6edf3}.tick{fill:#9198a1}` +
+	`.grid{stroke:#3d444d}.bar{fill:#1f6feb}.mark{stroke:#f0f6fc}}</style>`
 
 // logAxis maps nanoseconds to pixels. Its ends are powers of ten.
 type logAxis struct{ from, to float64 }
@@ -66,7 +68,8 @@ func (a logAxis) draw(b *strings.Builder, height int) {
 	for exp := a.from; exp <= a.to; exp++ {
 		ns := math.Pow(10, exp)
 		x := a.at(ns)
-		fmt.Fprintf(b, `<line class="grid" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/><text class="tick" x="%.1f" y="16" text-anchor="middle">%s</text>`,
+		fmt.Fprintf(b, `<line class="grid" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/>`+
+			`<text class="tick" x="%.1f" y="16" text-anchor="middle">%s</text>`,
 			x, chartTop-12, x, height-6, x, shortTime(ns))
 	}
 }

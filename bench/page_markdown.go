@@ -24,7 +24,8 @@ table with each other. `+"`make bench`"+` prints ratios with their spread.
 | machine | %s, %d CPUs (%.1f of them free at the start), %s |
 | Go | %s |
 
-p50, p95 and p99 are percentiles of single calls. Where a table has no commands, each row is the median over several rounds in which all
+p50, p95 and p99 are percentiles of single calls. Where a table has no commands, each row is the median over several `+
+		`rounds in which all
 rows take turns, and the number of calls is the sum over the rounds.
 `, m.commit, m.release, m.date, m.processor, m.processors, m.free, m.system, m.goVersion)
 
@@ -44,8 +45,10 @@ rows take turns, and the number of calls is the sum over the rounds.
 const publishedMarkdown = `
 ## Figures of the Python library
 
-The project of the Python library publishes these figures. They were not measured here, and their conditions differ from those above:
-they are for a table in AWS (us-east-1, on demand), the load comes from one Python process, and its users are Locust users.
+The project of the Python library publishes these figures. They were not measured here, and their conditions ` +
+	`differ from those above:
+they are for a table in AWS (us-east-1, on demand), the load comes from one Python process, and its users ` +
+	`are Locust users.
 
 | what | conditions | published |
 |---|---|---|

@@ -39,7 +39,8 @@ var pageSources = []pageSource{
 	{
 		"stub", "The client of a table alone",
 		"Package `dynamo` against a stub in a process of its own, which answers at once: what remains is the client. " +
-			"The raw call is the SDK's UpdateItem with the same request. The Python library is 0.10.0, with asyncio.", stubRows,
+			"The raw call is the SDK's UpdateItem with the same request. The Python library is 0.10.0, with asyncio.",
+		stubRows,
 	},
 	{"dynamodb", "DynamoDB Local", "Package `dynamo` against DynamoDB Local on the same machine. The engine " +
 		"uses most of the CPU, so these figures compare " +

@@ -50,6 +50,20 @@ func (c *child) line() (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
+// wordAfter returns the word after a text, from the next line that has both.
+func (c *child) wordAfter(text string) (string, error) {
+	for {
+		line, err := c.line()
+		if err != nil {
+			return "", err
+		}
+		if _, rest, ok := strings.Cut(line, text); ok {
+			word, _, _ := strings.Cut(rest, " ")
+			return word, nil
+		}
+	}
+}
+
 // close ends the child and waits for it.
 func (c *child) close() error {
 	_ = c.in.Close() // it may have exited already; Wait reports that
@@ -64,4 +78,20 @@ func startServer(ctx context.Context, name string, args ...string) (*child, stri
 	}
 	url, err := c.line()
 	return c, url, err
+}
+
+// runWhile runs a program that has nothing to save until in ends, or for an hour,
+// and then kills it. A child runs it, so that the program ends with this process.
+func runWhile(ctx context.Context, in io.Reader, out, errs io.Writer, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Stdout, cmd.Stderr = out, errs
+	go func() { _, _ = io.Copy(io.Discard, in); cancel() }()
+
+	err := cmd.Run()
+	if ctx.Err() != nil { // it was killed
+		return nil
+	}
+	return err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,9 +24,8 @@ func wireSection(ctx context.Context, cfg config, r *report) error {
 		return nil
 	}
 	calls := max(1, int(cfg.sample.Milliseconds())*4)
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkUpdateItem$",
+	cmd := goCommand(ctx, "..", "test", "-run", "^$", "-bench", "^BenchmarkUpdateItem$",
 		"-benchtime", strconv.Itoa(calls)+"x", "-count", strconv.Itoa(cfg.rounds), cfg.wire)
-	cmd.Dir = ".."
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
@@ -35,7 +33,8 @@ func wireSection(ctx context.Context, cfg config, r *report) error {
 	var rows [][]string
 	for _, n := range []int{1, 16} {
 		name := fmt.Sprintf("callers=%d", n)
-		sdk, wire, ratio := benchmarked(string(out), name, unitSDK), benchmarked(string(out), name, unitWire), benchmarked(string(out), name, unitRatio)
+		sdk, wire := benchmarked(string(out), name, unitSDK), benchmarked(string(out), name, unitWire)
+		ratio := benchmarked(string(out), name, unitRatio)
 		if len(ratio) == 0 {
 			return fmt.Errorf("the benchmark printed no %s: %s", unitRatio, out)
 		}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo/aggregator"
 )
 
 // Tally is the result of Aggregate for a batch of stream records.

@@ -100,7 +100,8 @@ func (s *store) recordDeployment(ctx context.Context, now time.Time, by string) 
 func (s *store) updateDeployment(ctx context.Context, record item, now time.Time, by string) error {
 	in := &dynamodb.UpdateItemInput{TableName: &s.table, Key: versionKey().at()}
 	in.UpdateExpression = aws.String("SET #lambda = :lambda, #at = :at, #by = :by")
-	in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = new(condition).exists(attrPK).same(record, attrSchema).parts()
+	unchanged := new(condition).exists(attrPK).same(record, attrSchema)
+	in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = unchanged.parts()
 
 	// A condition without values has no map.
 	if in.ExpressionAttributeValues == nil {

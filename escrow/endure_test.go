@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/escrow"
 	"github.com/zeroae/zae-limiter-go/memory"
 	"github.com/zeroae/zae-limiter-go/repotest"
-	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
 var (
@@ -127,16 +125,6 @@ func TestEndure(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { endure(t, seed, 3000, memory.New(nil)) })
 		})
 	}
-	t.Run("sqlite", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "limits.db")
-		synctest.Test(t, func(t *testing.T) {
-			store, err := sqlite.Open(t.Context(), path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			endure(t, 1, 600, store)
-		})
-	})
 }
 
 func endure(t *testing.T, seed uint64, ops int, store limiter.Repository) {

@@ -2,7 +2,18 @@ module github.com/zeroae/zae-limiter-go/examples
 
 go 1.26.0
 
-replace github.com/zeroae/zae-limiter-go => ..
+replace (
+	github.com/zeroae/zae-limiter-go => ..
+	github.com/zeroae/zae-limiter-go/cmd => ../cmd
+	github.com/zeroae/zae-limiter-go/dynamo => ../dynamo
+	github.com/zeroae/zae-limiter-go/dynamo/infra => ../dynamo/infra
+	github.com/zeroae/zae-limiter-go/grpclimit => ../grpclimit
+	github.com/zeroae/zae-limiter-go/llm => ../llm
+	github.com/zeroae/zae-limiter-go/loadtest => ../loadtest
+	github.com/zeroae/zae-limiter-go/manifest => ../manifest
+	github.com/zeroae/zae-limiter-go/sqlite => ../sqlite
+	github.com/zeroae/zae-limiter-go/telemetry => ../telemetry
+)
 
 require (
 	github.com/anthropics/anthropic-sdk-go v1.84.0
@@ -13,7 +24,12 @@ require (
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/openai/openai-go/v3 v3.91.0
 	github.com/zclconf/go-cty v1.19.0
-	github.com/zeroae/zae-limiter-go v0.0.0-00010101000000-000000000000
+	github.com/zeroae/zae-limiter-go v0.0.0
+	github.com/zeroae/zae-limiter-go/dynamo v0.0.0
+	github.com/zeroae/zae-limiter-go/dynamo/infra v0.0.0
+	github.com/zeroae/zae-limiter-go/grpclimit v0.0.0
+	github.com/zeroae/zae-limiter-go/llm v0.0.0
+	github.com/zeroae/zae-limiter-go/sqlite v0.0.0
 	go.yaml.in/yaml/v3 v3.0.5
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261019180522-ce908d29299b
 	google.golang.org/grpc v1.85.0
@@ -100,6 +116,7 @@ require (
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel v1.46.0 // indirect
 	go.opentelemetry.io/otel/metric v1.46.0 // indirect
+	go.opentelemetry.io/otel/sdk v1.46.0 // indirect
 	go.opentelemetry.io/otel/trace v1.46.0 // indirect
 	go.yaml.in/yaml/v4 v4.0.0-rc.2 // indirect
 	golang.org/x/arch v0.22.0 // indirect

@@ -64,7 +64,7 @@ type LimitState struct {
 	Exceeded  bool   `json:"exceeded"`
 	// Dollars has the amounts of a limit of money, whose other numbers are
 	// millionths of a dollar. It is nil for other limits.
-	Dollars *StateDollars `json:"dollars,omitempty" doc:"the amounts of a limit of money in dollars; absent for other limits"`
+	Dollars *StateDollars `json:"dollars,omitempty" doc:"amounts of a limit of money in dollars; absent for others"`
 }
 
 // StateDollars holds the amounts of a limit of money in dollars.

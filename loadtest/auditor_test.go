@@ -3,7 +3,6 @@ package loadtest_test
 import (
 	"context"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/loadtest"
-	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
 // cheater is a store that admits some charges that it should refuse.
@@ -128,27 +126,23 @@ func TestPromiseFindsACheat(t *testing.T) {
 	}
 }
 
-// TestPromiseHoldsOnOurStores checks that the auditor reports nothing where many
+// TestPromiseHoldsInMemory checks that the auditor reports nothing where many
 // users share buckets, adjust their leases and cascade.
-func TestPromiseHoldsOnOurStores(t *testing.T) {
-	onDisk, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "limits.db"), nil)
-	check(t, err)
-	defer func() { check(t, onDisk.Close()) }()
-	for name, repo := range map[string]limiter.Repository{"memory": openMemory(t), "sqlite": onDisk} {
-		for _, actual := range []int64{20, 50} {
-			s := onLimit(limiter.PerHour("rph", 1000), true, 30, actual)
-			s.Classes[0].Wait = loadtest.Wait{}
-			ctx, cancel := context.WithCancel(t.Context())
-			afterTasks(&s, 400, cancel)
-			result, err := loadtest.Run(ctx, repo, s, &loadtest.Options{Users: 50, SpawnRate: 10000})
-			cancel()
-			check(t, err)
-			if p := result.Promise; p.Broken > 0 || p.Checks < 20 {
-				t.Errorf("%s, use %d: %+v", name, actual, p)
-			}
-			if result.Refused == 0 {
-				t.Errorf("%s, use %d: nothing was refused, so nothing was tested", name, actual)
-			}
+func TestPromiseHoldsInMemory(t *testing.T) {
+	repo := openMemory(t)
+	for _, actual := range []int64{20, 50} {
+		s := onLimit(limiter.PerHour("rph", 1000), true, 30, actual)
+		s.Classes[0].Wait = loadtest.Wait{}
+		ctx, cancel := context.WithCancel(t.Context())
+		afterTasks(&s, 400, cancel)
+		result, err := loadtest.Run(ctx, repo, s, &loadtest.Options{Users: 50, SpawnRate: 10000})
+		cancel()
+		check(t, err)
+		if p := result.Promise; p.Broken > 0 || p.Checks < 20 {
+			t.Errorf("use %d: %+v", actual, p)
+		}
+		if result.Refused == 0 {
+			t.Errorf("use %d: nothing was refused, so nothing was tested", actual)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Program runs the command line of the process with additional scenarios and
-// returns the exit code. Package loadtest/program has one.
+// returns the exit code. Package cmd/program has one.
 type Program func(scenarios []Scenario) int
 
 // Main runs a program with scenarios of its own. It checks them and runs the

@@ -2,11 +2,8 @@ package manifest_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,62 +11,9 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/manifest"
 	"github.com/zeroae/zae-limiter-go/memory"
-	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
 var epoch = time.Date(2026, time.March, 14, 15, 9, 26, 0, time.UTC)
-
-// TestApplyReachesTheManifest applies random manifests to random stored and
-// managed levels.
-func TestApplyReachesTheManifest(t *testing.T) {
-	for name, store := range map[string]struct {
-		open func(t *testing.T) limiter.Repository
-		runs uint64
-	}{
-		"memory": {func(*testing.T) limiter.Repository { return memory.New(nil) }, 300},
-		"sqlite": {func(t *testing.T) limiter.Repository { t.Helper(); return openSQLite(t) }, 20},
-		"dynamo": {func(t *testing.T) limiter.Repository { t.Helper(); repo, _, _ := openDynamo(t); return repo }, 8},
-	} {
-		t.Run(name, func(t *testing.T) {
-			repo := store.open(t)
-			for seed := range store.runs {
-				applyFrom(t, repo, seed)
-				if t.Failed() {
-					t.Fatalf("seed %d", seed)
-				}
-			}
-		})
-	}
-}
-
-func applyFrom(t *testing.T, repo limiter.Repository, seed uint64) {
-	t.Helper()
-	name := fmt.Sprintf("n%d", seed)
-	_, err := repo.RegisterNamespace(bg, epoch, name)
-	check(t, err)
-	view, err := repo.Namespace(bg, name)
-	check(t, err)
-	rng := rand.New(rand.NewPCG(seed, 1))
-	seedStore(t, rng, view)
-	m := randomManifest(rng)
-	m.Namespace = name
-	before := storedConfigs(t, view)
-	known, _ := managed(t, view)
-	want := expectedConfigs(before, known, m)
-
-	plan, err := manifest.NewPlan(bg, repo, m, nil)
-	check(t, err)
-	equal(t, "stored after a plan", storedConfigs(t, view), before)
-	if got, want := len(plan.Changes), len(differingScopes(before, want)); got != want {
-		t.Errorf("%d changes, want %d: %s", got, want, formatChanges(plan.Changes))
-	}
-	report, err := plan.Apply(bg)
-	check(t, err)
-	if failed := report.Failed(); len(failed) > 0 {
-		t.Errorf("failed: %v", failed)
-	}
-	checkApplied(t, view, m, want)
-}
 
 // TestPlanIsInOrderAndNamesFields checks a whole plan.
 func TestPlanIsInOrderAndNamesFields(t *testing.T) {
@@ -174,62 +118,6 @@ func TestChangesAreAuditedAndRuleLiveBuckets(t *testing.T) {
 		listed = append(listed, id)
 	}
 	equal(t, "listed", listed, []string{"e"})
-}
-
-func TestDamagedLimitsArePlannedAndReplaced(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.db")
-	repo, err := sqlite.Open(bg, path, nil)
-	check(t, err)
-	defer repo.Close()
-	gone, kept := limiter.Scope{Resource: "gone"}, limiter.Scope{Resource: "kept"}
-	for i, s := range []limiter.Scope{{}, gone, kept} {
-		storeConfig(t, repo, limiter.Config{Scope: s, Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)}},
-			fmt.Sprint(i))
-	}
-	check(t, repo.SetManaged(bg, epoch, "", "before", "", []limiter.Scope{gone}))
-	db, err := sql.Open("sqlite", path)
-	check(t, err)
-	defer db.Close()
-	_, err = db.ExecContext(bg, "UPDATE configs SET limits = 'nonsense'")
-	check(t, err)
-	if _, err := manifest.Export(bg, repo, ""); !strings.Contains(fmt.Sprint(err), "corrupt data") {
-		t.Errorf("export: %v", err)
-	}
-	m := parse(t, "system: {on_unavailable: allow}\nresources: {kept: {limits: {rpm: {capacity: 1}}}}")
-	plan, report, err := manifest.Apply(bg, repo, m, nil)
-	check(t, err)
-	equal(t, "plan", formatChanges(plan.Changes), "update system\nupdate resource kept\ndelete resource gone")
-	equal(t, "what differs", plan.Changes[0].Fields(), []manifest.Field{
-		{Name: "state", Before: "damaged", After: "sound"}, {Name: "on_unavailable", After: "allow"},
-	})
-	equal(t, "what goes", plan.Changes[2].Fields(), []manifest.Field{{Name: "state", Before: "damaged"}})
-	equal(t, "failed", len(report.Failed()), 0)
-	again, err := manifest.NewPlan(bg, repo, m, nil)
-	check(t, err)
-	equal(t, "done", again.Done(), true)
-}
-
-// TestExportAppliesToNothing checks that applying an export changes nothing.
-func TestExportAppliesToNothing(t *testing.T) {
-	for seed := range uint64(100) {
-		repo := memory.New(nil)
-		seedStore(t, rand.New(rand.NewPCG(seed, 2)), repo)
-		before := storedConfigs(t, repo)
-		m, err := manifest.Export(bg, repo, "default")
-		check(t, err)
-		text, err := m.YAML()
-		check(t, err)
-		again, err := manifest.Export(bg, repo, "default")
-		check(t, err)
-		equal(t, "a second time", again, m)
-		read := parse(t, string(text))
-		equal(t, "read back", read, m)
-		equal(t, "namespace", m.Namespace, "default")
-		plan, _, err := manifest.Apply(bg, repo, read, nil)
-		check(t, err)
-		equal(t, "changes", formatChanges(plan.Changes), "")
-		checkApplied(t, repo, read, before)
-	}
 }
 
 // noListStore is a store whose lists miss some limits, as after a write of

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,10 +12,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/manifest"
 	"github.com/zeroae/zae-limiter-go/memory"
-	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
 // hookedStore calls hooks before the writes of a store.
@@ -219,50 +216,6 @@ func TestApplyThatWasTakenOverSaysSo(t *testing.T) {
 		equal(t, "managed", scopes, declared(second))
 		equal(t, "hash", hash, second.Hash())
 	})
-}
-
-// TestTwoProcessesAtOnce repeats the test on stores that processes share.
-func TestTwoProcessesAtOnce(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) [2]limiter.Repository{
-		"sqlite": func(t *testing.T) [2]limiter.Repository {
-			t.Helper()
-			path := filepath.Join(t.TempDir(), "limits.db")
-			var both [2]limiter.Repository
-			for i := range both {
-				repo, err := sqlite.Open(bg, path, nil)
-				check(t, err)
-				t.Cleanup(func() { _ = repo.Close() })
-				both[i] = repo
-			}
-			return both
-		},
-		"dynamo": func(t *testing.T) [2]limiter.Repository {
-			t.Helper()
-			first, table, opts := openDynamo(t)
-			second, err := dynamo.Connect(bg, table, opts)
-			check(t, err)
-			t.Cleanup(func() { _ = second.Close() })
-			return [2]limiter.Repository{first, second}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			repos := open(t)
-			var last atomic.Pointer[manifest.Manifest]
-			var group sync.WaitGroup
-			for i, repo := range repos {
-				m := entityManifest(fmt.Sprint("m", i, "-"), 30, int64(i+1))
-				group.Go(func() {
-					_, report, err := manifest.Apply(bg, repo, m, nil)
-					if err != nil || len(report.Failed()) > 0 {
-						t.Errorf("error %v, report %+v", err, report)
-					}
-					last.Store(m)
-				})
-			}
-			group.Wait()
-			checkInForce(t, repos[0], last.Load())
-		})
-	}
 }
 
 // applyAsleep applies a manifest of 40 levels and simulates a machine that

@@ -33,21 +33,13 @@ func (l *lambda) mustSucceed(kind, physical, properties string) {
 }
 
 func TestRenamedResourceKeepsItsLimits(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) limiter.Repository{
-		"memory": func(*testing.T) limiter.Repository { return memory.New(nil) },
-		"sqlite": func(t *testing.T) limiter.Repository { t.Helper(); return openSQLite(t) },
-		"dynamo": func(t *testing.T) limiter.Repository { t.Helper(); repo, _, _ := openDynamo(t); return repo },
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := newLambdaOn(t, open(t))
-			l.as(stackID, "Old").mustSucceed("Create", "", tenantProperties+limitProperties)
-			l.as(stackID, "New").mustSucceed("Create", "", tenantProperties+limitProperties)
-			l.as(stackID, "Old").mustSucceed("Delete", l.physicalID(), tableProperty)
-			equal(t, "stored", l.limitedResources(), []string{"claude", "gpt-4"})
-			l.as(stackID, "New").mustSucceed("Delete", l.physicalID(), tableProperty)
-			equal(t, "stored in the end", len(l.limitedResources()), 0)
-		})
-	}
+	l := newLambda(t)
+	l.as(stackID, "Old").mustSucceed("Create", "", tenantProperties+limitProperties)
+	l.as(stackID, "New").mustSucceed("Create", "", tenantProperties+limitProperties)
+	l.as(stackID, "Old").mustSucceed("Delete", l.physicalID(), tableProperty)
+	equal(t, "stored", l.limitedResources(), []string{"claude", "gpt-4"})
+	l.as(stackID, "New").mustSucceed("Delete", l.physicalID(), tableProperty)
+	equal(t, "stored in the end", len(l.limitedResources()), 0)
 }
 
 // TestRolledBackRenameKeepsTheLimits covers an update that is rolled back:

@@ -40,11 +40,9 @@ const (
 	limitProperties = `"Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": "100"}}}, "claude": {"Limits": {"rpm": {"Capacity": "5"}}}}`
 )
 
-func newLambda(t *testing.T) *lambda { t.Helper(); return newLambdaOn(t, memory.New(nil)) }
-
-func newLambdaOn(t *testing.T, repo limiter.Repository) *lambda {
+func newLambda(t *testing.T) *lambda {
 	t.Helper()
-	l := &lambda{T: t, repo: repo, stack: stackID, name: "TenantLimits"}
+	l := &lambda{T: t, repo: memory.New(nil), stack: stackID, name: "TenantLimits"}
 	ns, err := l.repo.RegisterNamespace(bg, epoch, "tenant-a")
 	check(t, err)
 	l.id = ns.ID

@@ -66,10 +66,10 @@ type WhatIfReport struct {
 	Last         *time.Time  `json:"last" doc:"latest hour with usage"`
 	Levels       int         `json:"levels" doc:"levels whose limits would change"`
 	Snapshots    int         `json:"snapshots" doc:"hourly snapshots that were read"`
-	Complete     bool        `json:"complete" doc:"false if there were more snapshots than the report reads; the oldest are missing"`
+	Complete     bool        `json:"complete" doc:"false if there were too many snapshots; the oldest are missing"`
 	Entities     int         `json:"entities" doc:"entities with usage whose limits would change"`
-	EntitiesOver int         `json:"entities_over" doc:"entities among them that exceeded the proposed limits by more than the current ones"`
-	Unseen       []string    `json:"unseen" doc:"proposed limits without any recorded usage; the report cannot judge them"`
+	EntitiesOver int         `json:"entities_over" doc:"those over the proposed limits by more than the current ones"`
+	Unseen       []string    `json:"unseen" doc:"proposed limits without recorded usage; the report cannot judge them"`
 	Rows         []WhatIfRow `json:"rows" doc:"limits that usage exceeded, the worst first; see below"`
 }
 
@@ -80,13 +80,13 @@ type WhatIfRow struct {
 	Resource  string         `json:"resource" doc:"resource that was used"`
 	Limit     string         `json:"limit" doc:"name of the limit"`
 	Current   *limiter.Limit `json:"current" doc:"limit in force now; null if there is none"`
-	Proposed  *limiter.Limit `json:"proposed" doc:"limit that would be in force; null if there would be none, so that calls that name it fail"`
+	Proposed  *limiter.Limit `json:"proposed" doc:"limit that would be in force; null if none: calls that name it fail"`
 	HoursOver int            `json:"hours_over" doc:"hours with refusals, at least"`
 	HoursUsed int            `json:"hours_used" doc:"hours with usage"`
 	Used      int64          `json:"tokens_used" doc:"tokens used, less those given back"`
 	Over      int64          `json:"tokens_over" doc:"tokens that would have been refused, at least"`
-	OverNow   int64          `json:"tokens_over_now" doc:"the same for the current limit, which late corrections and earlier limits exceed"`
-	CallsOver *int64         `json:"calls_over" doc:"the same in calls, which take one token each; null unless the limit counts calls"`
+	OverNow   int64          `json:"tokens_over_now" doc:"over the current limit by late corrections or earlier limits"`
+	CallsOver *int64         `json:"calls_over" doc:"refused calls, at least; null unless the limit counts calls"`
 	First     *time.Time     `json:"first" doc:"hour by which the first call would have been refused"`
 	Last      *time.Time     `json:"last" doc:"last hour that was over"`
 	Worst     *time.Time     `json:"worst" doc:"hour that was over most"`

@@ -180,7 +180,8 @@ func (r *Repository) removeEntity(tx *tx, id string, now time.Time) (records int
 
 	// A lease may outlive its bucket. Buckets of this entity with an ID up to the
 	// last one were deleted, and did not expire, so they owe nothing.
-	if _, err := tx.exec(`INSERT INTO deleted_buckets (ns, entity, last, at) SELECT ?, ?, coalesce(max(seq), 0), ? FROM sqlite_sequence WHERE name = 'buckets_v5'
+	if _, err := tx.exec(`INSERT INTO deleted_buckets (ns, entity, last, at)
+		SELECT ?, ?, coalesce(max(seq), 0), ? FROM sqlite_sequence WHERE name = 'buckets_v5'
 		ON CONFLICT DO UPDATE SET last = excluded.last, at = excluded.at`, r.key, id, now.Unix()); err != nil {
 		return 0, err
 	}
@@ -201,7 +202,8 @@ func (r *Repository) removeEntity(tx *tx, id string, now time.Time) (records int
 // hasData reports whether anything is stored for an entity. An expired bucket
 // without usage does not count.
 func (r *Repository) hasData(tx *tx, id string, now int64) (found bool, err error) {
-	if err := tx.row(`SELECT EXISTS (SELECT 1 FROM entities WHERE ns = ?1 AND id = ?2) OR EXISTS (SELECT 1 FROM configs WHERE ns = ?1 AND entity = ?2)
+	if err := tx.row(`SELECT EXISTS (SELECT 1 FROM entities WHERE ns = ?1 AND id = ?2)
+		OR EXISTS (SELECT 1 FROM configs WHERE ns = ?1 AND entity = ?2)
 		OR EXISTS (SELECT 1 FROM usage WHERE ns = ?1 AND entity = ?2)`, r.key, id).scan(&found); err != nil || found {
 		return found, err
 	}

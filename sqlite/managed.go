@@ -70,7 +70,8 @@ func (r *Repository) SetManaged(
 		}
 
 		_, err = tx.exec(`INSERT INTO managed (ns, hash, applied, scopes, owner) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET hash = excluded.hash, applied = excluded.applied, scopes = excluded.scopes, owner = excluded.owner`,
+			ON CONFLICT DO UPDATE SET hash = excluded.hash, applied = excluded.applied, scopes = excluded.scopes,
+				owner = excluded.owner`,
 			r.key, next.Hash, now.Unix(), string(list), next.Owner)
 		return err
 	})

@@ -282,14 +282,16 @@ func (t *tx) save(ns int64, r *record, all bool) (err error) {
 	}, details...)
 
 	if r.id != 0 {
-		_, err = t.exec(`UPDATE buckets_v5 SET facts = ?, parent = ?, limits = ?, level = ?, tokens = ?, at = ?, idle = ?, expires = ?,
-			hour = ?, used = ?, events = ?, pulled = ?, keep = ?, starts = ?, spared = ?, peaks = ?, left_limits = ?, left_levels = ? WHERE id = ?`,
+		_, err = t.exec(`UPDATE buckets_v5 SET facts = ?, parent = ?, limits = ?, level = ?, tokens = ?, at = ?,
+			idle = ?, expires = ?, hour = ?, used = ?, events = ?, pulled = ?, keep = ?, starts = ?, spared = ?,
+			peaks = ?, left_limits = ?, left_levels = ? WHERE id = ?`,
 			append(row, r.id)...)
 		return err
 	}
 
-	r.id, err = t.insert(`INSERT INTO buckets_v5 (facts, parent, limits, level, tokens, at, idle, expires, hour, used, events, pulled, keep,
-		starts, spared, peaks, left_limits, left_levels, ns, entity, resource) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	r.id, err = t.insert(`INSERT INTO buckets_v5 (facts, parent, limits, level, tokens, at, idle, expires, hour, used,
+		events, pulled, keep, starts, spared, peaks, left_limits, left_levels, ns, entity, resource)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		append(row, ns, r.Account.Entity, r.Account.Resource)...)
 	return err
 }

@@ -117,10 +117,14 @@ CREATE TABLE managed (                        -- what a manifest rules, a row fo
 `, `
 ALTER TABLE managed ADD COLUMN owner TEXT NOT NULL DEFAULT ''; -- the owning custom resource, '' for none
 `, `
-ALTER TABLE buckets ADD COLUMN pulled INTEGER NOT NULL DEFAULT 0; -- milliseconds that at was moved back, after a clock far ahead
+-- Milliseconds that at was moved back, after a clock far ahead.
+ALTER TABLE buckets ADD COLUMN pulled INTEGER NOT NULL DEFAULT 0;
 `, `
-ALTER TABLE buckets ADD COLUMN starts TEXT;       -- JSON list of the starts of the windows of quotas, in the order of limits, then of their excess if there is any; NULL without quotas
-ALTER TABLE buckets ADD COLUMN spared TEXT;       -- JSON list of how often each limit was spared, like used; NULL for never
+-- JSON list of the starts of the windows of quotas, in the order of limits, then of
+-- their excess if there is any; NULL without quotas.
+ALTER TABLE buckets ADD COLUMN starts TEXT;
+-- JSON list of how often each limit was spared, like used; NULL for never.
+ALTER TABLE buckets ADD COLUMN spared TEXT;
 ALTER TABLE usage ADD COLUMN would_refuse TEXT;   -- JSON object like counters; NULL for none
 ALTER TABLE namespaces ADD COLUMN switched INTEGER NOT NULL DEFAULT 0; -- facts after the last change of switches
 
@@ -153,10 +157,17 @@ CREATE VIEW buckets AS SELECT id, ns, entity, resource, facts, parent, '[]' AS l
 	at, idle, expires, hour, used, events, pulled FROM buckets_v5;
 `, `
 -- A process of version 5 that has the file open may go on: it leaves the columns.
-ALTER TABLE buckets_v5 ADD COLUMN peaks TEXT;         -- JSON list of thousandths: for each limit the largest capacity of its window, 0 for the present one, then for each the use that is hidden; NULL if all are 0
-ALTER TABLE buckets_v5 ADD COLUMN left_limits TEXT;   -- JSON list of limits that have left and are remembered; NULL for none
-ALTER TABLE buckets_v5 ADD COLUMN left_levels TEXT;   -- JSON list of five numbers for each: thousandths, their time, start, peak and hidden use of a window
-ALTER TABLE buckets_v5 ADD COLUMN keep INTEGER NOT NULL DEFAULT 0; -- the bucket does not expire before; 0 for none
+
+-- JSON list of thousandths: for each limit the largest capacity of its window, 0 for
+-- the present one, then for each the use that is hidden; NULL if all are 0.
+ALTER TABLE buckets_v5 ADD COLUMN peaks TEXT;
+-- JSON list of limits that have left and are remembered; NULL for none.
+ALTER TABLE buckets_v5 ADD COLUMN left_limits TEXT;
+-- JSON list of five numbers for each: thousandths, their time, start, peak and hidden
+-- use of a window.
+ALTER TABLE buckets_v5 ADD COLUMN left_levels TEXT;
+-- The bucket does not expire before; 0 for none.
+ALTER TABLE buckets_v5 ADD COLUMN keep INTEGER NOT NULL DEFAULT 0;
 `}
 
 // The first schema versions with the column pulled, with quotas, shadow limits and
@@ -171,7 +182,8 @@ func olderNames(query string) string {
 
 // version reads the application ID, the schema version and the number of tables.
 func (t *tx) version() (application, version, tables int, err error) {
-	err = t.row(`SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+	err = t.row(`SELECT (SELECT application_id FROM pragma_application_id),
+		(SELECT user_version FROM pragma_user_version),
 		(SELECT count(*) FROM sqlite_schema)`).scan(&application, &version, &tables)
 	return application, version, tables, err
 }

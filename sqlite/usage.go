@@ -52,8 +52,10 @@ func (t *tx) addUsage(ns int64, part limiter.UsageSnapshot) error {
 	}
 
 	expires := part.End.Add(t.file.opts.UsageRetention).Unix()
-	_, err = t.exec(`INSERT INTO usage (ns, entity, resource, window, start, counters, would_refuse, events, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET counters = excluded.counters, would_refuse = excluded.would_refuse, events = events + excluded.events`,
+	_, err = t.exec(`INSERT INTO usage (ns, entity, resource, window, start, counters, would_refuse, events, expires)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET counters = excluded.counters, would_refuse = excluded.would_refuse,
+			events = events + excluded.events`,
 		append(key, formatCounts(part.Counters), optionalCounts(part.WouldRefuse), part.Events, expires)...)
 	return err
 }

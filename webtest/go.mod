@@ -2,13 +2,25 @@ module github.com/zeroae/zae-limiter-go/webtest
 
 go 1.26.0
 
-replace github.com/zeroae/zae-limiter-go => ..
+replace (
+	github.com/zeroae/zae-limiter-go => ..
+	github.com/zeroae/zae-limiter-go/cmd => ../cmd
+	github.com/zeroae/zae-limiter-go/dynamo => ../dynamo
+	github.com/zeroae/zae-limiter-go/dynamo/infra => ../dynamo/infra
+	github.com/zeroae/zae-limiter-go/grpclimit => ../grpclimit
+	github.com/zeroae/zae-limiter-go/llm => ../llm
+	github.com/zeroae/zae-limiter-go/loadtest => ../loadtest
+	github.com/zeroae/zae-limiter-go/manifest => ../manifest
+	github.com/zeroae/zae-limiter-go/sqlite => ../sqlite
+	github.com/zeroae/zae-limiter-go/telemetry => ../telemetry
+)
 
 require (
 	github.com/chromedp/cdproto v0.157.8
 	github.com/chromedp/chromedp v0.21.0
 	github.com/google/go-cmp v0.7.0
-	github.com/zeroae/zae-limiter-go v0.0.0-00010101000000-000000000000
+	github.com/zeroae/zae-limiter-go v0.0.0
+	github.com/zeroae/zae-limiter-go/sqlite v0.0.0
 )
 
 require (

@@ -8,7 +8,7 @@ import (
 	"os"
 	_ "time/tzdata" // the zones of quotas, which a function's system lacks
 
-	"github.com/zeroae/zae-limiter-go/internal/function"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/function"
 )
 
 func main() {

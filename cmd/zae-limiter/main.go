@@ -6,8 +6,8 @@ import (
 	"os"
 	_ "time/tzdata" // the zones of quotas, where the system has none
 
-	"github.com/zeroae/zae-limiter-go/internal/cli"
-	"github.com/zeroae/zae-limiter-go/internal/function"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/function"
 )
 
 func main() {

@@ -6,12 +6,15 @@ import (
 	"net/http"
 )
 
+// file refers to a file that the API keeps.
+const file = `{"type":"file","file":{"file_id":"archive"}}`
+
 // bodies holds what a client sends. A question sets no maximum for its answer. A
 // report reads a file that the API keeps.
 var bodies = map[string]string{
 	"question": `{"model":%q,"messages":[{"role":"user","content":"question"}]}`,
-	"report":   `{"model":%q,"max_tokens":800000,"messages":[{"role":"report","content":[{"type":"file","file":{"file_id":"archive"}}]}]}`,
-	"again":    `{"model":%q,"max_tokens":800000,"messages":[{"role":"again","content":[{"type":"file","file":{"file_id":"archive"}}]}]}`,
+	"report":   `{"model":%q,"max_tokens":800000,"messages":[{"role":"report","content":[` + file + `]}]}`,
+	"again":    `{"model":%q,"max_tokens":800000,"messages":[{"role":"again","content":[` + file + `]}]}`,
 }
 
 // answer stands for the API of a language model. It caches what it has read before.
@@ -28,7 +31,8 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	usage := map[string]string{
 		"user":   `"prompt_tokens":20,"completion_tokens":4000`,
 		"report": `"prompt_tokens":2000000,"completion_tokens":600000`,
-		"again":  `"prompt_tokens":2000000,"completion_tokens":600000,"prompt_tokens_details":{"cached_tokens":1900000}`,
+		"again": `"prompt_tokens":2000000,"completion_tokens":600000,` +
+			`"prompt_tokens_details":{"cached_tokens":1900000}`,
 	}[req.Messages[0].Role]
 
 	w.Header().Set("Content-Type", "application/json")

@@ -11,15 +11,15 @@ func TestScriptIsFoundFromAnyDirectory(t *testing.T) {
 	t.Setenv("ZAEL_TEST_SERVER", "")
 	root := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":                "",
-		"scripts/any":           "#!/bin/sh\necho \"http://$1\"; cat >/dev/null\n",
-		"dynamo/a.go":           "",
-		"internal/cli/tty/a.go": "",
-		"bench/go.mod":          "",
+		"go.mod":                    "",
+		"scripts/any":               "#!/bin/sh\necho \"http://$1\"; cat >/dev/null\n",
+		"dynamo/a.go":               "",
+		"cmd/internal/cli/tty/a.go": "",
+		"bench/go.mod":              "",
 	} {
 		write(t, filepath.Join(root, name), text)
 	}
-	for _, dir := range []string{".", "dynamo", "internal/cli/tty", "bench"} {
+	for _, dir := range []string{".", "dynamo", "cmd/internal/cli/tty", "bench"} {
 		t.Chdir(filepath.Join(root, dir))
 		s, err := Start("any", "ZAEL_TEST_SERVER")
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/aggregator"
 )
 
 // Aggregator runs an aggregator beside repositories. It counts usage in the

@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+)
+
+func newAudit(c *console) *cobra.Command {
+	conn := &connection{console: c}
+	cmd := newGroup("audit", "Show the audit trail",
+		"Show the audit trail, which records every change of entities and stored limits\nwith its author.")
+
+	conn.addNamespace(cmd)
+	cmd.AddCommand(newAuditList(conn))
+	return cmd
+}
+
+type auditOptions struct {
+	*connection
+	entity, resource, after string
+	system, json            bool
+	limit                   int
+}
+
+func newAuditList(conn *connection) *cobra.Command {
+	o := auditOptions{connection: conn}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List audit events",
+		Long: `List the changes of an entity, of the defaults of a resource or of the defaults
+of the system, newest first. Without a filter, list the latest changes of the
+namespace; a DynamoDB table with more than 100,000 events needs a filter. The
+details say what was set: limits, amounts, reasons. --json has them as stored.`,
+		Example: `  zae-limiter audit list
+  zae-limiter audit list --entity-id key-abc
+  zae-limiter audit list --resource gpt-4
+  zae-limiter audit list --system --limit 10`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runAuditList(cmd.Context(), o) },
+	}
+
+	flags := cmd.Flags()
+	flags.StringVarP(&o.entity, "entity-id", "e", "", "only changes of this `entity`")
+	flags.StringVarP(&o.resource, "resource", "r", "", "only changes of the defaults of this `resource`")
+	flags.BoolVar(&o.system, "system", false, "only changes of the defaults of the system")
+	addFlag(cmd, &o.after, "start-event-id", "id", "", "only events older than this event", answer.ParseEvent)
+	exclusiveFlags(cmd, "entity-id", "resource", "system")
+
+	_ = cmd.RegisterFlagCompletionFunc("entity-id", conn.completeEntities)
+	_ = cmd.RegisterFlagCompletionFunc("resource", conn.completeResources)
+
+	addRowLimit(cmd, &o.limit, "l", 100)
+	addJSON[answer.Audit](cmd, &o.json, anArray, auditColumns)
+	return cmd
+}
+
+var auditColumns = []column{
+	{title: "timestamp", whole: true},
+	{title: "action", whole: true},
+	{title: "principal"},
+	{title: "resource"},
+	{title: "event id", whole: true, spare: true},
+	{title: "entity"},
+	{title: "details", extra: true},
+}
+
+// auditDetails returns the cell of what was changed. A table shows it in words, and a
+// line in the form of the flags.
+func auditDetails(e limiter.AuditEvent) cell {
+	var parts detailWords
+	for _, d := range []struct{ key, prefix string }{
+		{"name", "name "},
+		{"parent_id", "parent "},
+		{"reason", ""},
+		{"id", ""},
+		{"on_unavailable", "on_unavailable "},
+	} {
+		// An entity without a name of its own is stored with its ID as name,
+		// which the entity column shows already.
+		if s, ok := e.Details[d.key].(string); ok && s != "" && (d.key != "name" || s != e.Entity) {
+			parts.add(text(d.prefix + s))
+		}
+	}
+
+	if cascade, _ := e.Details["cascade"].(bool); cascade {
+		parts.add(text("cascade"))
+	}
+
+	metadata, _ := e.Details["metadata"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(metadata)) {
+		parts.add(text(fmt.Sprint(name, "=", metadata[name])))
+	}
+
+	limits, _ := e.Details["limits"].([]any)
+	for _, limit := range limits {
+		parts.add(limitDetail(limit))
+	}
+
+	amounts, _ := e.Details["amounts"].(map[string]any)
+	for _, limit := range slices.Sorted(maps.Keys(amounts)) {
+		n, _ := amounts[limit].(int64)
+		of := amount(limit, n)
+		parts.add(cell{display: limit + "=" + of.display, plain: limit + "=" + of.plain})
+	}
+	return parts.join()
+}
+
+// limitDetail returns the cell of a limit in the details of an event: the whole
+// limit, or only its name if the event has no more.
+func limitDetail(detail any) cell {
+	// The event of a reset holds the names of its limits, and no more of them.
+	if stored, ok := detail.(map[string]any); ok {
+		var l limiter.Limit
+		if encoded, err := json.Marshal(stored); err == nil && json.Unmarshal(encoded, &l) == nil {
+			return cell{display: limitText(l), plain: limitWord(l)}
+		}
+	}
+	return text(fmt.Sprint(detail))
+}
+
+// detailWords collects the parts of a cell.
+type detailWords struct{ shown, plain []string }
+
+func (w *detailWords) add(c cell) {
+	w.shown, w.plain = append(w.shown, c.display), append(w.plain, c.plain)
+}
+
+func (w *detailWords) join() cell {
+	return cell{display: text(strings.Join(w.shown, ", ")).display, plain: text(strings.Join(w.plain, ", ")).plain}
+}
+
+func runAuditList(ctx context.Context, o auditOptions) error {
+	subject, err := o.subject()
+	if err != nil {
+		return err
+	}
+
+	columns := slices.Clone(auditColumns)
+
+	// With a subject, every row would repeat it in the entity column.
+	if subject != "" {
+		columns[slices.IndexFunc(columns, func(c column) bool { return c.title == "entity" })].spare = true
+	}
+
+	list := listing[limiter.AuditEvent]{
+		columns,
+		func(e limiter.AuditEvent) []cell {
+			return []cell{
+				moment(e.At), text(e.Action), text(e.Principal), text(e.Resource), text(e.ID), text(e.Entity),
+				auditDetails(e),
+			}
+		},
+		func(e limiter.AuditEvent) any { return answer.NewAudit(e) },
+		"There are no events" + ofSubject(subject) + ".",
+	}
+
+	if o.after != "" {
+		list.nothing = "There are no older events" + ofSubject(subject) + "."
+	}
+
+	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+		more := ""
+
+		rows := answer.First(lim.AuditEvents(ctx, subject, o.after), o.limit, func(last limiter.AuditEvent) {
+			more = last.ID
+		})
+
+		if err := list.print(o.console, o.json, rows); err != nil || more == "" {
+			return err
+		}
+
+		o.say("There are more; continue with --start-event-id %s", more)
+		return nil
+	})
+}
+
+func ofSubject(subject string) string {
+	if subject == "" {
+		return ""
+	}
+	return " of " + subject
+}
+
+// subject returns the subject of the events to list as the audit trail names it,
+// or "" for all.
+func (o auditOptions) subject() (string, error) {
+	const system, ofResource = "$SYSTEM", "$RESOURCE:"
+	switch {
+	case o.system || o.entity == system:
+		return system, nil
+	case o.resource != "":
+		if err := checkResource(o.resource); err != nil {
+			return "", usagef("%v", err)
+		}
+		return ofResource + o.resource, nil
+	case o.entity == "":
+		return "", nil
+	}
+
+	// An ID such as $RESOURCE:gpt-4 comes from the entity column of this
+	// command, and is no valid entity.
+	if resource, ok := strings.CutPrefix(o.entity, ofResource); ok {
+		o.resource = resource
+		return o.subject()
+	}
+
+	if err := (limiter.Entity{ID: o.entity}).Validate(); err != nil {
+		return "", usagef("%v", err)
+	}
+	return o.entity, nil
+}

@@ -1,0 +1,325 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/dynamo/infra"
+)
+
+type deployOptions struct {
+	*stackConnection
+	stack infra.Stack
+	// These are the opposites of the stack's No fields.
+	aggregator, provisioner, alarms, archive, iam bool
+	leanIndex                                     bool // the kind of the index is infra.LeanIndex
+	wait, yes, downgrade, reset, tagsOnly, json   bool
+	zip, namespace                                string
+	untag                                         []string
+}
+
+// clearValue is the value of a flag that clears a deployed setting.
+const clearValue = "none"
+
+func newDeploy(c *console) *cobra.Command {
+	o := &deployOptions{stackConnection: &stackConnection{console: c}, wait: true}
+	o.setStack(infra.Stack{})
+	cmd := &cobra.Command{
+		Use:   "deploy",
+		Short: "Create or update a stack in an AWS account",
+		Long: `Create a CloudFormation stack with a table, functions that count usage and apply
+declared limits, IAM policies, and alarms; or update an existing one, including
+stacks of Python's tool. Settings and tags without a flag stay as deployed,
+unless --reset is set. An update shows its changes first and, on a terminal,
+asks for confirmation; elsewhere only changes that remove or replace something
+need --yes. The table is never replaced. The command can be interrupted and
+repeated at any time.
+
+` + stackHelp,
+		Example: "  zae-limiter deploy --name my-app\n  zae-limiter deploy -n my-app --permission-boundary " +
+			"Bound --tag team=ml --yes\n" +
+			"  zae-limiter deploy -n my-app --no-iam --no-aggregator",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDeploy(cmd.Context(), o, cmd.Flags()) },
+	}
+
+	o.addTo(cmd)
+	o.flags(cmd)
+	addJSON[deploymentJSON](cmd, &o.json, anObject, nil)
+
+	return cmd
+}
+
+// deploymentJSON is the output of deploy and upgrade as JSON.
+type deploymentJSON struct {
+	Name      string            `json:"name" doc:"name of the stack and its table"`
+	Region    string            `json:"region" doc:"AWS region"`
+	StackID   string            `json:"stack_id" doc:"ARN of the stack"`
+	Status    string            `json:"status" doc:"status in CloudFormation"`
+	Action    string            `json:"action" doc:"created, updated, unchanged or waiting"`
+	Complete  bool              `json:"complete" doc:"whether nothing is left to do"`
+	Namespace *string           `json:"namespace_id" doc:"ID of the registered namespace"`
+	Code      *infra.Code       `json:"code" doc:"code of the functions: bucket, key, sha256, size, uploaded, source"`
+	Migrated  []string          `json:"migrated" doc:"versions whose migrations were run"`
+	Outputs   map[string]string `json:"outputs" doc:"outputs of the stack"`
+}
+
+// setStack sets the flags to the settings of a stack.
+func (o *deployOptions) setStack(s infra.Stack) {
+	o.stack = s
+	o.aggregator, o.provisioner, o.alarms, o.archive, o.iam =
+		!s.NoAggregator, !s.NoProvisioner, !s.NoAlarms, !s.NoAuditArchive, !s.NoIAM
+	o.leanIndex = s.ResourceIndex == infra.LeanIndex
+}
+
+// wanted returns the stack that the flags describe.
+func (o *deployOptions) wanted() infra.Stack {
+	s := o.stack
+	s.Tags = maps.Clone(s.Tags)
+
+	for _, key := range o.untag {
+		delete(s.Tags, key)
+	}
+
+	for _, value := range []*string{
+		&s.AlarmTopicARN, &s.PermissionBoundary, &s.AggregatorRoleARN, &s.ProvisionerRoleARN, &s.ArtifactBucket,
+	} {
+		if *value == clearValue {
+			*value = ""
+		}
+	}
+
+	s.NoAggregator, s.NoProvisioner, s.NoAlarms, s.NoAuditArchive, s.NoIAM =
+		!o.aggregator, !o.provisioner, !o.alarms, !o.archive, !o.iam
+	if s.ResourceIndex = infra.FullIndex; o.leanIndex {
+		s.ResourceIndex = infra.LeanIndex
+	}
+
+	return s
+}
+
+func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) error {
+	if err := o.checkTagsOnly(given); err != nil {
+		return err
+	}
+
+	name, opts, err := o.target()
+	if err != nil {
+		return err
+	}
+
+	opts.Stack, opts.Resolve = o.wanted(), func(deployed *infra.Stack) infra.Stack {
+		return o.merge(name, deployed, given)
+	}
+
+	opts.Zip, opts.NoWait, opts.Downgrade = o.zip, !o.wait, o.downgrade
+	opts.Dynamo.Namespace = o.namespace
+	opts.Confirm = o.confirmChanges(ctx, name, o.yes)
+
+	run := infra.Deploy
+	if o.tagsOnly {
+		run = infra.Tag
+	}
+
+	began := time.Now()
+	d, err := run(ctx, name, &opts)
+	if err != nil {
+		return stackError(err)
+	}
+
+	if err := o.report(d, o.json, time.Since(began)); err != nil {
+		return err
+	}
+	// The table of an incomplete stack cannot be used yet.
+	if d.Complete {
+		o.suggestStore(name)
+	}
+
+	return nil
+}
+
+// merge returns the stack to deploy: the settings of the flags, and for the rest
+// those of the deployed stack, if there is one.
+func (o *deployOptions) merge(name string, deployed *infra.Stack, given *pflag.FlagSet) infra.Stack {
+	wanted := o.wanted()
+
+	if deployed != nil && !o.reset {
+		wanted = o.overlay(*deployed, given)
+	}
+
+	// The kind of the index is fixed when the table is created, so not even
+	// --reset changes it.
+	if !given.Changed("lean-index") && !given.Changed("no-lean-index") && deployed != nil {
+		wanted.ResourceIndex = deployed.ResourceIndex
+	}
+	// Functions that run stay on their architecture, unless a flag names
+	// another.
+	if wanted.Architecture == "" && deployed != nil {
+		wanted.Architecture = deployed.Architecture
+	}
+	if wanted.Architecture == "" {
+		wanted.Architecture = infra.DefaultArchitecture(o.zip)
+	}
+
+	o.announce(name, wanted.WithDefaults())
+	return wanted
+}
+
+// checkTagsOnly rejects flags that have no effect with --tags-only.
+func (o *deployOptions) checkTagsOnly(given *pflag.FlagSet) (err error) {
+	if !o.tagsOnly {
+		return nil
+	}
+
+	if len(o.stack.Tags) == 0 {
+		return usagef("--tag is missing; --tags-only only adds tags")
+	}
+
+	has := []string{"tags-only", "tag", "wait", "no-wait", "yes", "json", "output", "name", "region", "endpoint-url"}
+	given.Visit(func(f *pflag.Flag) {
+		if !slices.Contains(has, f.Name) && err == nil {
+			err = usagef("--%s has no effect with --tags-only, which only adds tags; leave one of them out", f.Name)
+		}
+	})
+
+	return err
+}
+
+// overlay returns the deployed stack with the settings of the given flags.
+func (o *deployOptions) overlay(deployed infra.Stack, given *pflag.FlagSet) infra.Stack {
+	// The flags of a second command write into merged, so that each given flag
+	// changes only its own setting.
+	merged, scratch := &deployOptions{}, &cobra.Command{}
+	merged.flags(scratch)
+	// Adding a flag stores its default, so the deployed settings come after.
+	merged.setStack(deployed)
+
+	given.Visit(func(f *pflag.Flag) {
+		twin := scratch.Flags().Lookup(f.Name)
+		if twin == nil {
+			// The second command lacks the flags that do not describe the
+			// stack, such as --name.
+			return
+		}
+
+		switch said := f.Value.(type) {
+		case *negatedFlag:
+			// A negated flag has no text. Its argument is the opposite of the
+			// switch it sets.
+			_ = twin.Value.Set(strconv.FormatBool(!*said.of))
+		case *pairs:
+			maps.Copy(merged.stack.Tags, *said.all)
+		case pflag.SliceValue:
+			merged.untag = said.GetSlice()
+		default:
+			// The text has passed the same parser before, so this cannot fail.
+			_ = twin.Value.Set(said.String())
+		}
+	})
+	return merged.wanted()
+}
+
+// announce reports the settings to deploy.
+func (o *deployOptions) announce(name string, s infra.Stack) {
+	o.say("Deploying %s (region %s):", name, cmp.Or(o.region, "of the environment"))
+	for _, f := range stackSettings(s) {
+		o.say("  %s: %s", f[0], f[1])
+	}
+}
+
+// stackSettings returns the settings of a stack that announce shows.
+func stackSettings(s infra.Stack) [][2]string {
+	audit := "kept as before, 90 days in a new table"
+	if s.AuditRetentionDays > 0 {
+		audit = fmt.Sprintf("kept %d days", s.AuditRetentionDays)
+	}
+
+	properties := [][2]string{
+		{"usage", fmt.Sprintf("%s, kept %d days", s.SnapshotWindows, s.UsageRetentionDays)},
+		{"audit events", audit},
+		{"lean index", onOff(s.ResourceIndex == infra.LeanIndex)},
+		{"aggregator", onOff(s.HasAggregator())},
+		{"provisioner", onOff(s.HasProvisioner())},
+	}
+
+	if s.HasAggregator() {
+		properties = append(properties,
+			[2]string{"function", fmt.Sprintf("%s, %v, %d MB", s.Architecture, s.LambdaTimeout, s.LambdaMemory)},
+			[2]string{"audit archive", onOff(!s.NoAuditArchive)})
+	} else if !s.NoAggregator {
+		properties = append(properties, [2]string{"note", "without IAM the aggregator needs --aggregator-role-arn"})
+	}
+
+	properties = append(properties, [2]string{"alarms", onOff(!s.NoAlarms)})
+	for _, f := range [][2]string{{"alarms are sent to", s.AlarmTopicARN}, {
+		"permission boundary", s.PermissionBoundary,
+	}} {
+		if f[1] != "" {
+			properties = append(properties, f)
+		}
+	}
+
+	properties = append(properties, [2]string{"policies", onOff(!s.NoIAM)},
+		[2]string{"roles for users", onOff(s.IAMRoles)},
+		[2]string{"deletion protection", onOff(s.DeletionProtection)})
+	for _, key := range slices.Sorted(maps.Keys(s.Tags)) {
+		properties = append(properties, [2]string{"tag", key + "=" + s.Tags[key]})
+	}
+	return properties
+}
+
+func onOff(on bool) string {
+	if on {
+		return "yes"
+	}
+	return "no"
+}
+
+// report reports the deployment on stderr and prints its result.
+func (s *stackConnection) report(d infra.Deployment, asJSON bool, took time.Duration) error {
+	look := s.place().Command("status", "--name", d.Name)
+	// A busy stack is incomplete, too, but nothing was begun, so its message
+	// comes first.
+	switch {
+	case d.Action == "waiting":
+		s.warn("Stack %s is busy (%s); run this again when %s shows that it is done", d.Name, d.Status, look)
+	case !d.Complete:
+		s.warn("Stack %s is being %s; run this again without --no-wait to complete it, %s shows the progress",
+			d.Name, d.Action, look)
+	case d.Action == "unchanged":
+		s.done("Stack %s is up to date", d.Name)
+	default:
+		s.done("Stack %s %s in %s", d.Name, d.Action, tty.Duration(took))
+	}
+	if d.Code != nil && d.Code.Uploaded {
+		s.say("  code: %s, sha256 %.16s, %s", tty.Bytes(int64(d.Code.Size)), d.Code.SHA256, d.Code.Source)
+	}
+	for _, v := range d.Migrated {
+		s.say("  migrated to %s", v)
+	}
+	shape := deploymentJSON{
+		d.Name, d.Region, d.StackID, d.Status, d.Action, d.Complete, answer.OrNull(d.NamespaceID), d.Code,
+		append([]string{}, d.Migrated...), d.Outputs,
+	}
+	properties := []property{
+		{"name", text(d.Name)},
+		{"region", text(d.Region)},
+		{"status", text(d.Status)},
+		{"action", text(d.Action)},
+		{"stack_id", text(d.StackID)},
+	}
+	if d.NamespaceID != "" {
+		properties = append(properties, property{"namespace_id", text(d.NamespaceID)})
+	}
+	return printProperties(s.console, asJSON, properties, shape)
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+)
+
+// Exit codes of the program.
+const (
+	exitDone       = 0
+	exitFailed     = 1
+	exitUsage      = 2        // the command line is wrong; nothing was done
+	exitExceeded   = 3        // a limit was exceeded
+	exitDrift      = 4        // stored limits differ from the manifest
+	exitDisabled   = 5        // a level is switched off
+	exitBrokenPipe = 128 + 13 // stdout was closed, as a shell reports SIGPIPE
+)
+
+// errDrift is wrapped by errors that report a difference between the stored
+// limits and those of the manifest.
+var errDrift = errors.New("drift")
+
+// usageError reports a mistake in the command line.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// errorText returns the message for an error on one line, or "" if there is
+// nothing to report.
+func errorText(err error) string {
+	if failed, ok := errors.AsType[*commandError](err); ok && failed.err == nil {
+		// The command that ran has reported its failure.
+		return ""
+	}
+
+	if err = dropBrokenPipe(err); err == nil {
+		return ""
+	}
+
+	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
+	// A decision without violations has no sentence that could replace the text
+	// of the library.
+	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok && len(ex.Decision.Violations()) > 0 {
+		text = strings.Replace(text, ex.Error(), "limit exceeded: "+strings.Join(answer.Reasons(ex.Decision), "; "), 1)
+	}
+
+	return tty.Visible(shorten(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")))
+}
+
+// dropBrokenPipe removes errBrokenPipe from an error. It returns nil if nothing
+// else failed.
+func dropBrokenPipe(err error) error {
+	if !errors.Is(err, errBrokenPipe) {
+		return err
+	}
+
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return nil
+	}
+	// Joined errors are failures of their own, and only that of the pipe needs no
+	// message.
+	var rest []error
+	for _, e := range joined.Unwrap() {
+		rest = append(rest, dropBrokenPipe(e))
+	}
+	return errors.Join(rest...)
+}
+
+// shorten cuts long words of a message, such as an argument of 100 KB, and the end of
+// a long message. A word that it cuts is longer than any useful path.
+func shorten(text string) string {
+	const maxWord, maxText = 1000, 3_500
+
+	if len(text) <= maxWord {
+		return text
+	}
+
+	words := strings.Split(text, " ")
+	for i, w := range words {
+		if len(w) > maxWord {
+			words[i] = clip(w)
+		}
+	}
+
+	if text = strings.Join(words, " "); len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "..."
+	}
+	return text
+}
+
+// exitCode returns the exit code of the program for an error.
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return exitDone
+	// The caller of acquire waits for the code of the command, whatever else
+	// failed.
+	case is[*commandError](err):
+		failed, _ := errors.AsType[*commandError](err)
+		return failed.code
+	case is[*usageError](err):
+		return exitUsage
+	case is[*limiter.ExceededError](err):
+		return exitExceeded
+	case is[*limiter.DisabledError](err):
+		return exitDisabled
+	case errors.Is(err, errDrift):
+		return exitDrift
+	case dropBrokenPipe(err) == nil:
+		return exitBrokenPipe
+	}
+	return exitFailed
+}
+
+func is[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
+	return ok
+}

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/manifest"
+)
+
+func newLimits(c *console) *cobra.Command {
+	conn := &connection{console: c}
+	cmd := newGroup("limits", "Manage the limits of a namespace with a file",
+		`Manage the limits of a namespace with a manifest: a YAML file that declares the
+limits of the system, of resources and of entities. Apply manages what the
+manifest declares: it deletes limits that the manifest no longer declares, and
+leaves limits alone that it never declared.
+
+    resources:
+      gpt-4:
+        limits:
+          rpm: 100/min:150
+          tpm: 10000/min:within
+
+A limit has the form of --limit after NAME:, or is a mapping with capacity,
+burst, refill_amount and refill_period (in seconds), or for a quota with
+capacity, window and zone. In either, shadow: true makes it a shadow limit.`)
+
+	conn.addNamespace(cmd)
+	cmd.AddCommand(
+		newLimitsValidate(conn), newLimitsPlan(conn), newLimitsWhatIf(conn), newLimitsApply(conn),
+		newLimitsDiff(conn), newLimitsExport(conn),
+		newLimitsTemplate(conn), newLimitsSchema(conn),
+	)
+
+	return cmd
+}
+
+const manifestHelp = `FILE is a manifest, or - for stdin. If the manifest names a namespace, omit
+--namespace or give the same one.`
+
+// limitsOptions holds the options of the limits commands.
+type limitsOptions struct {
+	*connection
+	file            string
+	exit, yes, json bool
+	forget          bool
+}
+
+func fileArg(target *string) argument {
+	return argument{"FILE", func(s string) error {
+		if s == "" {
+			return errors.New("FILE is empty; give the path of a manifest, or - for stdin")
+		}
+		*target = s
+		return nil
+	}}
+}
+
+// completeManifest suggests files with the extension of a manifest.
+func completeManifest(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return []cobra.Completion{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// loadManifest reads the manifest and selects its namespace.
+func (o *limitsOptions) loadManifest() (*manifest.Manifest, error) {
+	m, err := o.parseFile()
+	if err != nil {
+		return nil, o.reportProblems(err)
+	}
+
+	if given := o.namespace; given != "" && m.Namespace != "" && given != m.Namespace {
+		return nil, usagef("invalid --namespace %q: %s is for namespace %q; remove one of them", given, o.file,
+			m.Namespace)
+	}
+
+	if m.Namespace == "" {
+		m.Namespace = o.namespaceName()
+	}
+	// The store is opened in the namespace of the connection.
+	o.namespace = m.Namespace
+
+	for _, level := range m.Levels {
+		o.warnCents(level.Limits)
+	}
+
+	return m, nil
+}
+
+// parseFile reads and parses the file.
+func (o *limitsOptions) parseFile() (*manifest.Manifest, error) {
+	read := func() ([]byte, error) { return os.ReadFile(o.file) }
+	if o.file == "-" {
+		read = func() ([]byte, error) { return io.ReadAll(o.in) }
+	}
+
+	data, err := read()
+	// A missing file is a mistake on the command line.
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usagef("%v", err)
+	}
+
+	if err != nil {
+		return nil, err
+	}
+	return manifest.Parse(data)
+}
+
+// reportProblems reports the problems of the file: a single one as the error,
+// several as messages and their number as the error.
+func (o *limitsOptions) reportProblems(err error) error {
+	bad, ok := errors.AsType[*manifest.ParseError](err)
+	if !ok {
+		return err
+	}
+
+	if len(bad.Problems) == 1 {
+		return errors.New(o.problemText(bad.Problems[0]))
+	}
+
+	for _, p := range bad.Problems {
+		o.say("%s", o.problemText(p))
+	}
+	return fmt.Errorf("%s has %s", o.file, count(len(bad.Problems), "problem"))
+}
+
+// problemText returns a problem with its file, in the form that editors parse.
+func (o *limitsOptions) problemText(p manifest.Problem) string {
+	if p.Line == 0 {
+		return o.file + ": " + p.String()
+	}
+	return o.file + ":" + p.String()
+}
+
+// planOptions returns the options of a plan.
+func (o *limitsOptions) planOptions() *manifest.Options {
+	return &manifest.Options{
+		Now: o.now, Principal: o.author(), Forget: o.forget,
+		Waiting: func() { o.say("another apply is running; waiting for it to end") },
+	}
+}
+
+// levelCounts returns what a manifest declares: "2 resources, 1 entity", or
+// "nothing".
+func levelCounts(levels []limiter.Config) string {
+	entities, resources, system := map[string]bool{}, 0, false
+	for _, level := range levels {
+		switch manifest.Level(level.Scope) {
+		// An entity may have limits for several resources, and counts once.
+		case "entity":
+			entities[level.Scope.Entity] = true
+		case "resource":
+			resources++
+		default:
+			system = true
+		}
+	}
+
+	var parts []string
+	if system {
+		parts = append(parts, "the system")
+	}
+	if resources > 0 {
+		parts = append(parts, count(resources, "resource"))
+	}
+	if n := len(entities); n > 0 {
+		parts = append(parts, entityCount(n))
+	}
+
+	return cmp.Or(strings.Join(parts, ", "), "nothing")
+}
+
+// entityCount returns a number of entities: "1 entity", "1,200 entities".
+func entityCount(n int) string {
+	if n == 1 {
+		return "1 entity"
+	}
+	return tty.Number(int64(n)) + " entities"
+}

@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/dynamo/infra"
+)
+
+type loadDeployOptions struct {
+	loadCode
+	load     infra.LoadStack
+	endpoint bool // the opposite of NoDynamoDBEndpoint
+	tags     map[string]string
+	bucket   string
+	yes      bool
+}
+
+func newLoadtestDeploy(c *console) *cobra.Command {
+	o := &loadDeployOptions{loadCode: loadCode{stackConnection: &stackConnection{console: c}}, endpoint: true}
+	cmd := &cobra.Command{
+		Use:   "deploy",
+		Short: "Create or update the stack for load tests",
+		Long: `Create a CloudFormation stack for load tests of another stack, or update it: a
+task with a Locust master, the function of its workers, a repository with their
+image, and roles. Its name adds -load to the name of the tested stack. Nothing
+runs in it until a test starts; AWS bills its alarms, endpoints and images.
+Settings without a flag stay as deployed. The command can be interrupted and
+repeated at any time.
+
+The subnets need a way to ECR, CloudWatch Logs and Lambda, such as a NAT
+gateway. A terminal is asked for a VPC and subnets that are missing.
+
+` + loadCodeHelp + `
+
+` + stackHelp,
+		Example: "  zae-limiter loadtest deploy -n my-app --vpc-id vpc-0123456789abcdef0 \\\n    " +
+			"--subnet-ids subnet-0123456789abcdef0,subnet-0123456789abcdef1\n" +
+			"  zae-limiter loadtest deploy -n my-app --max-workers 500 --yes",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runLoadtestDeploy(cmd.Context(), o, cmd.Flags()) },
+	}
+
+	o.addTo(cmd)
+	o.flags(cmd)
+
+	return cmd
+}
+
+func (o *loadDeployOptions) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+
+	flags.StringVar(&o.load.VPC, "vpc-id", "", "`ID` of the VPC for the master and its workers")
+	flags.StringSliceVar(&o.load.Subnets, "subnet-ids", nil,
+		"`IDs` of two or more subnets of the VPC, separated by commas")
+
+	addNumber(cmd, &o.load.MaxWorkers, "max-workers", "100", "maximum number of workers", 1, 1000)
+	addNumber(cmd, &o.load.UsersPerWorker, "users-per-worker", "10", "users that one worker runs", 1, 100_000)
+	addNumber(cmd, &o.load.MinWorkers, "min-workers", "1", "workers that stay connected between two tests", 1, 1000)
+	addFlag(cmd, &o.load.StartupLead, "startup-lead-time", "seconds", "20", "time that a worker takes to connect",
+		func(text string) (time.Duration, error) {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 0 || n > 120 {
+				return 0, errors.New("must be a whole number of seconds from 0 to 120")
+			}
+
+			if n == 0 {
+				// In a LoadStack 0 is the default, so -1 stands for none.
+				return -1, nil
+			}
+			return time.Duration(n) * time.Second, nil
+		})
+
+	addFlag(cmd, &o.load.Timeout, "lambda-timeout", "minutes", "5",
+		"timeout of a worker, after which another takes over", func(text string) (time.Duration, error) {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 || n > 15 {
+				return 0, errors.New("must be a whole number of minutes from 1 to 15")
+			}
+			return time.Duration(n) * time.Minute, nil
+		})
+
+	addNumber(cmd, &o.load.Memory, "lambda-memory", "1769", "memory of a worker in MB; 1769 is one processor", 128,
+		10_240)
+	addFlag(cmd, &o.load.CapacityProvider, "capacity-provider", "name", infra.FargateSpot,
+		"where the master runs: FARGATE_SPOT or FARGATE", func(text string) (string, error) {
+			if text != infra.FargateSpot && text != infra.Fargate {
+				return "", errors.New("must be " + infra.FargateSpot + " or " + infra.Fargate)
+			}
+			return text, nil
+		})
+
+	addSwitch(flags, &o.load.SSMEndpoints, "ssm-endpoint", "no-ssm-endpoint",
+		"create interface endpoints for Systems Manager, which bill by the hour")
+	addSwitch(flags, &o.endpoint, "dynamodb-endpoint", "no-dynamodb-endpoint",
+		"create a gateway endpoint for DynamoDB, unless the VPC has one")
+
+	flags.VarP(&pairs{"tag", &o.tags}, "tag", "t", "tag `KEY=VALUE` for the stack and its resources; repeatable")
+	flags.StringVar(&o.bucket, "artifact-bucket", "",
+		"existing S3 `bucket` for the function's code (default: create one)")
+
+	addYes(cmd, &o.yes)
+}
+
+func runLoadtestDeploy(ctx context.Context, o *loadDeployOptions, given *pflag.FlagSet) error {
+	name, opts, err := o.options()
+	if err != nil {
+		return err
+	}
+
+	opts.Options.Stack.Tags, opts.Options.Stack.ArtifactBucket = o.tags, o.bucket
+
+	opts.Options.Confirm = o.confirmLoad(ctx, infra.LoadName(name), o.yes)
+	opts.Resolve = func(deployed *infra.LoadStack) (infra.LoadStack, error) {
+		return o.resolve(ctx, name, deployed, given)
+	}
+
+	began := time.Now()
+	d, err := infra.DeployLoad(ctx, name, &opts)
+	if err != nil {
+		return stackError(err)
+	}
+
+	return o.report(d, time.Since(began))
+}
+
+// resolve returns the stack to deploy: the settings of the flags, and for the rest
+// those of the deployed stack, if there is one. It asks for a missing network.
+func (o *loadDeployOptions) resolve(
+	ctx context.Context, name string, deployed *infra.LoadStack, given *pflag.FlagSet,
+) (infra.LoadStack, error) {
+	wanted := infra.LoadStack{}
+	if deployed != nil {
+		wanted = *deployed
+	}
+	// Only the given flags override the deployed settings, since the others
+	// hold their defaults.
+	for flag, apply := range map[string]func(){
+		"vpc-id":            func() { wanted.VPC = o.load.VPC },
+		"subnet-ids":        func() { wanted.Subnets = o.load.Subnets },
+		"max-workers":       func() { wanted.MaxWorkers = o.load.MaxWorkers },
+		"users-per-worker":  func() { wanted.UsersPerWorker = o.load.UsersPerWorker },
+		"min-workers":       func() { wanted.MinWorkers = o.load.MinWorkers },
+		"startup-lead-time": func() { wanted.StartupLead = o.load.StartupLead },
+		"lambda-timeout":    func() { wanted.Timeout = o.load.Timeout },
+		"lambda-memory":     func() { wanted.Memory = o.load.Memory },
+		"capacity-provider": func() { wanted.CapacityProvider = o.load.CapacityProvider },
+	} {
+		if given.Changed(flag) {
+			apply()
+		}
+	}
+
+	if given.Changed("ssm-endpoint") || given.Changed("no-ssm-endpoint") {
+		wanted.SSMEndpoints = o.load.SSMEndpoints
+	}
+	if given.Changed("dynamodb-endpoint") || given.Changed("no-dynamodb-endpoint") {
+		wanted.NoDynamoDBEndpoint = !o.endpoint
+	}
+
+	if err := o.askNetwork(ctx, &wanted); err != nil {
+		return wanted, err
+	}
+
+	o.announceLoad(name, wanted.WithDefaults())
+	return wanted, nil
+}
+
+// askNetwork asks for the VPC and the subnets if they are missing.
+func (o *loadDeployOptions) askNetwork(ctx context.Context, s *infra.LoadStack) (err error) {
+	if (s.VPC == "" || len(s.Subnets) == 0) && !o.canAsk {
+		return usagef("--vpc-id and --subnet-ids are required for a new stack; there is no terminal to ask for them")
+	}
+
+	if s.VPC == "" {
+		if s.VPC, err = o.readAnswer(ctx, "VPC for the load test (vpc-...)"); err != nil {
+			return err
+		}
+	}
+
+	if len(s.Subnets) > 0 {
+		return nil
+	}
+
+	answer, err := o.readAnswer(ctx, "Two or more subnets of "+tty.Visible(s.VPC)+", separated by commas")
+	s.Subnets = strings.FieldsFunc(answer, func(r rune) bool { return r == ',' || r == ' ' })
+	return err
+}
+
+// announceLoad reports the settings to deploy.
+func (o *loadDeployOptions) announceLoad(name string, s infra.LoadStack) {
+	o.say("Deploying %s, for load tests of %s:", infra.LoadName(name), name)
+	o.say("  network: %s, %s", s.VPC, strings.Join(s.Subnets, ", "))
+	o.say("  workers: %d to %d, %d users each, %s, %d MB", s.MinWorkers, s.MaxWorkers, s.UsersPerWorker,
+		tty.Duration(s.Timeout), s.Memory)
+	o.say("  master: %s", s.CapacityProvider)
+	o.say("  endpoints: DynamoDB %s, Systems Manager %s", onOff(!s.NoDynamoDBEndpoint), onOff(s.SSMEndpoints))
+}
+
+// confirmLoad returns a function like that of confirmChanges. Every new image
+// replaces the description of the task, which is not worth a question.
+func (o *loadDeployOptions) confirmLoad(ctx context.Context, stack string, yes bool) func([]infra.Change) error {
+	return func(changes []infra.Change) error {
+		var asked []infra.Change
+		for _, c := range changes {
+			if c.Type != "AWS::ECS::TaskDefinition" {
+				asked = append(asked, c)
+			} else {
+				o.say("  %s", changeLine(c))
+			}
+		}
+
+		if len(asked) == 0 {
+			return nil
+		}
+		return o.confirmChanges(ctx, stack, yes)(asked)
+	}
+}
+
+// report reports the deployment on stderr and prints its result.
+func (l *loadCode) report(d infra.LoadDeployment, took time.Duration) error {
+	if d.Action == "unchanged" {
+		l.done("Stack %s is up to date", d.Name)
+	} else {
+		l.done("Stack %s %s in %s", d.Name, d.Action, tty.Duration(took))
+	}
+
+	if d.Pushed {
+		l.say("  pushed %s", d.Image)
+	}
+
+	shape := loadDeploymentJSON{
+		d.Name, d.Target, d.Region, d.StackID, d.Status, d.Action, d.Image, d.Pushed, d.Code, d.Outputs,
+	}
+
+	return printProperties(l.console, l.json, []property{
+		{"name", text(d.Name)},
+		{"target", text(d.Target)},
+		{"region", text(d.Region)},
+		{"status", text(d.Status)},
+		{"action", text(d.Action)},
+		{"image", text(d.Image)},
+	}, shape)
+}
+
+// loadDeploymentJSON is the output of loadtest deploy and push as JSON.
+type loadDeploymentJSON struct {
+	Name    string            `json:"name" doc:"name of the load stack"`
+	Target  string            `json:"target" doc:"name of the stack that it tests"`
+	Region  string            `json:"region" doc:"AWS region"`
+	StackID string            `json:"stack_id" doc:"ARN of the load stack"`
+	Status  string            `json:"status" doc:"status in CloudFormation"`
+	Action  string            `json:"action" doc:"created, updated or unchanged"`
+	Image   string            `json:"image" doc:"image of the containers, with its tag"`
+	Pushed  bool              `json:"pushed" doc:"whether the image was pushed; false if the repository had it"`
+	Code    *infra.Code       `json:"code" doc:"code of the function: bucket, key, sha256, size, uploaded, source"`
+	Outputs map[string]string `json:"outputs" doc:"outputs of the stack"`
+}
+
+// step reports a step of a deployment, and when it is done.
+func (c *console) step(text string) (done func(error)) {
+	began := time.Now()
+	c.say("  %s", text)
+	stop := c.progress(func() string { return text + ": " + tty.Duration(time.Since(began).Truncate(time.Second)) })
+
+	return func(err error) {
+		stop()
+		if took := time.Since(began); err == nil && took > progressAfter {
+			c.say("  %s", fmt.Sprintf("done in %s", tty.Duration(took)))
+		}
+	}
+}

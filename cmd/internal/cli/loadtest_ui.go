@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/dynamo/infra"
+)
+
+type loadUIOptions struct {
+	accountTest
+	task                                            taskFlags
+	destroy, force                                  bool
+	maxWorkers, minWorkers, usersPerWorker, connect int
+	lead                                            *time.Duration
+}
+
+func newLoadtestUI(c *console) *cobra.Command {
+	o := &loadUIOptions{accountTest: accountTest{stackConnection: &stackConnection{console: c}}}
+	cmd := &cobra.Command{
+		Use:   "ui -f SCENARIO [CLASS...]",
+		Short: "Open Locust's web page of a load test in an AWS account",
+		Long: `Open the web page of a Locust master in the load stack of an AWS account. The
+master starts tests, and workers come and go with the number of users. The
+command uses the running task if there is one, else it starts one. A running
+task keeps its settings unless --force replaces it.
+
+The page is on this machine, through the Session Manager plugin for the AWS CLI,
+until Ctrl-C. Then the task is stopped if this command started it, or if
+--destroy is set.
+
+` + stackHelp,
+		Example: "  zae-limiter loadtest ui -n my-app -f llm_production\n  zae-limiter loadtest ui -n my-app " +
+			"-f max_rps --max-workers 20 --force",
+		RunE: func(cmd *cobra.Command, args []string) error { return runAccountUI(cmd.Context(), o, args) },
+	}
+
+	o.addTo(cmd)
+	o.task.addTo(cmd)
+
+	flags := cmd.Flags()
+	flags.BoolVar(&o.destroy, "destroy", false, "stop the task at the end, even if it was running before")
+	flags.BoolVar(&o.force, "force", false, "replace a running task whose settings differ")
+	addNumber(cmd, &o.maxWorkers, "max-workers", "", "the most workers (default: of the load stack)", 1, maxLoadWorkers)
+	addNumber(cmd, &o.minWorkers, "min-workers", "", "the fewest workers (default: of the load stack)", 1,
+		maxLoadWorkers)
+	addNumber(cmd, &o.usersPerWorker, "users-per-worker", "", "users of one worker (default: of the load stack)", 1,
+		maxUsersPerWorker)
+	addFlag(cmd, &o.lead, "startup-lead-time", "duration", "",
+		"how far ahead workers start; a plain number is seconds (default: of the load stack)", parseLead)
+	addNumber(cmd, &o.connect, "pool-connections", "", "connections of a worker to DynamoDB (default 1000)", 1,
+		maxConnections)
+
+	return cmd
+}
+
+func parseLead(text string) (*time.Duration, error) {
+	// Zero turns the prediction off, and parseSeconds rejects it.
+	if text == "0" {
+		return new(time.Duration), nil
+	}
+
+	d, err := parseSeconds(text)
+	if err != nil || d > maxLead {
+		return nil, fmt.Errorf("must be a number of seconds from 0 to %v, or a duration such as 90s", maxLead.Seconds())
+	}
+
+	return &d, nil
+}
+
+func runAccountUI(ctx context.Context, o *loadUIOptions, args []string) (err error) {
+	if err := o.choose(args); err != nil {
+		return err
+	}
+	if o.maxWorkers > 0 && o.minWorkers > o.maxWorkers {
+		return usagef("--min-workers %d is more than --max-workers %d", o.minWorkers, o.maxWorkers)
+	}
+
+	name, opts, err := o.target()
+	if err != nil {
+		return err
+	}
+	// The task bills from its start, so a tunnel that cannot work is an error
+	// before.
+	if err := infra.CheckTunnel(ctx, o.task.port); err != nil {
+		return err
+	}
+
+	settings := o.taskOptions(opts, o.task)
+	settings.MaxWorkers, settings.MinWorkers, settings.UsersPerWorker, settings.PoolConnections =
+		o.maxWorkers, o.minWorkers, o.usersPerWorker, o.connect
+	settings.StartupLead = o.lead
+
+	task, err := infra.OpenLoadTask(ctx, name, o.force, settings)
+	if err != nil {
+		return stackError(err)
+	}
+	// A task that was running belongs to another command or user, so it stays.
+	if task.Started || o.destroy {
+		defer func() { err = errors.Join(err, o.stopTask(ctx, task)) }()
+	} else {
+		o.say("using the task that is running; --destroy stops it at the end")
+	}
+
+	if task.Ignored {
+		o.warn("the running task keeps its settings; --force replaces it")
+	}
+
+	url := fmt.Sprintf("http://localhost:%d", o.task.port)
+	opened := false
+	// Forward calls this again when a lost connection is back.
+	return task.Forward(ctx, o.task.port, func() {
+		if opened {
+			o.say("connected again")
+			return
+		}
+		opened = true
+
+		o.done("%s runs %s; Ctrl-C ends it", url, o.what())
+		if o.terminal {
+			browse(ctx, url)
+		}
+	})
+}
+
+// browse opens a page in the user's browser, if there is one.
+func browse(ctx context.Context, url string) {
+	words := []string{"xdg-open", url}
+	switch runtime.GOOS {
+	case "darwin":
+		words[0] = "open"
+	case "windows":
+		words = []string{"rundll32", "url.dll,FileProtocolHandler", url}
+	}
+
+	//nolint:gosec // a fixed program, and a URL of our own
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), words[0], words[1:]...)
+	if cmd.Start() == nil {
+		// The URL of the page is printed, so a failure needs no message.
+		go func() { _ = cmd.Wait() }()
+	}
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/local"
+	"github.com/zeroae/zae-limiter-go/dynamo/infra"
+)
+
+// localHelp describes in the help how commands find their engine.
+const localHelp = `Without --port, the command uses the one engine that "local up" started.`
+
+func newLocal(c *console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "local",
+		Short: "Run DynamoDB on this machine",
+		Long: `Run an engine of DynamoDB on this machine, with a table to try things out:
+LocalStack in Docker, with a whole stack, or DynamoDB Local in Docker or with
+Java. The engine keeps running until "local down".`,
+		Example: "  eval \"$(zae-limiter local up)\"\n  zae-limiter local status\n  zae-limiter local down",
+		Args:    requireKnownCommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+
+	cmd.AddCommand(newLocalUp(c), newLocalDown(c), newLocalStatus(c), newLocalLogs(c), newLocalEnv(c))
+	return cmd
+}
+
+// localConnection selects an engine of this machine.
+type localConnection struct {
+	*console
+	port       int
+	dockerHost string
+}
+
+func (o *localConnection) addPort(cmd *cobra.Command, usage string) {
+	const highest = 1<<16 - 1
+	addNumber(cmd, &o.port, "port", "", usage, 1, highest)
+}
+
+func (o *localConnection) addDockerHost(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.dockerHost, "docker-host", "",
+		"`URL` of the Docker daemon (default $DOCKER_HOST, else Docker's context)")
+}
+
+// addEngine adds the flags that select a running engine.
+func (o *localConnection) addEngine(cmd *cobra.Command) {
+	o.addPort(cmd, "port of the engine (default: of the running one)")
+	o.addDockerHost(cmd)
+}
+
+// find returns the selected engine.
+func (o *localConnection) find(ctx context.Context) (*local.Engine, error) {
+	folder, err := local.OpenFolder()
+	if err != nil {
+		return nil, err
+	}
+
+	e, err := folder.Find(ctx, o.port, o.dockerHost)
+	return e, localError(err)
+}
+
+// localError turns an error about the choice of an engine into a usage error.
+func localError(err error) error {
+	if is[*local.AmbiguousError](err) {
+		return usagef("%v", err)
+	}
+	return err
+}
+
+// lock waits until no other command starts or stops an engine.
+func (o *localConnection) lock(ctx context.Context, folder *local.Folder) (unlock func(), err error) {
+	return folder.Lock(ctx, func() { o.say("waiting for another \"local\" command to end") })
+}
+
+// showLog writes the last lines of an engine that failed to start.
+func (o *localConnection) showLog(err error) {
+	failed, ok := errors.AsType[*local.StartError](err)
+	if !ok || len(failed.Log) == 0 {
+		return
+	}
+
+	o.say("the last lines of its log:")
+	for _, line := range failed.Log {
+		o.say("  %s", tty.Clip(line, 500))
+	}
+}
+
+// working shows what takes long: as progress on a terminal, else on a line of its
+// own. The caller calls stop at the end.
+func (o *localConnection) working(what string) (stop func()) {
+	if !o.errTerminal {
+		o.say("%s", what)
+		return func() {}
+	}
+
+	began := time.Now()
+	return o.progress(func() string { return what + ": " + tty.Duration(time.Since(began).Truncate(time.Second)) })
+}
+
+// suggestion returns a local command with the port of this one.
+func (o *localConnection) suggestion(words string) string {
+	if o.port != 0 {
+		words += " --port " + strconv.Itoa(o.port)
+	}
+	return "zae-limiter local " + words
+}
+
+// checkTable rejects a name that no stack can have.
+func checkTable(name string) error {
+	// Names of functions and roles are longer than the name of the table, so a
+	// stack that has them allows fewer names.
+	if err := (infra.Stack{NoAggregator: true, NoProvisioner: true, NoIAM: true}).Validate(name); err != nil {
+		return usagef("%v", err)
+	}
+	return nil
+}
+
+// enter makes this process a client of the engine: the SDK reads its credentials
+// from the environment, and the user's own must not reach it.
+func enter(e *local.Engine, table string) {
+	// Each of these would override the variables of the engine: AWS_REGION wins
+	// over AWS_DEFAULT_REGION, for example, and AWS_PROFILE over the keys.
+	for _, name := range []string{"AWS_PROFILE", "AWS_SESSION_TOKEN", envRegion, envTableEndpoint, envIgnoreEndpoints} {
+		_ = os.Unsetenv(name)
+	}
+
+	for _, v := range local.Environment(e.Endpoint(), table) {
+		_ = os.Setenv(v.Name, v.Value)
+	}
+}
+
+// overrides returns warnings about variables that win over those of the engine.
+func overrides(e *local.Engine) (warnings []string) {
+	if store := os.Getenv(envStore); store != "" {
+		warnings = append(warnings, envStore+" is set to "+clip(store)+" and selects another store; unset it")
+	}
+	if other := os.Getenv(envTableEndpoint); other != "" && other != e.Endpoint() {
+		warnings = append(warnings,
+			envTableEndpoint+" is set to "+clip(other)+" and selects another endpoint; unset it")
+	}
+
+	// DynamoDB Local shows its tables in every region, but a stack is in one.
+	if region := os.Getenv(envRegion); region != "" && region != local.Region && e.Kind == local.LocalStack {
+		warnings = append(warnings,
+			envRegion+" is set to "+clip(region)+", but the stack is in "+local.Region+"; unset it")
+	}
+
+	return warnings
+}

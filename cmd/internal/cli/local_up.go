@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/local"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+type localUpOptions struct {
+	localConnection
+	engine            local.Kind
+	name, image, jar  string
+	format            local.Format
+	noDeploy, counted bool
+}
+
+func newLocalUp(c *console) *cobra.Command {
+	o := &localUpOptions{localConnection: localConnection{console: c}, format: local.FormatEval}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start an engine on this machine and prepare a table",
+		Long: `Start an engine, wait until it answers, and prepare a table: LocalStack gets a
+stack, DynamoDB Local a table and the namespace. The command prints the
+environment variables that select the table, for eval, and messages to stderr.
+
+The engine is LocalStack if Docker is running, else DynamoDB Local with Java;
+Maven fetches it once. With --engine dynamodb, Docker runs DynamoDB Local if it
+can. The engine keeps running until "local down". If one is running already, the
+command uses it, and only prepares the table.`,
+		Example: "  eval \"$(zae-limiter local up)\"\n  zae-limiter local up --engine dynamodb --aggregate\n " +
+			" zae-limiter local up --name my-app --port 4567",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runLocalUp(cmd.Context(), o) },
+	}
+
+	kinds := []local.Kind{local.LocalStack, local.DynamoDB}
+	addFlag(cmd, &o.engine, "engine", "engine", "", "localstack or dynamodb (default: the first that can run)",
+		oneOf(kinds...))
+	_ = cmd.RegisterFlagCompletionFunc("engine", completeWords(kinds...))
+
+	flags := cmd.Flags()
+	flags.StringVarP(&o.name, "name", "n", "", "`name` of the table or stack (default $ZAEL_STACK, else zae-limiter)")
+
+	o.addPort(cmd, "port of the engine (default 4566 for localstack, 8000 for dynamodb)")
+	flags.StringVar(&o.image, "image", "",
+		"`image` of the container (default "+local.LocalStackImage+", "+local.DynamoDBImage+")")
+
+	o.addDockerHost(cmd)
+	addFlag(cmd, &o.jar, "jar", "file", "", "jar of DynamoDB Local to run with Java, in place of Docker and Maven",
+		parseJar)
+
+	flags.BoolVar(&o.noDeploy, "no-deploy", false, "only start the engine")
+	flags.BoolVar(&o.counted, "aggregate", false,
+		"keep \"aggregate --follow\" running beside DynamoDB Local, which counts usage")
+
+	addShellFormat(cmd, &o.format)
+	return cmd
+}
+
+// parseJar requires the path of a file.
+func parseJar(name string) (string, error) {
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return "", errors.New("must be the path of DynamoDBLocal.jar")
+	}
+
+	// The engine has another working directory, so the path must be absolute.
+	return filepath.Abs(name)
+}
+
+func (o *localUpOptions) check() error {
+	switch {
+	case o.jar != "" && o.engine == local.LocalStack:
+		return usagef("--jar is for DynamoDB Local; leave out --engine localstack")
+	case o.jar != "" && (o.image != "" || o.dockerHost != ""):
+		return usagef("--jar runs without Docker; leave out --image and --docker-host")
+	case o.counted && o.engine == local.LocalStack:
+		return usagef("--aggregate is for DynamoDB Local; a function of the stack counts usage on LocalStack")
+	case o.counted && o.noDeploy:
+		return usagef("--aggregate needs a table; leave out --no-deploy")
+	}
+
+	// Both flags are for DynamoDB Local alone, so either one chooses it.
+	if o.counted || o.jar != "" {
+		o.engine = local.DynamoDB
+	}
+	return nil
+}
+
+func runLocalUp(ctx context.Context, o *localUpOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+
+	table := dynamo.TableName(o.name)
+	if err := checkTable(table); err != nil {
+		return err
+	}
+
+	folder, err := local.OpenFolder()
+	if err != nil {
+		return err
+	}
+
+	// Of two commands at once, one starts the engine and the other finds it.
+	unlock, err := o.lock(ctx, folder)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	e, started, err := folder.Up(ctx, o.settings())
+	if err != nil {
+		o.showLog(err)
+		return localError(err)
+	}
+
+	o.reportEngine(e, started)
+	o.reportOthers(ctx, folder, e)
+
+	// furnish replaces variables of this process, so overrides looks at the
+	// user's variables before.
+	warnings := overrides(e)
+	if err := o.furnish(ctx, folder, e, table); err != nil {
+		return errors.Join(err, o.undo(ctx, folder, e, started))
+	}
+
+	// On a terminal the variables are only shown, since no program can set them
+	// in its shell.
+	if o.terminal {
+		o.say("To use it in this shell, run: eval \"$(%s)\"", o.suggestion("env"))
+	}
+
+	return o.printEnvironment(e, table, o.format, warnings)
+}
+
+func (o *localUpOptions) settings() *local.Settings {
+	return &local.Settings{
+		Kind: o.engine, Port: o.port, Image: o.image, DockerHost: o.dockerHost, Jar: o.jar,
+		Say:      func(text string) { o.say("%s", text) },
+		Warn:     func(text string) { o.warn("%s", text) },
+		Progress: o.working,
+	}
+}
+
+// reportEngine says which engine is running, and where.
+func (o *localUpOptions) reportEngine(e *local.Engine, started bool) {
+	switch {
+	case started:
+		o.done("%s is running at %s", e.Kind.Title(), e.Endpoint())
+	case e.Foreign:
+		o.done("%s is already running at %s, in the container %s of another program", e.Kind.Title(), e.Endpoint(),
+			e.Container)
+	default:
+		o.done("%s is already running at %s", e.Kind.Title(), e.Endpoint())
+	}
+
+	if o.port != 0 && o.port != e.Port {
+		o.warn("the port is %d, not %d, since %s has one container", e.Port, o.port, e.Kind.Title())
+	}
+
+	// check allows only one of --image and --jar.
+	if runs := cmp.Or(e.Image, e.Program); !started && o.image+o.jar != "" && !strings.HasSuffix(runs, o.image+o.jar) {
+		o.warn("it runs %s; %s", runs, e.Remedy())
+	}
+}
+
+// reportOthers names the other engines that run, since later commands have to
+// choose between them.
+func (o *localUpOptions) reportOthers(ctx context.Context, folder *local.Folder, e *local.Engine) {
+	// A damaged record of another engine does not matter here.
+	all, _ := folder.All()
+	for _, other := range all {
+		if other.Port == e.Port {
+			continue
+		}
+
+		if state, err := other.Inspect(ctx); err == nil && state.Running {
+			o.warn("%s is running, too, at %s; other local commands need --port", other.Kind.Title(), other.Endpoint())
+		}
+	}
+}
+
+// furnish prepares the table, records it, and starts its aggregator.
+func (o *localUpOptions) furnish(ctx context.Context, folder *local.Folder, e *local.Engine, table string) error {
+	if o.noDeploy {
+		e.Table = table
+		return folder.Save(e)
+	}
+
+	enter(e, table)
+	if err := o.prepare(ctx, folder, e, table); err != nil {
+		return err
+	}
+
+	// The table is ready from here on, even if its aggregator does not start.
+	e.Table = table
+	if err := folder.Save(e); err != nil {
+		return err
+	}
+
+	if !o.counted {
+		if e.Kind == local.DynamoDB && !e.Aggregators[table].Alive() {
+			o.say("  usage is not counted; \"zae-limiter aggregate\" counts it, as does --aggregate here")
+		}
+		return nil
+	}
+
+	program, err := aggregatorOf(ctx, e, table)
+	if err != nil {
+		return err
+	}
+
+	started, err := folder.Aggregate(ctx, e, table, program)
+	switch {
+	case err != nil:
+		return err
+	case started:
+		o.done("An aggregator counts the usage of table %s (process %s)", table, strconv.Itoa(e.Aggregators[table].PID))
+	default:
+		o.done("An aggregator already counts the usage of table %s", table)
+	}
+	return nil
+}
+
+// undo stops an engine that this command started, even if ctx has ended.
+func (o *localUpOptions) undo(ctx context.Context, folder *local.Folder, e *local.Engine, started bool) error {
+	if !started {
+		return nil
+	}
+
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	return folder.Down(ctx, e, false)
+}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+)
+
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var talk bytes.Buffer
+		c := &console{err: &talk, errTerminal: true, errWidth: 20}
+		rows := func(yield func(int, error) bool) {
+			for i := range 3 {
+				time.Sleep(400 * time.Millisecond)
+				if !yield(i, nil) {
+					return
+				}
+			}
+		}
+		counted, stop := watch(c, rows)
+		all, err := collect(counted)
+		stop()
+		stop()
+		if err != nil || !slices.Equal(all, []int{0, 1, 2}) {
+			t.Errorf("got %v, %v", all, err)
+		}
+		shown := strings.Split(talk.String(), "\r")
+		if !slices.Contains(shown, "reading: 1 rows\x1b[K") || !slices.Contains(shown, "reading: 2 rows\x1b[K") ||
+			shown[len(shown)-1] != "\x1b[K" {
+			t.Errorf("shown: %q", shown)
+		}
+	})
+}
+
+func TestProgressIsSilentWhereItWouldDisturb(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var talk bytes.Buffer
+		c := &console{err: &talk, errWidth: 80}
+		stop := c.progress(func() string { return "working" })
+		time.Sleep(time.Minute)
+		stop()
+		c.errTerminal = true
+		stop = c.progress(func() string { return "working" })
+		time.Sleep(progressAfter / 2) // before progress is shown
+		stop()
+		if talk.Len() > 0 {
+			t.Errorf("shown: %q", &talk)
+		}
+	})
+}
+
+func TestFirstRows(t *testing.T) {
+	broken := errors.New("broken")
+	rows := func(yield func(int, error) bool) {
+		for i := range 3 {
+			if !yield(i, nil) {
+				return
+			}
+		}
+		yield(0, broken)
+	}
+	for n, want := range map[int]struct {
+		rows []int
+		last int // argument of more; -1 if it is not called
+		err  error
+	}{1: {[]int{0}, 0, nil}, 2: {[]int{0, 1}, 1, nil}, 3: {nil, -1, broken}, 0: {nil, -1, broken}} {
+		last := -1
+		got, err := collect(answer.First(rows, n, func(v int) { last = v }))
+		if !slices.Equal(got, want.rows) || last != want.last || !errors.Is(err, want.err) {
+			t.Errorf("%d: %v, last %d, %v", n, got, last, err)
+		}
+	}
+}

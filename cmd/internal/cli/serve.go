@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/server"
+)
+
+type serveOptions struct {
+	*connection
+	settings
+	listen, grpc, metrics string // addresses
+	rules, tokens         string // files
+	tls                   listen.TLSFiles
+	hosts                 []string
+	insecure, escrow      bool
+	reflection            bool
+	dashboard             serveDashboard
+	server                server.Options
+	http                  listen.Options
+	drain                 time.Duration
+}
+
+func newServe(c *console) *cobra.Command {
+	o := &serveOptions{connection: &connection{console: c}, settings: settings{prefix: "ZAEL_SERVE_"}}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve limits over HTTP and gRPC",
+		Long: `Serve the limits of a store to programs in any language: HTTP with JSON, and
+with --grpc-listen the rate limit service of Envoy. The server describes itself
+at /openapi.json, and answers probes at /healthz and /readyz, and over gRPC with
+grpc.health.v1.
+
+An address that other machines can reach needs --tokens, --tls-cert and
+--tls-key, or --insecure. A bearer token lets its holder acquire, read, or both
+(admin), in one namespace; "zae-limiter serve token" makes one. Without
+--tokens, every caller has the role admin in --namespace. Changes of the files
+of tokens, rules and certificates apply within a second; a broken file changes
+nothing.
+
+A client settles its lease by another call. A lease that is not settled within
+--lease-ttl is committed as it stands. An interrupt or SIGTERM refuses new
+leases, waits for open ones up to half of --drain-timeout, commits the rest and
+ends the program.
+
+With --dashboard, people see the limits on a web page at /dashboard/, which asks
+for a bearer token where there are --tokens.
+
+Each flag can also come from the environment ($ZAEL_SERVE_LEASE_TTL) or from the
+file of --config (lease_ttl: 5m); flags come first, then the environment.
+
+` + storeHelp,
+		Example: `  zae-limiter serve --store sqlite:limits.db
+  zae-limiter serve --name my-app --listen :9235 --tokens tokens.yaml \
+      --tls-cert cert.pem --tls-key key.pem
+  zae-limiter serve --grpc-listen 127.0.0.1:8081 --rules envoy.yaml
+  zae-limiter serve --dashboard --dashboard-write --tokens tokens.yaml`,
+		Args:    noArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.apply(cmd) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), o) },
+	}
+
+	o.addServe(cmd)
+	cmd.AddCommand(newServeToken(c), newSettingsSchema(c, cmd), newServeRules(c))
+	return cmd
+}
+
+// addServe adds the flags of the server. Its subcommands do not have them.
+func (o *serveOptions) addServe(cmd *cobra.Command) {
+	o.addOwnNamespace(cmd)
+	o.addFile(cmd)
+
+	const file = "file"
+	o.listen = "127.0.0.1:9235"
+	addFlag(cmd, &o.listen, "listen", "address", o.listen, "address of HTTP", parseAddress)
+	addFlag(cmd, &o.grpc, "grpc-listen", "address", "",
+		"address of gRPC, with Envoy's rate limit service; needs --rules", parseAddress)
+	cmd.Flags().BoolVar(&o.reflection, "grpc-reflection", false,
+		"let callers of gRPC with a token list its services, as grpcurl does")
+	addFlag(cmd, &o.metrics, "metrics-listen", "address", "", "address of /metrics, without tokens or TLS",
+		parseAddress)
+
+	addFlag(cmd, &o.rules, "rules", file, "", "YAML file that maps Envoy's descriptors to entities and limits",
+		parseText)
+	addFlag(cmd, &o.tokens, "tokens", file, "",
+		"YAML file of bearer tokens, hashed, with a role and a namespace each", parseText)
+
+	addFlag(cmd, &o.tls.Cert, "tls-cert", file, "", "PEM file of the server's certificate", parseText)
+	addFlag(cmd, &o.tls.Key, "tls-key", file, "", "PEM file of the certificate's key", parseText)
+	addFlag(cmd, &o.tls.ClientCA, "tls-client-ca", file, "",
+		"PEM file of authorities; clients must have a certificate of one", parseText)
+
+	cmd.Flags().StringArrayVar(&o.hosts, "allowed-host", nil,
+		"host `name` of the server, besides IP addresses and localhost; * for any; repeatable")
+	cmd.Flags().BoolVar(&o.insecure, "insecure", false, "listen on any address, even without tokens and TLS")
+
+	cmd.Flags().BoolVar(&o.escrow, "escrow", false,
+		"hold tokens for a moment, so that most calls need no request to the store")
+
+	o.dashboard.addFlags(cmd)
+	o.addBounds(cmd)
+}
+
+// addBounds adds the flags that bound what clients can hold.
+func (o *serveOptions) addBounds(cmd *cobra.Command) {
+	addDefault(cmd, &o.server.MaxLeases, server.DefaultMaxLeases, "max-leases", "number",
+		"open leases at a time; of several tokens, each has half", parseCount)
+	addDefault(cmd, &o.server.LeaseTTL, server.DefaultLeaseTTL, "lease-ttl", "duration",
+		"time until an open lease is committed", parseDuration)
+
+	addDefault(cmd, &o.server.MaxKeys, server.DefaultMaxKeys, "max-keys", "number",
+		"idempotency keys of a token at a time", parseCount)
+	addDefault(cmd, &o.server.KeyTTL, server.DefaultKeyTTL, "key-ttl", "duration",
+		"time for which the answer to a key is kept", parseDuration)
+
+	addDefault(cmd, &o.server.MaxBody, server.DefaultMaxBody, "max-body", "number", "bytes of a request's body",
+		parseBytes)
+	addDefault(cmd, &o.server.Timeout, server.DefaultTimeout, "store-timeout", "duration",
+		"time for a call of the store", parseDuration)
+
+	addDefault(cmd, &o.server.MaxRequests, server.DefaultMaxRequests, "max-requests", "number",
+		"requests at a time", parseCount)
+
+	addDefault(cmd, &o.http.MaxConns, listen.DefaultMaxConns, "max-connections", "number",
+		"connections at a time; more replace the idlest", parseCount)
+	addDefault(cmd, &o.http.HeaderTimeout, listen.DefaultHeaderTimeout, "header-timeout", "duration",
+		"time to receive the header of a request", parseDuration)
+	addDefault(cmd, &o.http.ReadTimeout, listen.DefaultReadTimeout, "read-timeout", "duration",
+		"time to receive a request", parseDuration)
+	addDefault(cmd, &o.http.IdleTimeout, listen.DefaultIdleTimeout, "idle-timeout", "duration",
+		"time between the requests of a connection", parseDuration)
+
+	addDefault(cmd, &o.drain, listen.DefaultDrainTimeout, "drain-timeout", "duration",
+		"time to end after an interrupt", parseDuration)
+}
+
+// addDefault adds a flag whose default the help shows.
+func addDefault[T any](
+	cmd *cobra.Command, target *T, fallback T, flag, kind, usage string, parse func(string) (T, error),
+) {
+	*target = fallback
+
+	// A duration would be shown with its zero parts, such as 10m0s.
+	shown := fmt.Sprint(fallback)
+	if d, ok := any(fallback).(time.Duration); ok {
+		shown = shortest(d)
+	}
+	addFlag(cmd, target, flag, kind, shown, usage, parse)
+}
+
+// shortest formats a duration without its zero parts: 10m.
+func shortest(d time.Duration) string {
+	switch {
+	case d%time.Hour == 0:
+		return strconv.FormatInt(int64(d/time.Hour), 10) + "h"
+	case d%time.Minute == 0:
+		return strconv.FormatInt(int64(d/time.Minute), 10) + "m"
+	}
+	return d.String()
+}
+
+func parseText(text string) (string, error) { return text, nil }
+
+func parseAddress(text string) (string, error) {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return "", errors.New("must be HOST:PORT, such as 127.0.0.1:9235, or :9235 for all addresses")
+	}
+
+	// SplitHostPort also accepts the name of a service, such as http.
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return "", errors.New("must end in a port from 0 to 65535")
+	}
+	return text, nil
+}
+
+func parseBytes(text string) (int64, error) {
+	n, err := parseCount(text)
+	return int64(n), err
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+const stackScripts = "testdata/script/stack" // run on an emulator of AWS
+
+// TestStackScripts runs the commands about stacks on moto's server, with a
+// statically linked program.
+func TestStackScripts(t *testing.T) {
+	url := sharedMoto.URL(t)
+	vpc, subnets := emulatedNetwork(t, url)
+	settings := append(emulated(url), "RELEASED="+releasedProgram(t), "ARCH="+hostArchitecture(), "VPC="+vpc,
+		"SUBNETS="+subnets)
+	testscript.Run(t, params(stackScripts, "none", func(env *testscript.Env) error {
+		for _, setting := range settings {
+			name, value, _ := strings.Cut(setting, "=")
+			env.Setenv(name, value)
+		}
+		env.Setenv("STACK", "cli-"+strings.ToLower(rand.Text())[:12])
+		env.Setenv("PORT", url[strings.LastIndexByte(url, ':')+1:])
+		return addFakeDocker(env)
+	}))
+}
+
+// emulated returns the environment of a program that uses the emulator as AWS.
+func emulated(url string) []string {
+	return []string{
+		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-east-1",
+		"AWS_ENDPOINT_URL=" + url,
+	}
+}
+
+func hostArchitecture() string {
+	return map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
+}
+
+// releasedProgram returns the path of this program beside its functions', linked
+// statically. The first test that asks builds them.
+func releasedProgram(t *testing.T) string {
+	t.Helper()
+	if err := buildReleased(); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(releasedFolder, "zae-limiter")
+}
+
+// releasedFolder holds the programs of releasedProgram until the tests end.
+var releasedFolder string
+
+var buildReleased = sync.OnceValue(func() error {
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o",
+		releasedFolder, "../../../cmd/zae-limiter", "../../../cmd/zae-limiter-function")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+})

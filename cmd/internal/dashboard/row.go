@@ -1,0 +1,158 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
+)
+
+// Row is a bucket as JSON.
+type Row struct {
+	Entity   string     `json:"entity"`
+	Name     string     `json:"name"`
+	Parent   string     `json:"parent"`
+	Cascade  bool       `json:"cascade"`
+	Resource string     `json:"resource"`
+	Limits   []RowLimit `json:"limits"`
+	Source   Source     `json:"source"`
+	Updated  *time.Time `json:"updated_at"`
+	// Off is the level that refuses the calls of the bucket, because it is off.
+	Off *answer.Switch `json:"off,omitempty"`
+}
+
+// RowLimit is one limit of a bucket as JSON.
+type RowLimit struct {
+	answer.Limit
+	answer.Bounds
+	// Available counts whole tokens. A negative number is debt.
+	Available int64 `json:"available"`
+	// MissingPercent is the share of the capacity that is missing; above 100 in debt.
+	MissingPercent float64 `json:"missing_percent"`
+	Debt           int64   `json:"debt"`
+	FullAfter      float64 `json:"full_after_seconds"`
+	// Dollars holds the numbers of a limit of money in dollars; nil for others.
+	Dollars *RowDollars `json:"dollars,omitempty"`
+}
+
+// RowDollars holds the numbers of one limit of a bucket in dollars, as JSON.
+type RowDollars struct {
+	answer.LimitDollars
+	Available json.Number `json:"available"`
+	Debt      json.Number `json:"debt"`
+}
+
+func newRowDollars(s limiter.Status) *RowDollars {
+	limit := answer.NewLimitDollars(s.Limit)
+	if limit == nil {
+		return nil
+	}
+	return &RowDollars{*limit, json.Number(figure.Decimal(s.Available)), json.Number(figure.Decimal(answer.Debt(s)))}
+}
+
+// Source is the level that provides limits, as JSON.
+type Source struct {
+	Level    string `json:"level"`
+	Entity   string `json:"entity"`
+	Resource string `json:"resource"`
+}
+
+// levelProgram is the level of limits that the store does not hold: a request or
+// a program brought them.
+const levelProgram = "program"
+
+func newSource(s limiter.Scope) Source { return Source{s.Level(), s.Entity, s.Resource} }
+
+// rows returns buckets as JSON. Names that are missing after patience come with a
+// later event.
+func (s *space) rows(ctx context.Context, buckets []limiter.Bucket, patience time.Duration) []Row {
+	labels := s.names.resolve(ctx, s.idsOf(buckets), patience)
+	rows, off := make([]Row, 0, len(buckets)), s.off(ctx)
+
+	for _, b := range buckets {
+		// BucketsAt returns an empty bucket for a key that has none.
+		if b.Account != nil {
+			rows = append(rows, newRow(b, labels[b.Account.Entity], off))
+		}
+	}
+
+	return rows
+}
+
+// idsOf returns the entities of buckets, and notes their resources.
+func (s *space) idsOf(buckets []limiter.Bucket) []string {
+	ids := make([]string, 0, len(buckets))
+	for _, b := range buckets {
+		if b.Account != nil {
+			ids = append(ids, b.Account.Entity)
+			s.seen.add(b.Account.Resource)
+		}
+	}
+	return ids
+}
+
+func newRow(b limiter.Bucket, l label, off switchSet) Row {
+	a := b.Account
+	return Row{
+		a.Entity, l.display(a.Entity), l.parent, l.cascade, a.Resource, newRowLimits(b), sourceOf(a),
+		answer.TimeOrNull(time.UnixMilli(b.Updated).UTC()), off.refusing(a.Entity, a.Resource, l),
+	}
+}
+
+func newRowLimits(b limiter.Bucket) []RowLimit {
+	limits := make([]RowLimit, len(b.Tokens))
+	for i, s := range b.Statuses() {
+		limits[i] = RowLimit{
+			answer.NewLimit(s.Limit), answer.NewBounds(s), s.Available, missingPercent(s.Limit, b.Tokens[i]),
+			answer.Debt(s), answer.Seconds(s.FullAfter), newRowDollars(s),
+		}
+	}
+
+	return limits
+}
+
+// missingPercent returns the share of a capacity that is missing, above 100 in debt.
+// It is rounded down to hundredths, so that 79.999 % is 79.99 and not yet the 80 at
+// which the page shows red.
+func missingPercent(l limiter.Limit, tokens int64) float64 {
+	capacity := float64(bucket.Thousandths(l.Capacity))
+	share := (capacity - float64(tokens)) / capacity
+	return max(0, math.Floor(share*10_000)/100)
+}
+
+// sourceOf returns the level of an account's limits.
+func sourceOf(a *limiter.Account) Source {
+	if a.Default {
+		return Source{Level: levelProgram}
+	}
+	return newSource(a.Source)
+}
+
+// config returns the limits stored at a level, as of a moment ago.
+func (s *space) config(ctx context.Context, scope limiter.Scope) (limiter.Config, error) {
+	return s.configs.do(ctx, scope.Entity+"\x00"+scope.Resource, func(ctx context.Context) (limiter.Config, error) {
+		cfg, err := s.reads.Config(ctx, scope)
+		cfg.Scope = scope
+		return cfg, outage(err)
+	})
+}
+
+// tightness returns the least share of a capacity that a bucket has left. Debt is
+// below 0. Shadow limits do not count, since they never refuse.
+func tightness(b limiter.Bucket) float64 {
+	least := math.Inf(1)
+	// A shadow limit never refuses.
+	for i, l := range b.Account.Limits {
+		if l.IsShadow {
+			continue
+		}
+		least = min(least, float64(b.Tokens[i])/float64(bucket.Thousandths(l.Capacity)))
+	}
+
+	return least
+}

@@ -1,0 +1,81 @@
+package dashboard
+
+import (
+	"context"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+)
+
+// switchSet holds the levels that are off.
+type switchSet map[limiter.Scope]limiter.Switch
+
+// maxSwitches bounds the levels that are read. Rows do not show the others.
+const maxSwitches = 10_000
+
+// off returns the levels that are off, as of a moment ago. If the store does not
+// answer, off returns the result of the last read.
+func (s *space) off(ctx context.Context) switchSet {
+	set, err := s.switches.do(ctx, "", func(ctx context.Context) (switchSet, error) {
+		set := switchSet{}
+		for one, err := range s.reads.Switches(ctx) {
+			if err != nil {
+				return nil, outage(err)
+			}
+			if set[one.Scope] = one; len(set) == maxSwitches {
+				break
+			}
+		}
+		return set, nil
+	})
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.lastOff = set
+	}
+
+	return s.lastOff
+}
+
+// refusing returns the switch that refuses the charges of a bucket, or nil.
+func (set switchSet) refusing(entity, resource string, l label) *answer.Switch {
+	if len(set) == 0 {
+		return nil
+	}
+	levels := limiter.Precedence(entity, resource)
+	scopes := levels[:]
+	// Switches of a parent refuse the calls that it pays for.
+	if l.cascade && l.parent != "" {
+		above := limiter.Precedence(l.parent, resource)
+		scopes = append(scopes, above[:]...)
+	}
+
+	for _, scope := range scopes {
+		if one, found := set[scope]; found {
+			return answer.SwitchOrNull(&one)
+		}
+	}
+
+	return nil
+}
+
+// of returns the levels that are off and refuse some or all calls of an entity, or
+// of all entities if it is "", for some resources. A parent counts if it is given.
+func (set switchSet) of(entity, parent string, resources ...string) []answer.Switch {
+	found := []limiter.Switch{}
+	for scope, one := range set {
+		mine := scope.Entity == "" || scope.Entity == entity || scope.Entity == parent
+		// A switch of the entity itself concerns it whatever the resource, so
+		// the page shows all of them.
+		if mine && (scope.Resource == "" || slices.Contains(resources, scope.Resource) || entity != "" &&
+			scope.Entity == entity) {
+			found = append(found, one)
+		}
+	}
+
+	slices.SortFunc(found, func(a, b limiter.Switch) int { return compareScopes(a.Scope, b.Scope) })
+	// The page expects an empty list where NewSwitches returns nil.
+	return append([]answer.Switch{}, answer.NewSwitches(found)...)
+}

@@ -1,0 +1,128 @@
+package dashboard
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/manifest"
+)
+
+// maxManifest bounds the body of a what-if.
+const maxManifest = 1 << 20
+
+// maxWhatIfRows bounds the rows of a report, which has the worst first.
+const maxWhatIfRows = 1000
+
+type whatIfRequest struct {
+	Manifest *string        `json:"manifest"`
+	Entity   string         `json:"entity"`
+	Resource string         `json:"resource"`
+	Limits   []answer.Limit `json:"limits"`
+	Days     int            `json:"days"`
+}
+
+// WhatIf is a report about other limits, as JSON.
+type WhatIf struct {
+	*manifest.WhatIfReport
+	// More counts the rows that are left out.
+	More int `json:"more"`
+}
+
+// whatIf replays usage against other limits.
+func whatIf(c *call) (any, error) {
+	var body whatIfRequest
+	if err := c.decode(&body); err != nil {
+		return nil, err
+	}
+	if err := body.check(); err != nil {
+		return nil, err
+	}
+
+	// A replay reads up to 100,000 snapshots, so that few run at a time.
+	if err := c.h.replays.enter(c.ctx); err != nil {
+		return nil, err
+	}
+	defer c.h.replays.leave()
+
+	report, err := c.replay(body)
+	if err != nil {
+		if wrong, ok := errors.AsType[*manifest.ParseError](err); ok {
+			return nil, badInput("manifest: %s", wrong.Problems[0])
+		}
+
+		return nil, outage(err)
+	}
+
+	answer := WhatIf{WhatIfReport: report}
+	if n := len(report.Rows); n > maxWhatIfRows {
+		report.Rows, answer.More = report.Rows[:maxWhatIfRows], n-maxWhatIfRows
+	}
+
+	return answer, nil
+}
+
+// check rejects a request that proposes nothing, or two things. Limits may be empty
+// at a level of an entity or a resource, which then would have none.
+func (w *whatIfRequest) check() error {
+	scoped := w.Entity != "" || w.Resource != ""
+
+	switch {
+	case w.Manifest != nil && (scoped || w.Limits != nil):
+		return badInput("body: give either a manifest, or an entity, a resource and limits")
+	case w.Manifest != nil && strings.TrimSpace(*w.Manifest) == "":
+		return badInput("body: field manifest: is empty; give the limits to try")
+	case w.Manifest == nil && (w.Limits == nil || len(w.Limits) == 0 && !scoped):
+		return badInput("body: give a manifest, or limits with the entity and the resource that they are for")
+	case w.Days < 0:
+		return badInput("body: field days: must be 1 or more")
+	case len(w.Limits) > maxLimits:
+		return badInput("body: field limits: must have at most %d limits", maxLimits)
+	}
+
+	return nil
+}
+
+func (c *call) replay(body whatIfRequest) (*manifest.WhatIfReport, error) {
+	opts := &manifest.WhatIfOptions{Now: c.h.opts.Now, Days: body.Days}
+
+	if body.Manifest == nil {
+		limits, err := limitsOf(body.Limits)
+		if err != nil {
+			return nil, err
+		}
+
+		return manifest.WhatIfLimits(c.ctx, c.reads,
+			limiter.Config{Scope: limiter.Scope{Entity: body.Entity, Resource: body.Resource}, Limits: limits},
+			opts)
+	}
+
+	m, err := manifest.Parse([]byte(*body.Manifest))
+	if err != nil {
+		return nil, err
+	}
+
+	if m.Namespace != "" && m.Namespace != c.name {
+		return nil, badInput("manifest: is of the namespace %q; this session sees %q", clip(m.Namespace), c.name)
+	}
+	// The view has its namespace already.
+	m.Namespace = ""
+
+	return manifest.WhatIf(c.ctx, c.reads, m, opts)
+}
+
+// limitsOf returns valid limits.
+func limitsOf(all []answer.Limit) ([]limiter.Limit, error) {
+	limits := make([]limiter.Limit, len(all))
+
+	for i, l := range all {
+		limit, err := limitOf(l)
+		if err != nil {
+			return nil, err
+		}
+		limits[i] = limit
+	}
+
+	return limits, nil
+}

@@ -1,0 +1,273 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
+	"github.com/zeroae/zae-limiter-go/httplimit"
+)
+
+// call is one request to a route.
+type call struct {
+	*view
+	server *Server
+	ctx    context.Context //nolint:containedctx // it lives as long as the request
+	by     Identity
+	r      *http.Request
+	body   []byte      // of a POST
+	header http.Header // of the answer
+	// answered keeps what the call took, or gives it back if the answer was not
+	// delivered. It is nil if the call took nothing.
+	answered func(delivered bool)
+}
+
+// serve answers the requests of a route.
+func (s *Server) serve(rt *route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c, err := s.prepare(w, r, rt)
+		if err != nil {
+			_ = s.fail(w.Header(), err).write(w)
+			return
+		}
+
+		if key, given := r.Header["Idempotency-Key"]; given && rt.keyed {
+			s.serveOnce(w, c, rt, key)
+			return
+		}
+
+		ctx, cancel := rt.context(r)
+		defer cancel()
+		c.ctx = ctx
+		answer := s.run(c, rt)
+
+		if c.answered == nil {
+			_ = answer.write(w)
+			return
+		}
+		c.answered(!isReset(r) && answer.deliver(w, r))
+	}
+}
+
+// context returns the context of a call. A client that has surely left stops a call
+// that reads. It does not stop a charge or a settlement: a write that is cut off may be
+// stored or not, so that it could not be taken back. The timeouts of the limiter bound
+// those.
+func (rt *route) context(r *http.Request) (context.Context, context.CancelFunc) {
+	ctx := r.Context()
+	if rt.keyed || r.ProtoMajor < 2 {
+		ctx = context.WithoutCancel(ctx)
+	}
+
+	if rt.keyed {
+		return ctx, func() {}
+	}
+	// A list may need many calls of the store, each with a timeout of its own.
+	return context.WithTimeout(ctx, readTimeout)
+}
+
+// isReset reports whether a client has surely left: it reset its HTTP/2 stream, on
+// which nothing can be delivered any more. The context of an HTTP/1.1 request also
+// ends when a client closes its sending side, and the client may read on.
+func isReset(r *http.Request) bool { return r.ProtoMajor >= 2 && r.Context().Err() != nil }
+
+// readTimeout bounds a call that reads.
+const readTimeout = 30 * time.Second
+
+// prepare authenticates a request and reads its body.
+func (s *Server) prepare(w http.ResponseWriter, r *http.Request, rt *route) (*call, error) {
+	by, err := s.authenticate(r.Header)
+	if err != nil {
+		return nil, err
+	}
+
+	listen.Vouch(r)
+
+	if !by.Role.Allows(rt.role) {
+		return nil, &httplimit.Problem{
+			Status: http.StatusForbidden,
+			Detail: "this call needs a token with the role " + rt.role.including(),
+		}
+	}
+
+	c := &call{server: s, by: by, r: r, header: w.Header()}
+	if r.Method == http.MethodPost {
+		if err := requireJSON(r.Header); err != nil {
+			return nil, err
+		}
+		if c.body, err = readBody(w, r, s.opts.MaxBody); err != nil {
+			return nil, err
+		}
+	}
+
+	// The view is kept for other calls, so the end of this request must not cut
+	// its opening off.
+	if c.view, err = s.view(context.WithoutCancel(r.Context()), by); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// readBody returns the body of a request, of at most most bytes.
+func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	// A client that sends Expect: 100-continue then does not send the body at all.
+	if r.ContentLength > most {
+		return nil, &http.MaxBytesError{Limit: most}
+	}
+
+	var body []byte
+	var err error
+	if r.ContentLength >= 0 {
+		body = make([]byte, r.ContentLength)
+		// While the body is on its way the connection does not count as busy,
+		// so that many slow clients can be replaced.
+		listen.Receive(r, func() { _, err = io.ReadFull(r.Body, body) })
+	} else {
+		listen.Receive(r, func() { body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, most)) })
+	}
+
+	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, tooLong
+	}
+	if err != nil {
+		return nil, &httplimit.Problem{Status: http.StatusBadRequest, Detail: "the body ended early or came too slowly"}
+	}
+	return body, nil
+}
+
+// serveOnce answers a request with an idempotency key. The call goes on without its
+// client, which may come back for the answer.
+func (s *Server) serveOnce(w http.ResponseWriter, c *call, rt *route, values []string) {
+	key, err := parseKey(values)
+	if err != nil {
+		_ = s.fail(w.Header(), err).write(w)
+		return
+	}
+
+	// The digest ties the key to its request, since a client may use a key
+	// twice by mistake.
+	digest := sha256.Sum256(append([]byte(c.r.Method+" "+c.r.URL.Path+"\n"), c.body...))
+	earlier, err := s.keys.begin(c.by.owner, key, digest)
+	if err != nil {
+		_ = s.fail(w.Header(), err).write(w)
+		return
+	}
+
+	if earlier != nil {
+		maps.Copy(w.Header(), earlier.header)
+		_ = earlier.write(w)
+		return
+	}
+
+	var kept *reply
+	defer func() { s.keys.finish(c.by.owner, key, kept) }()
+
+	c.ctx = context.WithoutCancel(c.r.Context())
+	answer := s.run(c, rt)
+
+	// A refusal and a failure had no effect, so they leave the key to the next
+	// try.
+	if answer.status < http.StatusMultipleChoices {
+		kept = &reply{answer.status, answer.header.Clone(), answer.body}
+	}
+	// A client that does not get this answer gets it at its next try.
+	if c.answered != nil {
+		c.answered(true)
+	}
+
+	_ = answer.write(w)
+}
+
+// parseKey checks an Idempotency-Key.
+func parseKey(values []string) (string, error) {
+	const longest = 255
+	if len(values) == 1 && len(values[0]) > 0 && len(values[0]) <= longest {
+		visible := true
+		for _, b := range []byte(values[0]) {
+			visible = visible && b >= ' ' && b <= '~'
+		}
+		if visible {
+			return values[0], nil
+		}
+	}
+
+	return "", &httplimit.Problem{
+		Status: http.StatusBadRequest,
+		Detail: "Idempotency-Key: must be one value of 1 to 255 printable ASCII characters",
+	}
+}
+
+// run calls the route and encodes its answer, if there is a place for the call.
+func (s *Server) run(c *call, rt *route) (result *reply) {
+	select {
+	case s.running <- struct{}{}:
+		defer func() { <-s.running }()
+	default:
+		return s.fail(c.header, errTooMany)
+	}
+
+	// A panic must not end the process, nor keep the places that the call has
+	// taken.
+	defer func() {
+		if p := recover(); p != nil {
+			result = s.fail(c.header, fmt.Errorf("%s panicked: %v\n%s", rt.path, p, debug.Stack()))
+		}
+	}()
+
+	answer, err := rt.do(c)
+	if err != nil {
+		// A record may be missing because its namespace is gone.
+		if errors.Is(err, limiter.ErrNotFound) {
+			err = s.checkNamespace(c.ctx, c.by, err)
+		}
+		return s.fail(c.header, err)
+	}
+
+	body, err := json.Marshal(answer)
+	if err != nil {
+		return s.fail(c.header, err)
+	}
+	return newReply(c.header, http.StatusOK, typeJSON, append(body, '\n'))
+}
+
+const typeJSON = "application/json"
+
+// newReply completes the header of an answer.
+func newReply(h http.Header, status int, kind string, body []byte) *reply {
+	h.Set("Content-Type", kind)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	return &reply{status, h, body}
+}
+
+// write sends the answer, whose header w has already.
+func (a *reply) write(w http.ResponseWriter) error {
+	w.WriteHeader(a.status)
+	_, err := w.Write(a.body)
+	return err
+}
+
+// deliver sends the answer, and reports whether the client may have a part of it: the
+// status alone says that a request was admitted. On HTTP/1.1, a failed answer is not
+// delivered if the network took no byte of it. On HTTP/2, a write can fail after the
+// status was sent, so that a failure proves nothing.
+func (a *reply) deliver(w http.ResponseWriter, r *http.Request) bool {
+	before := listen.Sent(r)
+	err := a.write(w)
+	if err == nil {
+		err = http.NewResponseController(w).Flush()
+	}
+
+	return err == nil || errors.Is(err, http.ErrNotSupported) || r.ProtoMajor >= 2 || listen.Sent(r) != before
+}

@@ -1,0 +1,144 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/hint"
+)
+
+// errGone answers a call for a lease that the caller does not have here: it has
+// ended, its time is over, another token acquired it, or another instance holds
+// it. The answer does not say which.
+var errGone = &httplimit.Problem{
+	Status: http.StatusGone,
+	Detail: "there is no such open lease of this token here; it has ended, or its time is over",
+}
+
+// errUnsettled answers a commit or rollback that the store did not take.
+var errUnsettled = &httplimit.Problem{
+	Status: http.StatusServiceUnavailable,
+	Detail: "the store is unavailable; the lease has ended, and its last corrections may be lost",
+}
+
+// errBusy answers an acquire that finds no place for its lease.
+var errBusy = &httplimit.Problem{
+	Status: http.StatusServiceUnavailable, Detail: "too many leases are open; retry in a second",
+	RetryAfter: time.Second,
+}
+
+// errTooMany answers a call that finds no place.
+var errTooMany = &httplimit.Problem{
+	Status: http.StatusServiceUnavailable, Detail: "too many requests are under way; retry in a second",
+	RetryAfter: time.Second,
+}
+
+// errDraining answers an acquire while the server shuts down.
+var errDraining = &httplimit.Problem{
+	Status: http.StatusServiceUnavailable, Detail: "the server is shutting down; retry at another instance",
+	RetryAfter: time.Second,
+}
+
+// fail returns the answer to a call that failed. A client sees the text of an
+// error only if it is about the client's own input.
+func (s *Server) fail(h http.Header, err error) *reply {
+	problem := s.problem(err)
+	if problem.Status >= http.StatusInternalServerError && !errors.As(err, new(*httplimit.Problem)) {
+		s.opts.OnError(err)
+	}
+
+	var sent error = problem
+	var fields *httplimit.Fields
+	// A refusal by a limit has the fields RateLimit and RateLimit-Policy.
+	if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
+		sent, fields = refused, answer.Fields(refused.Decision)
+	}
+
+	capture := &captured{header: h}
+	httplimit.WriteError(capture, sent, fields)
+	return newReply(h, problem.Status, h.Get("Content-Type"), capture.body)
+}
+
+// captured is a ResponseWriter that keeps what is written.
+type captured struct {
+	header http.Header
+	body   []byte
+}
+
+// Header returns the header.
+func (c *captured) Header() http.Header { return c.header }
+
+// WriteHeader does nothing, since the problem has the status.
+func (c *captured) WriteHeader(int) {}
+
+// Write keeps b.
+func (c *captured) Write(b []byte) (int, error) {
+	c.body = append(c.body, b...)
+	return len(b), nil
+}
+
+// errNamespace answers the holder of a token whose namespace is gone.
+var errNamespace = &httplimit.Problem{
+	Status: http.StatusForbidden, Detail: "the namespace of this token does not exist",
+}
+
+// outage marks an error of a store as an outage, unless it is a documented error.
+func outage(op string, err error) error {
+	if err == nil || errors.Is(err, limiter.ErrNotFound) || errors.Is(err, limiter.ErrClosed) ||
+		errors.As(err, new(*limiter.UnavailableError)) ||
+		errors.As(err, new(*limiter.InvalidError)) || errors.As(err, new(*limiter.CorruptError)) ||
+		errors.As(err, new(*limiter.DisabledError)) {
+		return err
+	}
+	return &limiter.UnavailableError{Op: op, Err: err}
+}
+
+// statusOf returns 404 for a name that has the right form and does not exist, and
+// 400 for other bad input.
+func statusOf(bad *limiter.InvalidError) int {
+	if errors.Is(bad, limiter.ErrUnknown) {
+		return http.StatusNotFound
+	}
+	return http.StatusBadRequest
+}
+
+func (s *Server) problem(err error) *httplimit.Problem {
+	switch {
+	case errors.As(err, new(*hint.NoLimitsError)):
+		// The error wraps ErrNoLimits, so it comes first. Its text is for the operator.
+		return httplimit.NewProblem(err)
+	case errors.Is(err, limiter.ErrNoLimits):
+		// The call asks about limits or fills a bucket, so that it is no fault of the
+		// server, unlike an acquire.
+		return &httplimit.Problem{
+			Status: http.StatusNotFound,
+			Detail: "no level stores limits for this entity and resource; set some, such as defaults of the resource",
+		}
+	case errors.Is(err, limiter.ErrLeaseDone):
+		return errGone
+	case errors.Is(err, limiter.ErrNotFound):
+		return &httplimit.Problem{
+			Status: http.StatusNotFound, Detail: "there is no such record in the namespace of this token",
+		}
+	case errors.Is(err, errKeyBusy):
+		return &httplimit.Problem{Status: http.StatusConflict, Detail: errKeyBusy.Error(), RetryAfter: time.Second}
+	case errors.Is(err, errKeyTaken):
+		return &httplimit.Problem{Status: http.StatusUnprocessableEntity, Detail: errKeyTaken.Error()}
+	}
+
+	if off, ok := errors.AsType[*limiter.DisabledError](err); ok {
+		return &httplimit.Problem{Status: http.StatusForbidden, Detail: off.Public()}
+	}
+	// The same request, sent again, marks the rest of the buckets.
+	if late, ok := errors.AsType[*limiter.SwitchDelayedError](err); ok {
+		return &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: late.Public(), RetryAfter: time.Second}
+	}
+	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
+		return &httplimit.Problem{Status: statusOf(bad), Detail: bad.Error()}
+	}
+	return httplimit.NewProblem(err)
+}
