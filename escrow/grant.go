@@ -139,7 +139,8 @@ func (s *spending) add(at, hold time.Duration, n int64) {
 
 // atMost returns at most what was counted in the last hold.
 func (s *spending) atMost(at, hold time.Duration) (sum int64) {
-	return s.atLeast(at, hold) - s.slices[(s.last+1)%int64(len(s.slices))]
+	sum = s.atLeast(at, hold) // moves s.last
+	return sum - s.slices[(s.last+1)%int64(len(s.slices))]
 }
 
 // atLeast returns at least what was counted in the last hold.

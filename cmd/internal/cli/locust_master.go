@@ -74,7 +74,11 @@ func (o *loadLocalOptions) startMaster(
 	// Ctrl-C must not end Locust before the worker has stopped its users.
 	ownGroup(m.cmd)
 
-	if err := errors.Join(os.WriteFile(name, file, 0o600), m.cmd.Start()); err != nil {
+	err = os.WriteFile(name, file, 0o600)
+	if err == nil {
+		err = m.cmd.Start()
+	}
+	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
 

@@ -147,7 +147,14 @@ func (o *proxyOptions) metricsServer(ctx context.Context, b *backing) (*listen.S
 
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", b.observer.Metrics())
-	return listen.HTTP(listener, mux, &listen.Options{Log: b.log}), nil
+
+	// On a loopback address, a web page that rebinds its own name to it must not
+	// read them. Elsewhere Prometheus may use any name of the machine.
+	var handler http.Handler = mux
+	if host, _, err := net.SplitHostPort(listener.Addr().String()); err == nil && isLoopback(host) {
+		handler = listen.Hosts(mux, nil)
+	}
+	return listen.HTTP(listener, handler, &listen.Options{Log: b.log}), nil
 }
 
 func isLoopback(host string) bool {

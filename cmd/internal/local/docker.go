@@ -172,8 +172,11 @@ func (d docker) inspect(ctx context.Context, name string) (*container, error) {
 	}
 
 	var found []container
-	if err := json.Unmarshal([]byte(text), &found); err != nil || len(found) != 1 {
-		return nil, fmt.Errorf("docker inspect: the answer is not one container: %w", err)
+	if err := json.Unmarshal([]byte(text), &found); err != nil {
+		return nil, fmt.Errorf("docker inspect: the answer is not JSON: %w", err)
+	}
+	if len(found) != 1 {
+		return nil, fmt.Errorf("docker inspect: the answer has %d containers; it must have one", len(found))
 	}
 	return &found[0], nil
 }
