@@ -104,7 +104,9 @@ func TestGRPCChecksTokens(t *testing.T) {
 	}
 }
 
-// Idle connections displace each other, and not the client that works.
+// Idle connections, however many, do not keep a client out. Between two calls the
+// connection of the client may go, since a new one has a second for its first request.
+// The client learns that from its next call, and connects again.
 func TestGRPCWithManyIdleConnections(t *testing.T) {
 	r := newMemoryRig(t, Options{})
 	check, addr := dialGRPC(t, r)
@@ -119,7 +121,12 @@ func TestGRPCWithManyIdleConnections(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = conn.Close() })
 		}
-		if got := check("", "key"); got != codes.OK {
+
+		got := check("", "key")
+		if got == codes.Unavailable {
+			got = check("", "key")
+		}
+		if got != codes.OK {
 			t.Fatal(got)
 		}
 	}
