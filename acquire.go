@@ -65,6 +65,8 @@ func (l *RateLimiter) charge(r *Request) Charge {
 // namespace is gone, ErrClosed, or the error of a cancelled context. A deadline that
 // passes inside the store counts as an outage.
 func (l *RateLimiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
+	// A deadline that passes in the store is an outage, which Allow admits. One
+	// that passed before the call must admit nothing.
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -102,8 +104,8 @@ func (l *RateLimiter) Acquire(ctx context.Context, req Request) (*Lease, error) 
 	}
 
 	lease := &Lease{lim: l, amounts: req.Consume, self: out.Self, parent: out.Parent}
-	// Most leases need no extra. The limits are copied, because the lease
-	// outlives the call.
+	// Most leases need no extra. Later calls of the lease use the limits and the
+	// mode again. The limits are copied, because the lease outlives the call.
 	if req.Limits != nil || req.OnUnavailable != "" {
 		lease.extra = &extra{mode: req.OnUnavailable, limits: slices.Clone(req.Limits)}
 	}
@@ -146,6 +148,8 @@ func (l *RateLimiter) Do(ctx context.Context, req Request, work func(context.Con
 }
 
 // joinErrors returns err itself if second is nil, and otherwise wraps both.
+// errors.Join would wrap a single error too, and callers may compare the error of
+// their work.
 func joinErrors(err, second error) error {
 	if second == nil {
 		return err
@@ -154,7 +158,8 @@ func joinErrors(err, second error) error {
 }
 
 // settleContext returns a context with the values of ctx, without its
-// cancellation, and with SettleTimeout as its deadline.
+// cancellation, and with SettleTimeout as its deadline. Work often ends because its
+// context did, and its lease has to be settled all the same.
 func (l *RateLimiter) settleContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), l.settleTimeout)
 }

@@ -13,10 +13,10 @@ import (
 //
 // No account gets back more than it paid under the lease, even if the entity, its
 // parent, its limits or its buckets changed in between. A bucket that was deleted
-// and created again gets nothing. There is one exception, on DynamoDB: a bucket that
-// the Python library created, that no locked write of this library has reached, and
-// that another process deletes and creates again gets what the lease gives back, up
-// to its capacity.
+// and created again gets nothing. There is one exception, on DynamoDB, for a bucket
+// that the Python library created and that no locked write of this library has
+// reached. If another process deletes it and creates it again, the new bucket gets
+// what the lease gives back, up to its capacity.
 //
 // Under [Allow], Commit, Rollback, Flush and Consume return no error in an outage;
 // Outage returns it.
@@ -214,6 +214,8 @@ func (l *Lease) Decision() Decision {
 	if l == nil {
 		return Decision{}
 	}
+	// Other calls may create extra. The fields that are read below never change
+	// after Acquire.
 	l.mu.Lock()
 	limits := l.readExtra().limits
 	l.mu.Unlock()

@@ -91,8 +91,8 @@ func (l *Lease) setUsed(limit string, n int64) error {
 	}
 
 	held := l.held().Get(limit)
-	// The sum is bounded, so that adjust is not asked for a difference beyond
-	// int64.
+	// adjust would refuse the difference too, but its error would name a number that
+	// the caller did not give.
 	if highest := bucket.Add(held, l.adjustable(limit)); n > held && n > highest {
 		return invalid("used", limit+"="+strconv.FormatInt(n, 10),
 			fmt.Sprintf("is more than a lease can hold; at most %d can be used", highest))
@@ -176,8 +176,9 @@ func (g *ledger) recordConsume(amounts Amounts, buckets []Bucket) {
 }
 
 // record adds amounts to the entry of an account and updates the account of that
-// entry. An account that has lost a limit gets a new entry, so that the old entry
-// still knows the limit and what was paid for it.
+// entry. An account with another Ref is another life of the bucket, and gets an
+// entry of its own. So does an account that has lost a limit: the old entry still
+// knows the limit and what was paid for it.
 func (g *ledger) record(account *Account, amounts Amounts, spared bool) {
 	for i := range g.entries {
 		e := &g.entries[i]
@@ -189,6 +190,7 @@ func (g *ledger) record(account *Account, amounts Amounts, spared bool) {
 		}
 	}
 
+	// An account that has paid nothing yet has an entry too, so that takes finds it.
 	if !spared || amounts.n > 0 {
 		g.entries = append(g.entries, entry{account: account, stored: amounts, spared: spared})
 	}
@@ -220,7 +222,8 @@ func (g *ledger) payer(current *Account, limit string) *Account {
 
 // takes adds an amount of a limit to the parts of the entries that pay it.
 func (g *ledger) takes(parts []Amounts, limit string, n int64) {
-	// Only accounts that the last charge reached pay more.
+	// Only accounts that the last charge reached pay more. A spared entry shares its
+	// account with another entry, and must not make it pay twice.
 	for _, current := range g.entries {
 		if current.past || current.spared {
 			continue
@@ -265,9 +268,9 @@ func (l *Lease) split(due Amounts) []Amounts {
 	return parts
 }
 
-// paysMore reports whether a take of a limit goes to this entry of its account and
-// not to its sibling: it goes to the spared one if the lease has only spared the
-// limit so far.
+// paysMore reports whether a take of a limit goes to this entry of its account
+// rather than to its sibling. It goes to the spared entry if the account has been
+// spared the limit and has never paid it.
 func (g *ledger) paysMore(e *entry, limit string) bool {
 	_, named := e.stored.Lookup(limit)
 	other := false
@@ -277,8 +280,7 @@ func (g *ledger) paysMore(e *entry, limit string) bool {
 		}
 	}
 
-	// A limit that the lease has ever paid is paid again. Only one that it has
-	// always been spared stays spared.
+	// A limit that neither entry names is paid.
 	if e.spared {
 		return named && !other
 	}
@@ -290,6 +292,7 @@ func (g *ledger) paysMore(e *entry, limit string) bool {
 func (g *ledger) payOrder() []int {
 	var current, past []int
 	for i := range g.entries {
+		// Past entries are taken from the end, and current ones from the start.
 		if last := len(g.entries) - 1 - i; g.entries[last].past {
 			past = append(past, last)
 		}
@@ -315,6 +318,7 @@ func (g *ledger) credits(parts []Amounts, undo bool) (all []Credit) {
 			credit.Spared = part.names()
 		}
 
+		// The spared entry of an account mostly follows its other entry.
 		if n := len(all); n == 0 || !all[n-1].join(credit) {
 			all = append(all, credit)
 		}

@@ -110,7 +110,9 @@ func (l *Lease) finishSettlement(s settlement, stored bool) []Credit {
 	case l.rolledBack:
 		return l.undo()
 	case l.lim == nil:
-		// Only give-backs can have waited.
+		// The commit has sent all but the give-backs that waited for a Flush.
+		// They count as stored as soon as they are sent, so nothing is left to
+		// finish.
 		return l.beginSettlement().credits
 	}
 	return nil
@@ -119,6 +121,7 @@ func (l *Lease) finishSettlement(s settlement, stored bool) []Credit {
 // clampPending reduces pending give-backs to the amounts that the lease holds,
 // after a Flush whose takes may not be stored.
 func (l *Lease) clampPending() {
+	// Another Flush may still be taking what it sends.
 	held := l.confirmed().plus(l.sending)
 	pending := l.pending
 	for limit, n := range pending.All() {
@@ -148,6 +151,8 @@ func (l *Lease) Commit(ctx context.Context) error {
 // as stored, since the lease has ended.
 func (l *Lease) commitCredits() []Credit {
 	s := l.beginSettlement()
+	// This returns no credits: what is still pending waits for a Flush, which sends
+	// it when it finishes.
 	l.finishSettlement(s, true)
 	return s.credits
 }
@@ -188,7 +193,8 @@ func (l *Lease) end(credits func(*Lease) []Credit) (*RateLimiter, []Credit) {
 	return lim, credits(l)
 }
 
-// settle sends credits within SettleTimeout.
+// settle sends credits within SettleTimeout. Its callers pass the limiter, since
+// l.lim is nil once the lease has ended.
 func (l *Lease) settle(ctx context.Context, lim *RateLimiter, op string, credits []Credit) error {
 	_, err := l.trySettle(ctx, lim, op, credits)
 	return err
@@ -205,7 +211,8 @@ func (l *Lease) trySettle(ctx context.Context, lim *RateLimiter, op string, cred
 	defer cancel()
 	err = lim.repo.Credit(ctx, lim.now(), credits...)
 	if err == nil {
-		// Waiters of this process may fit into what was given back.
+		// Waiters of this process may fit into what was given back. Wait sleeps in
+		// real time, whatever Options.Now returns.
 		lim.queues.credited(namespaceID(lim.repo, ""), credits, time.Now())
 		return true, nil
 	}

@@ -137,6 +137,7 @@ func (f *follower) ended(id string) bool {
 // errors that end Follow.
 func (f *follower) check(ctx context.Context, state *retryState, err error) error {
 	switch {
+	// The end of ctx may have caused the error, which is then no failure to report.
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err == nil:

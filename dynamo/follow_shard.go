@@ -56,7 +56,7 @@ func (f *follower) loadCheckpoints(ctx context.Context, shards []*shard) error {
 // records may be available at once.
 func (f *follower) read(ctx context.Context, s *shard) (more bool, err error) {
 	// A process that dies must repeat at most one batch, so nothing is read
-	// before the last one is saved.
+	// before the last one is saved. After a finished shard its children can be read.
 	if s.unsaved {
 		if err := f.saveCheckpoint(ctx, s); err != nil || s.finished {
 			return err == nil, err
@@ -119,6 +119,7 @@ func (f *follower) fetch(ctx context.Context, s *shard) (out *dynamodbstreams.Ge
 		s.after = ""
 	}
 
+	// explain would say that the table is missing.
 	if isGone(err) {
 		return nil, fmt.Errorf("shard %s of the stream of table %q: %w", s.id, f.repo.table, err)
 	}

@@ -50,7 +50,8 @@ func (f *follower) open(ctx context.Context) error {
 	}
 
 	f.client = dynamodbstreams.NewFromConfig(f.repo.config, func(o *dynamodbstreams.Options) {
-		// The table's endpoint serves its stream too.
+		// The table's endpoint serves its stream too. An endpoint of the AWS
+		// configuration stays, unless Options.Endpoint overrides it.
 		if o.BaseEndpoint == nil || f.repo.opts.Endpoint != "" {
 			o.BaseEndpoint = f.repo.client.Options().BaseEndpoint
 		}
@@ -99,7 +100,8 @@ func (f *follower) replace(ctx context.Context) (done bool, err error) {
 	found, err := f.find(ctx)
 	switch {
 	// An error that lasts ends Follow after as many lookups as a missing stream
-	// does.
+	// does. So the lookups are counted here, and idle pauses between them: the
+	// errors need no retry state.
 	case err != nil && f.listing.lookups == maxLookups:
 		return false, f.failure(ctx, err)
 	case err != nil:
@@ -174,6 +176,7 @@ func (f *follower) list(ctx context.Context) (map[string]*shard, error) {
 				added = append(added, s)
 			}
 
+			// An open shard has no last sequence number yet.
 			s.closed = d.SequenceNumberRange != nil && aws.ToString(d.SequenceNumberRange.EndingSequenceNumber) != ""
 			shards[id] = s
 		}

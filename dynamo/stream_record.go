@@ -34,6 +34,8 @@ func ExpiredBy(kind, principal string) bool {
 // position returns the position of the record in its stream, and whether it has
 // one. Without a position a record could be counted twice.
 func (s StreamRecord) position() (aggregator.Position, bool) {
+	// Sequence numbers differ in length, up to 40 digits. With zeros before them,
+	// they sort as text.
 	const digits = 40
 	known := s.Feed != "" && s.Sequence != "" && len(s.Sequence) <= digits &&
 		strings.Trim(s.Sequence, "0123456789") == ""
@@ -42,9 +44,9 @@ func (s StreamRecord) position() (aggregator.Position, bool) {
 	}, known
 }
 
-// Change returns the change of a bucket that the record describes. If ok is
-// false, the record is unusable for the given reason, or if reason is empty it
-// changes no usage of a bucket, and no step of a quota is due.
+// Change returns the change of a bucket that the record describes. If ok is false
+// and there is a reason, the record is unusable. If ok is false without a reason,
+// the record changes no usage of a bucket, and no step of a quota is due.
 func (s StreamRecord) Change() (c aggregator.Change, reason string, ok bool) {
 	it := item(s.New)
 	k := it.key()
@@ -101,9 +103,9 @@ func (s StreamRecord) Change() (c aggregator.Change, reason string, ok bool) {
 	return c, "", len(c.Used) > 0 || len(c.WouldRefuse) > 0 || due
 }
 
-// Removed returns the audit event whose removal the record describes. If ok is
-// false, the record is unusable for the given reason, or if reason is empty it
-// does not describe the removal of an event.
+// Removed returns the audit event whose removal the record describes. If ok is false
+// and there is a reason, the record is unusable. If ok is false without a reason,
+// the record does not describe the removal of an event.
 func (s StreamRecord) Removed() (e aggregator.Event, reason string, ok bool) {
 	it := item(s.Old)
 	k := it.key()

@@ -44,7 +44,9 @@ func (u *UsageStore) AddUsage(ctx context.Context, a aggregator.Addition) error 
 	ctx = withoutTryTimeout(ctx)
 	namespace := &Repository{store: u.repo.store, ns: a.Bucket.Namespace, view: true}
 
-	// A purge may have ended since the cache was filled, and must stay complete.
+	// This reads the table: a purge may have ended since the cache was filled, and
+	// must stay complete. A namespace that is only deleted exists, since it may be
+	// recovered.
 	facts, _, err := namespace.lookup(ctx, 0, 0, []factKey{namespace.namespaceFact()})
 	if err != nil || !facts[0].exists {
 		return err
@@ -55,7 +57,9 @@ func (u *UsageStore) AddUsage(ctx context.Context, a aggregator.Addition) error 
 		return err
 	}
 
-	// Most changes have nothing for the second item, which then costs no write.
+	// Python takes every number in a snapshot for a limit, so these counts have an
+	// item of their own. Most changes have nothing for it, and it then costs no
+	// write.
 	a.Entries = slices.DeleteFunc(slices.Clone(a.Entries), func(e aggregator.Entry) bool {
 		return len(e.WouldRefuse) == 0
 	})
@@ -252,7 +256,8 @@ func refillUpdate(img *image, now int64) *update {
 		tokens := up.attr(bucketAttr(c.name, fieldTokens))
 		if full {
 			// What a limit gains before it is full depends on the stored
-			// tokens.
+			// tokens. If a charge has taken some meanwhile, the write would lose
+			// what has accrued since.
 			up.when(tokens, "=", up.number(c.tokens))
 		} else {
 			up.when(tokens, "<=", up.number(bucket.Sub(c.rate.Capacity, gain)))

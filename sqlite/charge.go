@@ -40,13 +40,15 @@ func (r *Repository) uncharge(tx *tx, now int64, amounts *limiter.Amounts, out *
 			continue
 		}
 		back := limiter.Credit{Account: b.Account, Undo: true}
-		// A quota gets its tokens back only in the window that paid.
+		// An undo reverts one charge, so a quota gets its tokens back only in the
+		// window that paid. A lease may be open at a boundary, and gives back to the
+		// new window.
 		if b.Detail != nil {
 			back.Starts = b.Detail.Starts
 		}
 
-		// The bucket may have other limits by the time of the undo. They paid
-		// nothing.
+		// Only the limits that the account had at the charge have paid. By the time
+		// of the undo, the bucket may have others.
 		for i, l := range b.Account.Limits {
 			n, named := amounts.Lookup(l.Name)
 			if !named {
@@ -120,6 +122,8 @@ func (r *Repository) charge(tx *tx, now int64, charge *limiter.Charge, write boo
 	}
 
 	for _, s := range payers {
+		// The outcome has the balances after the charge, also for Peek. Pay changes
+		// the turn alone, and store writes it.
 		if admitted {
 			s.turn.Pay(&charge.Amounts)
 		}
@@ -146,7 +150,8 @@ type booking struct {
 }
 
 func (b *bookings) add(account *limiter.Account, u rules.Usage) error {
-	// The bucket changes the slice after this call.
+	// The bucket clears Used after this call. It replaces Spared and leaves the old
+	// list as it is.
 	u.Used = slices.Clone(u.Used)
 	*b = append(*b, booking{account, u})
 	return nil
@@ -163,7 +168,8 @@ func (b bookings) flush(book rules.Book) error {
 }
 
 // repairBucket applies a change of the limits of one entity and resource to their
-// bucket at once. Other changes apply when a bucket is charged.
+// bucket at once, as every store does: an operator who sets such limits means this
+// bucket now. Other changes apply when a bucket is charged.
 func (r *Repository) repairBucket(tx *tx, now int64, key limiter.Scope) error {
 	// A change of a wider level would have to touch all of its buckets.
 	if key.Level() != "entity" {
@@ -182,7 +188,8 @@ func (r *Repository) repairBucket(tx *tx, now int64, key limiter.Scope) error {
 	found.PullBack(back)
 
 	limits, source, err := tx.resolve(r.key, key)
-	// A charge reports an unknown zone. It must not fail the change of limits.
+	// Where no level holds limits, the next charge decides by its defaults. An
+	// unknown zone must not fail the change of limits: the next charge reports it.
 	if unknown := rules.CheckZones(limits) != nil; err != nil || limits == nil || unknown {
 		return err
 	}
@@ -220,6 +227,7 @@ func (r *Repository) payers(tx *tx, now int64, charge *limiter.Charge, book rule
 		return []*payer{self}, nil
 	}
 
+	// checkSwitches covers the parent too. A charge cascades to one parent only.
 	key.Entity = self.parent
 	if found, facts, err = r.find(tx, key); err != nil {
 		return nil, err
@@ -357,6 +365,7 @@ func (r *Repository) refresh(
 func (r *Repository) beginOverride(tx *tx, s *payer, key limiter.Scope, charge *limiter.Charge, book rules.Book) error {
 	limits := rules.Sorted(charge.Limits)
 
+	// No refresh comes before, so the parent of the record may be out of date.
 	parent, err := tx.parent(r.key, key.Entity)
 	if err != nil {
 		return err

@@ -58,8 +58,8 @@ func (r *Repository) credit(tx *tx, now int64, c limiter.Credit) error {
 		}
 	}
 
-	// An expired bucket was full, so there is nothing to give back to. What
-	// takes is owed by its replacement.
+	// An expired bucket was full, so giving back adds nothing. Its replacement owes
+	// what the credit takes.
 	takes, some := rules.Takes(&c.Amounts)
 	if !some {
 		return nil
@@ -94,7 +94,8 @@ func (r *Repository) takeFromReplacement(
 		return err
 	}
 
-	// The replacement may have expired as well.
+	// The replacement may have expired as well. Or there is none, and this is the
+	// row of the expired bucket itself.
 	local := now
 	if current != nil {
 		var back int64
@@ -123,6 +124,7 @@ func (r *Repository) takeFromReplacement(
 			return err
 		}
 
+		// Its generation is 0, so the next charge looks up limits and parent.
 		current = &record{Bucket: rules.New(now, &next, rules.Idle(next.Limits, next.Source, r.ttl))}
 	}
 

@@ -102,6 +102,7 @@ func (w *writer) do(ctx context.Context, q *queuedWrite) error {
 	case <-q.done:
 		return q.err
 	case <-w.ended:
+		// The queue may have taken the write too late for the last batch.
 		select {
 		case <-q.done: // by the last batch
 			return q.err

@@ -145,8 +145,8 @@ func (w *writer) commit() {
 	err = w.run(batch)
 
 	retry := err != nil && len(batch) > 1
-	// The disk may be full because of the log. One more attempt is worth it
-	// after the log is truncated; a write that already runs alone gets none.
+	// The disk may be full because of the log. One more attempt is worth it after
+	// the log is truncated. A write marked as alone is on its second one already.
 	if isFull(err) && !batch[0].alone && w.makeRoom() {
 		retry = true
 	}
@@ -159,6 +159,7 @@ func (w *writer) commit() {
 		return
 	}
 
+	// A caller that has its answer finds its call in the statistics.
 	w.count(batch, err)
 
 	// The next commit reverts what callers left behind, ahead of all other

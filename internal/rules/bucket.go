@@ -289,6 +289,7 @@ func (b *Bucket) startHour(now int64, book Book) error {
 // Flush moves the usage to the snapshots. Stores call it before they remove the
 // bucket or read the snapshots.
 func (b *Bucket) Flush(book Book) error {
+	// Any use counts as an event, so without events there is no usage.
 	if b.Events == 0 {
 		return nil
 	}

@@ -20,6 +20,7 @@ func (b *Bucket) Credit(
 		return nil
 	}
 
+	// As for a charge, the bucket's own time decides the hour.
 	if err := b.startHour(max(now, b.At), book); err != nil {
 		return err
 	}

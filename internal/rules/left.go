@@ -19,7 +19,8 @@ import (
 // then the bucket does not expire, and forgets no limit in Left, since a limit in Left
 // may have replaced it.
 
-// MaxLimits is how many limits a bucket has room for, with those that have left.
+// MaxLimits is how many limits a bucket has room for, with those that have left. On
+// DynamoDB, the conditions of more would not fit into one expression.
 const MaxLimits = 24
 
 // Level is one limit of a bucket with its balance.
@@ -248,8 +249,8 @@ func (b *Bucket) creditLeft(now int64, amounts *limiter.Amounts, spared []string
 		return nil
 	}
 
-	// A credit is one event. If it changed a limit of the bucket too, endChange
-	// counts it.
+	// Used has no place for these limits, so their usage is booked at once. A credit
+	// is one event. If it changed a limit of the bucket too, endChange counts it.
 	if !b.counted {
 		usage.Events = 1
 	}

@@ -58,7 +58,8 @@ func (m *Machine) Local(b *Bucket, now int64) (local, back int64) {
 	clock := m.now()
 	switch off := bucket.Sub(now, clock); {
 	// The caller is ahead of the machine. It sees a pulled-back bucket as much
-	// earlier as that was moved, or it would refill the bucket again.
+	// earlier as that was moved, or it would refill the bucket again. The result is
+	// never before the machine's own time, which this caller has passed.
 	case off > Agreement:
 		return max(clock, bucket.Sub(now, b.Pulled)), 0
 	// A caller behind the machine must not pull the bucket back: it would mint

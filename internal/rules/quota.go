@@ -168,7 +168,8 @@ func (b *Bucket) InWindow(c *limiter.Credit, now int64) limiter.Amounts {
 	for i := range c.Amounts.Len() {
 		name, n := c.Amounts.At(i)
 		j, bound := find(b.Account.Limits, name, i), find(c.Account.Limits, name, i)
-		// The limit may have left the bucket. It then has its window in Left.
+		// The limit may have left the bucket. It then has its window in Left, and j
+		// only says that it was found.
 		var start int64
 		if j >= 0 && starts != nil {
 			start = starts[j]

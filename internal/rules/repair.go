@@ -162,7 +162,8 @@ func ResizeQuota(from, to, peak, hidden int64) (moved, newPeak, stillHidden int6
 	difference := bucket.Sub(to, from)
 	shown := max(min(0, difference), min(hidden, max(0, difference)))
 	// The use is not known. If the tokens moved, changes of the capacity alone
-	// would give or take.
+	// would give or take. Such a number began as never, and give-backs and changes
+	// have moved it since.
 	if hidden > never/2 {
 		shown = difference
 	}

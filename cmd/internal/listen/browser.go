@@ -36,7 +36,8 @@ func Hosts(next http.Handler, opts *HostOptions) http.Handler {
 	})
 }
 
-// fromPage reports whether a browser sent a request for a page of another site.
+// fromPage reports whether a browser sent a request for a page of another origin.
+// The origins of one site, such as two subdomains, need not trust each other.
 func fromPage(site string) bool { return site == "cross-site" || site == "same-site" }
 
 // Serves reports whether a Host field names the server. IP addresses and localhost

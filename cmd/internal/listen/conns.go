@@ -97,7 +97,7 @@ func (s *Conns) add(conn *Conn) bool {
 	s.all[conn] = struct{}{}
 	s.mu.Unlock()
 
-	// Close locks the set again.
+	// Close locks the set, so the lock is free by now.
 	if evicted != nil {
 		_ = evicted.Close()
 	}
@@ -280,7 +280,9 @@ func Sent(r *http.Request) int64 {
 
 // finish ends a request whose handler has returned. In HTTP/1, net/http sends the rest
 // of the answer afterwards, and noteState ends the request then. A request with a body
-// ends here, since net/http may first wait for the client to send the rest of it.
+// ends here, since net/http may first wait for the client to send the rest of it. So
+// does one of HTTP/2, where the state of a connection shows the end of its last
+// request alone.
 func (c *Conn) finish(r *http.Request) {
 	// A hijacked connection never becomes idle, which noteState would wait for.
 	if r.ProtoMajor > 1 || r.ContentLength != 0 || c.handed.Load() {

@@ -148,6 +148,7 @@ func (s *Server) Serve() error {
 // waits for the requests under way until ctx ends, and then closes the rest. A
 // request that has not arrived is not under way, so slow clients delay nothing.
 func (s *Server) Shutdown(ctx context.Context) error {
+	// Shutdown of net/http would wait for clients that have not sent their request.
 	s.conns.drain()
 
 	if err := s.http.Shutdown(ctx); err != nil {

@@ -60,9 +60,9 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 }
 
 // context returns the context of a call. A client that has surely left stops a call
-// that reads. It does not stop a charge or a settlement: a write that is cut off may be
-// stored or not, so that it could not be taken back. The timeouts of the limiter bound
-// those.
+// that reads. It does not stop a call of a keyed route, which writes: a write that is
+// cut off may be stored or not, so that it could not be taken back. The timeouts of the
+// limiter bound those.
 func (rt *route) context(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx := r.Context()
 	if rt.keyed || r.ProtoMajor < 2 {
@@ -86,6 +86,8 @@ const readTimeout = 30 * time.Second
 
 // prepare authenticates a request and reads its body.
 func (s *Server) prepare(w http.ResponseWriter, r *http.Request, rt *route) (*call, error) {
+	// The token and its role come before the body, which a stranger must not make
+	// the server hold.
 	by, err := s.authenticate(r.Header)
 	if err != nil {
 		return nil, err
@@ -265,6 +267,8 @@ func (a *reply) write(w http.ResponseWriter) error {
 func (a *reply) deliver(w http.ResponseWriter, r *http.Request) bool {
 	before := listen.Sent(r)
 	err := a.write(w)
+	// A small answer only fills a buffer, so a flush has to show that the connection
+	// takes it. Where there is no flush, the buffer counts as sent.
 	if err == nil {
 		err = http.NewResponseController(w).Flush()
 	}

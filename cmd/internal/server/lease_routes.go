@@ -45,6 +45,8 @@ func (b acquireBody) request(by Identity) (limiter.Request, error) {
 		return limiter.Request{}, err
 	}
 
+	// The OpenAPI document cannot require different names, and a request that keeps
+	// to it never gets 400.
 	for i, l := range b.Limits {
 		if slices.ContainsFunc(b.Limits[:i], func(other limiter.Limit) bool { return other.Name == l.Name }) {
 			return limiter.Request{}, &httplimit.Problem{
@@ -165,6 +167,7 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 		s.opts.OnError(outage)
 	}
 	// In an outage the lease took nothing, so that the client has nothing to settle.
+	// Commit ends it without I/O, and the place is free again.
 	if outage != nil {
 		return admitted, lease.Commit(c.ctx)
 	}

@@ -47,6 +47,8 @@ var errDraining = &httplimit.Problem{
 // error only if it is about the client's own input.
 func (s *Server) fail(h http.Header, err error) *reply {
 	problem := s.problem(err)
+	// An error that is a Problem itself was made for the client, and hides nothing
+	// from the operator.
 	if problem.Status >= http.StatusInternalServerError && !errors.As(err, new(*httplimit.Problem)) {
 		s.opts.OnError(err)
 	}
