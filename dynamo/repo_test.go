@@ -15,7 +15,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
-	"github.com/zeroae/zae-limiter-go/internal/race"
 	"github.com/zeroae/zae-limiter-go/memory"
 	"github.com/zeroae/zae-limiter-go/repotest"
 )
@@ -71,18 +70,9 @@ func TestRepositoryLean(t *testing.T) {
 }
 
 var (
-	compareOps  = flag.Int("compare.ops", defaultOps(), "how many operations the comparison makes")
+	compareOps  = flag.Int("compare.ops", 500, "how many operations the comparison makes")
 	compareSeed = flag.Uint64("compare.seed", 1, "seed of the first history")
 )
-
-// defaultOps returns fewer operations where the race detector runs. It finds nothing in
-// calls that follow each other, and CI makes more of them without it.
-func defaultOps() int {
-	if race.Enabled {
-		return 150
-	}
-	return 500
-}
 
 // perHistory is the number of operations per pair of stores.
 const perHistory = 2000
