@@ -130,8 +130,8 @@ func account(endpoint string) []string {
 	}
 }
 
-// duration matches what depends on the speed of the machine.
-var duration = regexp.MustCompile(`(\d+h)?(\d+m)?\d+(\.\d+)?(ms|s)\b`)
+// duration matches what depends on the speed of the machine, such as 9ms, 20m and 19m59s.
+var duration = regexp.MustCompile(`\b(\d+(\.\d+)?(ms|h|m|s))+\b`)
 
 // compare compares what an example prints with its file output.txt, but for
 // durations.
