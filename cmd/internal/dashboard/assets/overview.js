@@ -53,7 +53,7 @@ class Overview {
 		this.body = h('div.rows', { role: 'rowgroup', tabindex: -1 });
 		this.grid = h('div.grid.tree', { role: 'treegrid', 'aria-label': T.overview, onkeydown: (e) => this.key(e), onclick: (e) => this.click(e) },
 			h('div.head-group', { role: 'rowgroup' }, head('columnheader', T.columns.both)), this.body);
-		this.more = button(T.showMore, () => this.loadNames(this.running, false), { class: 'more', hidden: true });
+		this.more = button(T.showMore, () => this.busy || this.loadNames(this.running, false), { class: 'more', hidden: true });
 		this.empty = h('div.empty', { hidden: true });
 		const orders = segments(T.order, T.orders, kept.order, (o) => this.setOrder(o));
 		main.append(h('div.title-line', heading(T.overview), this.summary));
