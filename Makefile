@@ -180,7 +180,7 @@ report: build ## Measure absolute figures and write docs/benchmarks.md with its 
 .PHONY: docs
 docs: ## Rewrite the pages and golden files that are generated from the code
 	$(GO) test ./cmd/internal/cli -count=1 -run '^Test(HelpOfEveryCommand|Reference|ManPages|PagesRun|Screens)' -update
-	$(GO) test ./cmd/internal/docs ./cmd/internal/server ./cmd/internal/observe -count=1 -run '^Test(GoBlocks|Reference|Dashboard$$)' -update
+	$(GO) test ./cmd/internal/docs ./cmd/internal/server ./cmd/internal/otelsdk -count=1 -run '^Test(GoBlocks|Reference|Dashboard$$)' -update
 	$(GO) test ./dynamo/infra -count=1 -run '^Test(Alarms|Calls|Outputs|Parameters|Resources|Statements)Page$$' -update
 
 # The programs are installed once, in .cache. Warnings are errors, and the pages must load nothing from other hosts.

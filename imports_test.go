@@ -104,7 +104,7 @@ var packages = []rule{
 	},
 	{
 		"httplimit",
-		[]string{".", "internal/bucket", "internal/figure", "internal/linger"},
+		[]string{".", "internal/bucket", "internal/figure", "internal/outlive"},
 		"a user of net/http gets nothing more than the limiter: frameworks take its http.Handler",
 	},
 	{
@@ -128,7 +128,7 @@ var packages = []rule{
 	},
 	{
 		"cmd/program",
-		[]string{"loadtest", "cmd/internal/cli", "cmd/internal/function"},
+		[]string{"loadtest", "cmd/internal/cli", "cmd/internal/lambda"},
 		"what a program with scenarios of its own needs: package loadtest must not compile all of it",
 	},
 	{
@@ -168,7 +168,7 @@ var packages = []rule{
 		"waits: what for is up to its callers",
 	},
 	{
-		"internal/linger", nil,
+		"internal/outlive", nil,
 		"outlives callers: whose work it is does not matter",
 	},
 	{
@@ -176,14 +176,14 @@ var packages = []rule{
 		"says what mends a fault: where the fault occurs is up to its callers",
 	},
 	{
-		"cmd/internal/answer",
+		"cmd/internal/jsonview",
 		[]string{".", "httplimit", "internal/bucket", "internal/figure", "cmd/internal/cli/tty"},
 		"what a reader of the store sees, on a command line or over a network: it must not know which",
 	},
 	{
 		"cmd/internal/server",
 		[]string{
-			".", "httplimit", "grpclimit", "cmd/internal/answer", "internal/hint", "cmd/internal/listen",
+			".", "httplimit", "grpclimit", "cmd/internal/jsonview", "internal/hint", "cmd/internal/listen",
 			"cmd/internal/openapi", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3",
 		},
 		"serves any store: flags, files of settings and the choice of a store belong to the command tree",
@@ -191,7 +191,7 @@ var packages = []rule{
 	{
 		"cmd/internal/dashboard",
 		[]string{
-			".", "httplimit", "manifest", "cmd/internal/answer", "internal/bucket", "internal/figure",
+			".", "httplimit", "manifest", "cmd/internal/jsonview", "internal/bucket", "internal/figure",
 			"cmd/internal/listen",
 		},
 		"a handler on any store: tokens, listeners and the choice of a store belong to its callers",
@@ -204,7 +204,7 @@ var packages = []rule{
 	{
 		"cmd/internal/proxy",
 		[]string{
-			".", "httplimit", "internal/hint", "internal/linger", "cmd/internal/listen", "llm",
+			".", "httplimit", "internal/hint", "internal/outlive", "cmd/internal/listen", "llm",
 			"github.com/golang-jwt/jwt/v5", "go.yaml.in/yaml/v3",
 		},
 		"a handler like any other: listeners, files and the choice of a store belong to the command tree",
@@ -220,7 +220,7 @@ var packages = []rule{
 	{
 		"cmd/internal/webdemo",
 		[]string{
-			".", "httplimit", "cmd/internal/answer", "internal/linger", "cmd/internal/listen", "cmd/internal/openapi",
+			".", "httplimit", "cmd/internal/jsonview", "internal/outlive", "cmd/internal/listen", "cmd/internal/openapi",
 			"internal/pause", "llm",
 		},
 		"a program like any user's: it is given its store, its listener and its dashboard",
@@ -261,7 +261,7 @@ var packages = []rule{
 	{
 		"grpclimit",
 		[]string{
-			".", "internal/figure", "internal/linger", "google.golang.org/grpc",
+			".", "internal/figure", "internal/outlive", "google.golang.org/grpc",
 			"google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf",
 		},
 		"middleware for any store: a server of ours that it knew would come with every program of a user",
@@ -269,7 +269,7 @@ var packages = []rule{
 	{
 		"cmd/internal/rls",
 		[]string{
-			".", "httplimit", "grpclimit", "cmd/internal/answer", "internal/linger",
+			".", "httplimit", "grpclimit", "cmd/internal/jsonview", "internal/outlive",
 			"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc",
 			"google.golang.org/protobuf", "go.yaml.in/yaml/v3",
 		},
@@ -279,8 +279,8 @@ var packages = []rule{
 		"cmd/internal/cli",
 		[]string{
 			".", "dynamo/aggregator", "dynamo/infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo",
-			"escrow", "cmd/internal/answer", "internal/bucket", "cmd/internal/chatload", "cmd/internal/dashboard",
-			"internal/figure", "internal/hint", "cmd/internal/listen", "cmd/internal/local", "cmd/internal/observe",
+			"escrow", "cmd/internal/jsonview", "internal/bucket", "cmd/internal/chatload", "cmd/internal/dashboard",
+			"internal/figure", "internal/hint", "cmd/internal/listen", "cmd/internal/local", "cmd/internal/otelsdk",
 			"internal/pause", "cmd/internal/proxy", "cmd/internal/rls", "cmd/internal/s3files", "cmd/internal/server",
 			"cmd/internal/webdemo", "llm", "cmd/internal/cli/", "github.com/spf13/", "go.yaml.in/yaml/v3",
 		},
@@ -310,7 +310,7 @@ var packages = []rule{
 		"draws on a terminal: it must not know what",
 	},
 	{
-		"cmd/internal/function",
+		"cmd/internal/lambda",
 		[]string{
 			".", "dynamo/aggregator", "dynamo", "loadtest", "loadtest/locust", "manifest", "cmd/internal/s3files",
 			"github.com/aws/",
@@ -318,7 +318,7 @@ var packages = []rule{
 		"the same work as in the command tree, by another caller: neither may need the other",
 	},
 	{
-		"cmd/internal/observe",
+		"cmd/internal/otelsdk",
 		[]string{
 			".", "telemetry", "go.opentelemetry.io/", "github.com/prometheus/client_golang",
 			"github.com/go-logr/logr",
@@ -340,12 +340,12 @@ var packages = []rule{
 	},
 	{
 		"cmd/zae-limiter",
-		[]string{"cmd/internal/cli", "cmd/internal/function"},
+		[]string{"cmd/internal/cli", "cmd/internal/lambda"},
 		"a few lines, so that everything else can be tested without a process",
 	},
 	{
 		"cmd/zae-limiter-function",
-		[]string{"cmd/internal/function"},
+		[]string{"cmd/internal/lambda"},
 		"the code of functions: commands and servers would make every cold start slower",
 	},
 }
@@ -360,11 +360,11 @@ var bans = []struct {
 		"github.com/aws/",
 		[]string{
 			"dynamo", "dynamo/internal/wire", "dynamo/internal/dynamotest", "dynamo/internal/interop", "dynamo/infra",
-			"dynamo/infra/internal/fakeaws", "cmd/internal/function", "cmd/internal/s3files",
+			"dynamo/infra/internal/fakeaws", "cmd/internal/lambda", "cmd/internal/s3files",
 		},
 		"users of other stores must not compile a cloud",
 	},
-	{"github.com/aws/aws-lambda-go", []string{"cmd/internal/function"}, "what runs in a Lambda does not know that it does"},
+	{"github.com/aws/aws-lambda-go", []string{"cmd/internal/lambda"}, "what runs in a Lambda does not know that it does"},
 	{"github.com/spf13/", []string{"cmd/internal/cli"}, "flags are turned into plain options once"},
 	{"github.com/golang-jwt/", []string{"cmd/internal/proxy"}, "one place decides which tokens are valid"},
 	{
@@ -372,8 +372,8 @@ var bans = []struct {
 		[]string{"loadtest/locust"},
 		"only the worker of a distributed load test speaks this protocol",
 	},
-	{"go.opentelemetry.io/", []string{"telemetry", "cmd/internal/observe"}, "other packages are observed through the port"},
-	{"github.com/prometheus/", []string{"cmd/internal/observe"}, "programs choose their exporters in one place"},
+	{"go.opentelemetry.io/", []string{"telemetry", "cmd/internal/otelsdk"}, "other packages are observed through the port"},
+	{"github.com/prometheus/", []string{"cmd/internal/otelsdk"}, "programs choose their exporters in one place"},
 	{"github.com/envoyproxy/", []string{"cmd/internal/rls"}, "only the rate limit service speaks Envoy's protocol"},
 	{"modernc.org/", []string{"sqlite"}, "a driver behind the port cannot be used past it"},
 }

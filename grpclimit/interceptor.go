@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/linger"
+	"github.com/zeroae/zae-limiter-go/internal/outlive"
 )
 
 // ErrSkip makes a call pass without a limit. The function that maps calls returns
@@ -146,7 +146,7 @@ func (i *Interceptor) acquire(ctx context.Context, req limiter.Request) (*limite
 
 	// A charge that is cut off may be stored or not. One that may linger has an
 	// outcome, which can be rolled back.
-	lingering, cancel := linger.Context(ctx, linger.DefaultTime)
+	lingering, cancel := outlive.Context(ctx, outlive.DefaultTime)
 	defer cancel()
 
 	lease, err := i.lim.Acquire(lingering, req)

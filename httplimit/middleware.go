@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/linger"
+	"github.com/zeroae/zae-limiter-go/internal/outlive"
 )
 
 // ErrSkip makes a request pass without a limit. The function that maps requests
@@ -129,7 +129,7 @@ func (m *Middleware) acquire(r *http.Request) (*limiter.Lease, error) {
 
 	// A charge that is cut off may be stored or not. One that may linger has an
 	// outcome, which can be rolled back.
-	ctx, cancel := linger.Context(r.Context(), linger.DefaultTime)
+	ctx, cancel := outlive.Context(r.Context(), outlive.DefaultTime)
 	defer cancel()
 
 	lease, err := m.lim.Acquire(ctx, req)

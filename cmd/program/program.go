@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/function"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/lambda"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
@@ -23,7 +23,7 @@ var _ loadtest.Program = Run
 // Pass it to [loadtest.Main].
 func Run(scenarios []loadtest.Scenario) int {
 	if os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" {
-		return function.Main(os.Getenv, os.Stdout, scenarios...)
+		return lambda.Main(os.Getenv, os.Stdout, scenarios...)
 	}
 	name := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
 	return cli.LoadtestMain(name, scenarios, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)

@@ -8,7 +8,7 @@ import (
 	"os"
 	_ "time/tzdata" // the zones of quotas, which a function's system lacks
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/function"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/lambda"
 )
 
 func main() {
@@ -17,5 +17,5 @@ func main() {
 		fmt.Fprintln(os.Stderr, "zae-limiter-function: only AWS Lambda can run this program; run zae-limiter instead")
 		os.Exit(2)
 	}
-	os.Exit(function.Main(os.Getenv, os.Stdout))
+	os.Exit(lambda.Main(os.Getenv, os.Stdout))
 }

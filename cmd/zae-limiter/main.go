@@ -7,13 +7,13 @@ import (
 	_ "time/tzdata" // the zones of quotas, where the system has none
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/function"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/lambda"
 )
 
 func main() {
 	// Lambda sets this variable in the environment of every function.
 	if os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" {
-		os.Exit(function.Main(os.Getenv, os.Stdout))
+		os.Exit(lambda.Main(os.Getenv, os.Stdout))
 	}
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -12,7 +12,7 @@ import (
 // monitoring says.
 func functionSource(t *testing.T) string {
 	t.Helper()
-	files, err := filepath.Glob("../../cmd/internal/function/*.go")
+	files, err := filepath.Glob("../../cmd/internal/lambda/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 type acquireOptions struct {
@@ -71,8 +71,8 @@ $ZAEL_ADJUST_FD. The last line of each limit corrects what was taken.
 	addFlag(cmd, &o.adjustFD, "adjust-fd", "number", "",
 		"file descriptor on which the command reports its actual use", parseDescriptor)
 
-	addJSON[answer.Decision](cmd, &o.json, anObject, decisionColumns)
-	documentFields[answer.Status](cmd, "Each of its limits")
+	addJSON[jsonview.Decision](cmd, &o.json, anObject, decisionColumns)
+	documentFields[jsonview.Status](cmd, "Each of its limits")
 
 	return cmd
 }
@@ -219,7 +219,7 @@ func (o acquireOptions) printRefusal(err error) error {
 	}
 
 	if off, ok := errors.AsType[*limiter.DisabledError](err); ok && o.json {
-		return o.printJSON(answer.NewDisabled(o.request, off))
+		return o.printJSON(jsonview.NewDisabled(o.request, off))
 	}
 
 	return nil
@@ -227,7 +227,7 @@ func (o acquireOptions) printRefusal(err error) error {
 
 func (o acquireOptions) print(d limiter.Decision) error {
 	if o.json {
-		return o.printJSON(answer.NewDecision(o.request, d))
+		return o.printJSON(jsonview.NewDecision(o.request, d))
 	}
 	return decisionListing(o.console, o.request).print(o.console, false, each(d.Statuses))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 func newAudit(c *console) *cobra.Command {
@@ -53,14 +53,14 @@ details say what was set: limits, amounts, reasons. --json has them as stored.`,
 	flags.StringVarP(&o.entity, "entity-id", "e", "", "only changes of this `entity`")
 	flags.StringVarP(&o.resource, "resource", "r", "", "only changes of the defaults of this `resource`")
 	flags.BoolVar(&o.system, "system", false, "only changes of the defaults of the system")
-	addFlag(cmd, &o.after, "start-event-id", "id", "", "only events older than this event", answer.ParseEvent)
+	addFlag(cmd, &o.after, "start-event-id", "id", "", "only events older than this event", jsonview.ParseEvent)
 	exclusiveFlags(cmd, "entity-id", "resource", "system")
 
 	_ = cmd.RegisterFlagCompletionFunc("entity-id", conn.completeEntities)
 	_ = cmd.RegisterFlagCompletionFunc("resource", conn.completeResources)
 
 	addRowLimit(cmd, &o.limit, "l", 100)
-	addJSON[answer.Audit](cmd, &o.json, anArray, auditColumns)
+	addJSON[jsonview.Audit](cmd, &o.json, anArray, auditColumns)
 	return cmd
 }
 
@@ -160,7 +160,7 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 				auditDetails(e),
 			}
 		},
-		func(e limiter.AuditEvent) any { return answer.NewAudit(e) },
+		func(e limiter.AuditEvent) any { return jsonview.NewAudit(e) },
 		"There are no events" + ofSubject(subject) + ".",
 	}
 
@@ -171,7 +171,7 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		more := ""
 
-		rows := answer.First(lim.AuditEvents(ctx, subject, o.after), o.limit, func(last limiter.AuditEvent) {
+		rows := jsonview.First(lim.AuditEvents(ctx, subject, o.after), o.limit, func(last limiter.AuditEvent) {
 			more = last.ID
 		})
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/observe"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/otelsdk"
 	"github.com/zeroae/zae-limiter-go/escrow"
 )
 
@@ -18,7 +18,7 @@ import (
 // telemetry.
 type backing struct {
 	repo     limiter.Repository
-	observer *observe.Telemetry
+	observer *otelsdk.Telemetry
 	log      *slog.Logger
 	closed   atomic.Bool
 }
@@ -32,8 +32,8 @@ func (conn *connection) openBacking(
 		return nil, usagef("%v", err)
 	}
 
-	log := observe.NewLogger(conn.err, slog.LevelWarn)
-	observer, err := observe.Start(ctx, &observe.Options{
+	log := otelsdk.NewLogger(conn.err, slog.LevelWarn)
+	observer, err := otelsdk.Start(ctx, &otelsdk.Options{
 		Service: "zae-limiter " + service, Version: thisBuild().Version, Log: log,
 	})
 	if err != nil {

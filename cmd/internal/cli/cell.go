@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
@@ -80,7 +80,7 @@ func span(d time.Duration) cell {
 	if d <= 0 {
 		return cell{display: none, plain: "0"}
 	}
-	return cell{display: tty.Wait(d), plain: strconv.FormatFloat(answer.Seconds(d), 'f', -1, 64)}
+	return cell{display: tty.Wait(d), plain: strconv.FormatFloat(jsonview.Seconds(d), 'f', -1, 64)}
 }
 
 // withColour returns the cell with a colour.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 func TestCells(t *testing.T) {
@@ -66,7 +66,7 @@ func TestMessagesMoveNoCursor(t *testing.T) {
 
 // A damaged time is an error, not a panic.
 func TestJSONOfADamagedTime(t *testing.T) {
-	if text, err := encode(answer.NewEntity(limiter.Entity{ID: "key-1", CreatedAt: time.Unix(1e15, 0)})); err == nil {
+	if text, err := encode(jsonview.NewEntity(limiter.Entity{ID: "key-1", CreatedAt: time.Unix(1e15, 0)})); err == nil {
 		t.Errorf("got %s", text)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
@@ -87,7 +87,7 @@ func runCheck(ctx context.Context, o *checkOptions) (err error) {
 func (s *checkJSON) inspect(ctx context.Context, name string, at hint.Place, opts *dynamo.Options) (err error) {
 	repo, err := dynamo.Connect(ctx, name, opts)
 	if refused, ok := errors.AsType[*limiter.VersionError](err); ok {
-		s.Table = answer.OrNull(refused.Schema)
+		s.Table = jsonview.OrNull(refused.Schema)
 	}
 
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *checkJSON) inspect(ctx context.Context, name string, at hint.Place, opt
 	newer := repo.CheckBuckets(ctx)
 
 	v, err := repo.Version(ctx)
-	s.Table, s.ClientMin, s.Lambda = answer.OrNull(v.Schema), answer.OrNull(v.ClientMin), answer.OrNull(v.Lambda)
+	s.Table, s.ClientMin, s.Lambda = jsonview.OrNull(v.Schema), jsonview.OrNull(v.ClientMin), jsonview.OrNull(v.Lambda)
 	switch {
 	// Connect accepts a table without a version record, which is incomplete, or
 	// holds data of a release that wrote no such record.

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 // Bounds of completion, which must not keep a shell waiting nor fill its screen.
@@ -99,7 +99,7 @@ func (conn *connection) completeLimitedResources(
 		if err != nil {
 			return each[string](nil)
 		}
-		return namesOf(each(names), answer.OrAllResources)
+		return namesOf(each(names), jsonview.OrAllResources)
 	})
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
@@ -308,7 +308,7 @@ func (s *stackConnection) report(d infra.Deployment, asJSON bool, took time.Dura
 		s.say("  migrated to %s", v)
 	}
 	shape := deploymentJSON{
-		d.Name, d.Region, d.StackID, d.Status, d.Action, d.Complete, answer.OrNull(d.NamespaceID), d.Code,
+		d.Name, d.Region, d.StackID, d.Status, d.Action, d.Complete, jsonview.OrNull(d.NamespaceID), d.Code,
 		append([]string{}, d.Migrated...), d.Outputs,
 	}
 	properties := []property{

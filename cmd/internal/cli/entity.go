@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 func newEntity(c *console) *cobra.Command {
@@ -47,8 +47,8 @@ func entityListing(nothing string, off []limiter.Switch) listing[limiter.Entity]
 			}
 		},
 		func(e limiter.Entity) any {
-			object := answer.NewEntity(e)
-			object.Disabled = answer.NewSwitches(switches[e.ID])
+			object := jsonview.NewEntity(e)
+			object.Disabled = jsonview.NewSwitches(switches[e.ID])
 			return object
 		},
 		nothing,
@@ -189,7 +189,7 @@ func newEntityShow(conn *connection) *cobra.Command {
 		ValidArgsFunction: conn.completeEntity,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runEntityShow(cmd.Context(), o) },
 	}
-	addJSON[answer.Entity](cmd, &o.json, anObject, nil)
+	addJSON[jsonview.Entity](cmd, &o.json, anObject, nil)
 	return cmd
 }
 
@@ -200,13 +200,13 @@ func runEntityShow(ctx context.Context, o entityShowOptions) error {
 			return err
 		}
 
-		off, err := answer.ReadSwitches(ctx, lim, e)
+		off, err := jsonview.ReadSwitches(ctx, lim, e)
 		if err != nil {
 			return err
 		}
 
-		object := answer.NewEntity(e)
-		object.Disabled = answer.NewSwitches(off)
+		object := jsonview.NewEntity(e)
+		object.Disabled = jsonview.NewSwitches(off)
 		return printProperties(o.console, o.json, append(entityProperties(e), switchProperties(off)...), object)
 	})
 }
@@ -266,7 +266,7 @@ entities that have limits of their own for a resource, with or without a record;
 		"only entities with limits of their own for this `resource`")
 	_ = cmd.RegisterFlagCompletionFunc("with-custom-limits", conn.completeLimitedResources)
 	addRowLimit(cmd, &o.limit, "", 0)
-	addJSON[answer.Entity](cmd, &o.json, anArray, entityColumns)
+	addJSON[jsonview.Entity](cmd, &o.json, anArray, entityColumns)
 	cmd.Long += "\nWith --with-custom-limits, only the ID is printed."
 	return cmd
 }
@@ -282,10 +282,10 @@ func runEntityList(ctx context.Context, o entityListOptions) error {
 		more := false
 
 		if o.withLimits == "" {
-			rows := answer.First(lim.Entities(ctx), o.limit, func(limiter.Entity) { more = true })
+			rows := jsonview.First(lim.Entities(ctx), o.limit, func(limiter.Entity) { more = true })
 			err = o.printEntities(ctx, lim, o.json, rows, "There are no entities with a record.")
 		} else {
-			rows := answer.First(lim.EntitiesWithLimits(ctx, resource), o.limit, func(string) { more = true })
+			rows := jsonview.First(lim.EntitiesWithLimits(ctx, resource), o.limit, func(string) { more = true })
 			err = idListing("No entity has limits of its own for "+o.withLimits+".").print(o.console, o.json, rows)
 		}
 
@@ -315,7 +315,7 @@ func idListing(nothing string) listing[string] {
 	return listing[string]{
 		[]column{{title: "entity"}},
 		func(id string) []cell { return []cell{text(id)} },
-		func(id string) any { return answer.EntityID{ID: id} },
+		func(id string) any { return jsonview.EntityID{ID: id} },
 		nothing,
 	}
 }
@@ -342,7 +342,7 @@ func newEntityChildren(conn *connection) *cobra.Command {
 			})
 		},
 	}
-	addJSON[answer.Entity](cmd, &o.json, anArray, entityColumns)
+	addJSON[jsonview.Entity](cmd, &o.json, anArray, entityColumns)
 	return cmd
 }
 
@@ -401,7 +401,7 @@ func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 func orAllResources(name string) (string, error) {
 	// The limiter calls the level of all resources "", and commands call it
 	// _default_.
-	if name == "" || name == answer.AllResources {
+	if name == "" || name == jsonview.AllResources {
 		return "", nil
 	}
 	if err := checkResource(name); err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 type entityBucketsOptions struct {
@@ -32,7 +32,7 @@ marked so.`,
 
 	cmd.Flags().StringVarP(&o.resource, "resource", "r", "", "only this `resource`")
 	_ = cmd.RegisterFlagCompletionFunc("resource", conn.completeResources)
-	addJSON[answer.Tokens](cmd, &o.json, anArray, tokensColumns)
+	addJSON[jsonview.Tokens](cmd, &o.json, anArray, tokensColumns)
 	return cmd
 }
 
@@ -44,7 +44,7 @@ func runEntityBuckets(ctx context.Context, o entityBucketsOptions) error {
 	}
 
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
-		buckets := answer.ReadBuckets(ctx, o.now(), lim, repo, o.id, o.resource)
+		buckets := jsonview.ReadBuckets(ctx, o.now(), lim, repo, o.id, o.resource)
 		return tokensListing(o.id+" has no buckets.").print(o.console, o.json, buckets)
 	})
 }
@@ -58,17 +58,17 @@ var tokensColumns = append([]column{
 	{title: "source"},
 }, append(kindColumns, offColumn)...)
 
-func tokensListing(nothing string) listing[answer.BucketLimit] {
-	return listing[answer.BucketLimit]{
+func tokensListing(nothing string) listing[jsonview.BucketLimit] {
+	return listing[jsonview.BucketLimit]{
 		tokensColumns,
-		func(h answer.BucketLimit) []cell {
+		func(h jsonview.BucketLimit) []cell {
 			row := []cell{
 				text(h.Resource), text(h.Limit.Name), tokens(h.Limit.Name, h.Tokens),
 				amount(h.Limit.Name, h.Limit.Capacity), rate(h.Limit), source(h.Source),
 			}
 			return append(append(row, kindCells(h.Status)...), offCell(h.Off))
 		},
-		func(h answer.BucketLimit) any { return answer.NewTokens(h) },
+		func(h jsonview.BucketLimit) any { return jsonview.NewTokens(h) },
 		nothing,
 	}
 }

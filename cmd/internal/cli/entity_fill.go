@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
@@ -32,7 +32,7 @@ func (o *fillOptions) addBucket(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&o.resource, "resource", "r", "", "`resource` of the bucket; required")
 	_ = cmd.RegisterFlagCompletionFunc("resource", o.completeResources)
 	o.addPrincipal(cmd)
-	addJSON[answer.Status](cmd, &o.json, anArray, statusColumns)
+	addJSON[jsonview.Status](cmd, &o.json, anArray, statusColumns)
 }
 
 func (o *fillOptions) check() error {
@@ -249,12 +249,12 @@ func (o fillOptions) fillError(err error) error {
 
 // show prints what is left in the bucket after the fill.
 func (o fillOptions) show(ctx context.Context, lim *limiter.RateLimiter) error {
-	_, statuses, err := answer.ReadStatuses(ctx, lim, o.entity, o.resource)
+	_, statuses, err := jsonview.ReadStatuses(ctx, lim, o.entity, o.resource)
 	if err != nil {
 		return err
 	}
 	own := slices.DeleteFunc(statuses, func(s limiter.Status) bool { return s.Entity != o.entity })
-	used, err := answer.ReadUsed(ctx, lim, o.now(), own)
+	used, err := jsonview.ReadUsed(ctx, lim, o.now(), own)
 	if err != nil {
 		return err
 	}

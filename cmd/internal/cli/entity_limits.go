@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 type entityLimitsOptions struct {
@@ -106,7 +106,7 @@ the entity and all resources. "zae-limiter explain" shows the limits in force.`,
 	}
 
 	o.addResource(cmd)
-	addJSON[answer.Limit](cmd, &o.json, anArray, limitColumns)
+	addJSON[jsonview.Limit](cmd, &o.json, anArray, limitColumns)
 
 	return cmd
 }
@@ -198,10 +198,10 @@ func (o namesOptions) printResources(
 			if s := off[name]; s != nil {
 				since = moment(s.Since)
 			}
-			return []cell{text(answer.OrAllResources(name)), since}
+			return []cell{text(jsonview.OrAllResources(name)), since}
 		},
 		func(name string) any {
-			return answer.Resource{Name: answer.OrAllResources(name), Disabled: answer.SwitchOrNull(off[name])}
+			return jsonview.Resource{Name: jsonview.OrAllResources(name), Disabled: jsonview.SwitchOrNull(off[name])}
 		},
 		nothing,
 	}.print(o.console, o.json, each(names))
@@ -226,7 +226,7 @@ func newEntityListResources(conn *connection) *cobra.Command {
 			})
 		},
 	}
-	addJSON[answer.Resource](cmd, &o.json, anArray, resourceColumns)
+	addJSON[jsonview.Resource](cmd, &o.json, anArray, resourceColumns)
 
 	return cmd
 }

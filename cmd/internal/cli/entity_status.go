@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 type entityStatusOptions struct {
@@ -40,8 +40,8 @@ longer. It is empty if nothing was counted.`,
 
 	cmd.Flags().StringVarP(&o.resource, "resource", "r", "", "only this `resource`")
 	_ = cmd.RegisterFlagCompletionFunc("resource", conn.completeResources)
-	addJSON[answer.Owner](cmd, &o.json, anObject, statusColumns)
-	documentFields[answer.Status](cmd, "Each of its limits")
+	addJSON[jsonview.Owner](cmd, &o.json, anObject, statusColumns)
+	documentFields[jsonview.Status](cmd, "Each of its limits")
 
 	return cmd
 }
@@ -54,7 +54,7 @@ func runEntityStatus(ctx context.Context, o entityStatusOptions) error {
 	}
 
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
-		e, statuses, err := answer.ReadStatuses(ctx, lim, o.id, o.resource)
+		e, statuses, err := jsonview.ReadStatuses(ctx, lim, o.id, o.resource)
 		if err != nil {
 			return err
 		}
@@ -67,12 +67,12 @@ func runEntityStatus(ctx context.Context, o entityStatusOptions) error {
 		// An entity without a record has an empty one here, and its switches
 		// are found by its ID.
 		e.ID = o.id
-		off, err := answer.ReadSwitches(ctx, lim, e, resources...)
+		off, err := jsonview.ReadSwitches(ctx, lim, e, resources...)
 		if err != nil {
 			return err
 		}
 
-		used, err := answer.ReadUsed(ctx, lim, o.now(), statuses)
+		used, err := jsonview.ReadUsed(ctx, lim, o.now(), statuses)
 		if err != nil {
 			return err
 		}
@@ -89,10 +89,10 @@ func runEntityStatus(ctx context.Context, o entityStatusOptions) error {
 }
 
 func (o entityStatusOptions) print(
-	e limiter.Entity, statuses []limiter.Status, used []answer.Used, off []limiter.Switch, nothing string,
+	e limiter.Entity, statuses []limiter.Status, used []jsonview.Used, off []limiter.Switch, nothing string,
 ) error {
 	if o.json {
-		return o.printJSON(answer.NewOwner(o.id, e, statuses, used, off...))
+		return o.printJSON(jsonview.NewOwner(o.id, e, statuses, used, off...))
 	}
 
 	defer o.warnSwitches(off)
@@ -175,11 +175,11 @@ var statusColumns = append([]column{
 // statusRow is one limit of a bucket, and what was used of it.
 type statusRow struct {
 	limiter.Status
-	used answer.Used
+	used jsonview.Used
 }
 
 // statusRows returns statuses with what was used, which may be nil.
-func statusRows(statuses []limiter.Status, used []answer.Used) []statusRow {
+func statusRows(statuses []limiter.Status, used []jsonview.Used) []statusRow {
 	rows := make([]statusRow, len(statuses))
 	for i, s := range statuses {
 		if rows[i].Status = s; used != nil {
@@ -201,7 +201,7 @@ func statusListing(c *console, nothing string) listing[statusRow] {
 			}
 			return append(row, kindCells(s)...)
 		},
-		func(r statusRow) any { return answer.NewUsedStatus(r.Status, r.used) },
+		func(r statusRow) any { return jsonview.NewUsedStatus(r.Status, r.used) },
 		nothing,
 	}
 }
@@ -231,10 +231,10 @@ func available(c *console, s limiter.Status) cell {
 }
 
 func debtCell(c *console, s limiter.Status) cell {
-	if answer.Debt(s) == 0 {
+	if jsonview.Debt(s) == 0 {
 		return cell{display: none, plain: "0"}
 	}
-	return amount(s.Limit.Name, answer.Debt(s)).withColour(c.style.Red)
+	return amount(s.Limit.Name, jsonview.Debt(s)).withColour(c.style.Red)
 }
 
 // source returns the cell of the level of a limit.

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 // Exit codes of the program.
@@ -49,7 +49,7 @@ func errorText(err error) string {
 	// A decision without violations has no sentence that could replace the text
 	// of the library.
 	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok && len(ex.Decision.Violations()) > 0 {
-		text = strings.Replace(text, ex.Error(), "limit exceeded: "+strings.Join(answer.Reasons(ex.Decision), "; "), 1)
+		text = strings.Replace(text, ex.Error(), "limit exceeded: "+strings.Join(jsonview.Reasons(ex.Decision), "; "), 1)
 	}
 
 	return tty.Visible(shorten(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")))

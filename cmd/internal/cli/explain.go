@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 type explainOptions struct {
@@ -48,9 +48,9 @@ since when.
 	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false,
 		"exit with code 3 if the request would be refused, or 5 if a level is disabled")
 
-	addJSON[answer.Explanation](cmd, &o.json, anObject, decisionColumns)
-	documentFields[answer.Status](cmd, "Each of its limits")
-	documentFields[answer.Level](cmd, "Each of its levels")
+	addJSON[jsonview.Explanation](cmd, &o.json, anObject, decisionColumns)
+	documentFields[jsonview.Status](cmd, "Each of its limits")
+	documentFields[jsonview.Level](cmd, "Each of its levels")
 
 	return cmd
 }
@@ -101,7 +101,7 @@ func runExplain(ctx context.Context, o explainOptions) error {
 	o.console = &frozen
 
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
-		d, levels, err := answer.Explain(ctx, lim, repo, o.request)
+		d, levels, err := jsonview.Explain(ctx, lim, repo, o.request)
 
 		if off, ok := errors.AsType[*limiter.DisabledError](err); ok {
 			if err := o.printDisabled(off, levels); err != nil || !o.exitCode {
@@ -126,9 +126,9 @@ func runExplain(ctx context.Context, o explainOptions) error {
 	})
 }
 
-func (o explainOptions) print(d limiter.Decision, levels []answer.StoredLevel) error {
+func (o explainOptions) print(d limiter.Decision, levels []jsonview.StoredLevel) error {
 	if o.json {
-		return o.printJSON(answer.NewExplanation(o.request, d, levels))
+		return o.printJSON(jsonview.NewExplanation(o.request, d, levels))
 	}
 
 	if o.terminal {
@@ -153,10 +153,10 @@ func (o explainOptions) print(d limiter.Decision, levels []answer.StoredLevel) e
 }
 
 // printDisabled prints the explanation of a request that a switch refuses.
-func (o explainOptions) printDisabled(off *limiter.DisabledError, levels []answer.StoredLevel) error {
+func (o explainOptions) printDisabled(off *limiter.DisabledError, levels []jsonview.StoredLevel) error {
 	switch {
 	case o.json:
-		return o.printJSON(answer.NewDisabledExplanation(o.request, off, levels))
+		return o.printJSON(jsonview.NewDisabledExplanation(o.request, off, levels))
 
 	// The exit code comes with an error, which says the same.
 	case !o.terminal && o.exitCode:
@@ -184,14 +184,14 @@ func (o explainOptions) answer(d limiter.Decision) string {
 		return strings.Join(
 			append(
 				[]string{o.style.Green("admitted") + fmt.Sprintf(": %s may take %s now", who, requestText(o.request))},
-				answer.Spared(d)...,
+				jsonview.Spared(d)...,
 			),
 			"\n  ",
 		)
 	}
 
 	verdict := o.style.Red("refused") + fmt.Sprintf(": %s may not take %s now", who, requestText(o.request))
-	for _, r := range answer.Reasons(d) {
+	for _, r := range jsonview.Reasons(d) {
 		verdict += "\n  " + r
 	}
 
@@ -226,7 +226,7 @@ func levelWords(s limiter.Status) string {
 
 // levelLimit is one limit of a level; nil stands for a level without limits.
 type levelLimit struct {
-	answer.StoredLevel
+	jsonview.StoredLevel
 	limit *limiter.Limit
 }
 
@@ -267,7 +267,7 @@ func (o explainOptions) levelListing() listing[levelLimit] {
 }
 
 // flattenLevels returns a row for each limit, and one for a level without limits.
-func flattenLevels(levels []answer.StoredLevel) []levelLimit {
+func flattenLevels(levels []jsonview.StoredLevel) []levelLimit {
 	var all []levelLimit
 	for _, l := range levels {
 		if len(l.Config.Limits) == 0 {

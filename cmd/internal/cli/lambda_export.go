@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
@@ -70,7 +70,7 @@ func runLambdaExport(ctx context.Context, o *exportOptions) error {
 
 	shape := packageJSON{
 		Runtime: "provided.al2023", Handler: "bootstrap", Architecture: p.Architecture,
-		SHA256: answer.OrNull(p.SHA256), Source: p.Source,
+		SHA256: jsonview.OrNull(p.SHA256), Source: p.Source,
 	}
 
 	// With --info nothing is built, so the size may be unknown.

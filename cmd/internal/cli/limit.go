@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
@@ -206,6 +206,6 @@ func limitRow(l limiter.Limit) []cell {
 // limitListing describes how to print stored limits.
 func limitListing(nothing string) listing[limiter.Limit] {
 	return listing[limiter.Limit]{limitColumns, limitRow, func(l limiter.Limit) any {
-		return answer.NewLimit(l)
+		return jsonview.NewLimit(l)
 	}, nothing}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/manifest"
 )
 
@@ -185,7 +185,7 @@ func (o *limitsOptions) printResults(r *manifest.Report) error {
 		if r.Err != nil {
 			failure = errorText(r.Err)
 		}
-		return resultJSON{newChangeJSON(r.Change), answer.OrNull(failure)}
+		return resultJSON{newChangeJSON(r.Change), jsonview.OrNull(failure)}
 	}}
 
 	return list.print(o.console, true, each(results))

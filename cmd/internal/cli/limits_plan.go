@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/manifest"
 	"github.com/zeroae/zae-limiter-go/memory"
 )
@@ -40,15 +40,15 @@ type fieldJSON struct {
 func newChangeJSON(c manifest.Change) changeJSON {
 	changes, fields := []lineJSON{}, []fieldJSON{}
 	for _, f := range c.Summary() {
-		changes = append(changes, lineJSON{f.Name, answer.OrNull(f.Before), answer.OrNull(f.After)})
+		changes = append(changes, lineJSON{f.Name, jsonview.OrNull(f.Before), jsonview.OrNull(f.After)})
 	}
 
 	for _, f := range c.Fields() {
-		fields = append(fields, fieldJSON{f.Name, answer.OrNull(f.Before), answer.OrNull(f.After)})
+		fields = append(fields, fieldJSON{f.Name, jsonview.OrNull(f.Before), jsonview.OrNull(f.After)})
 	}
 
 	return changeJSON{
-		string(c.Action), manifest.Level(c.Scope), answer.OrNull(manifest.Target(c.Scope)), changes, fields,
+		string(c.Action), manifest.Level(c.Scope), jsonview.OrNull(manifest.Target(c.Scope)), changes, fields,
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
@@ -70,9 +70,9 @@ func runList(ctx context.Context, o *listOptions) error {
 		},
 		func(f infra.StackSummary) any {
 			return foundJSON{
-				f.Name, f.Stack, f.Region, f.Status, answer.OrNull(f.Version), answer.OrNull(f.LambdaVersion),
-				answer.OrNull(f.SchemaVersion),
-				answer.TimeOrNull(f.Created), answer.TimeOrNull(f.Updated),
+				f.Name, f.Stack, f.Region, f.Status, jsonview.OrNull(f.Version), jsonview.OrNull(f.LambdaVersion),
+				jsonview.OrNull(f.SchemaVersion),
+				jsonview.TimeOrNull(f.Created), jsonview.TimeOrNull(f.Updated),
 			}
 		},
 		"There are no stacks; " + o.place().Command("deploy") + " creates one.",

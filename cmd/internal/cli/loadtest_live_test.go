@@ -15,12 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/function"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/lambda"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
 // loadFunction runs the worker function as a program.
-func loadFunction() { os.Exit(function.Main(os.Getenv, os.Stdout)) }
+func loadFunction() { os.Exit(lambda.Main(os.Getenv, os.Stdout)) }
 
 // liveAccount is an account whose task is a real Locust master and our
 // orchestrator, and whose function is ours, all as processes of this machine.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
@@ -185,7 +185,7 @@ func newLoadJSON(r loadtest.Report) loadJSON {
 	out := loadJSON{
 		Scenario: r.Scenario, Classes: r.Classes, Store: r.Store, Load: r.Load, Seed: r.Seed,
 		Started: r.Started.UTC().Truncate(time.Second),
-		Elapsed: answer.Seconds(r.Elapsed), Users: mostUsers(r), Requests: t.Requests, Failed: t.Failures,
+		Elapsed: jsonview.Seconds(r.Elapsed), Users: mostUsers(r), Requests: t.Requests, Failed: t.Failures,
 		Rate: share(t.Failures, t.Requests), RPS: t.RPS,
 		Average: t.Average, Min: t.Min, Max: t.Max, P50: t.P50, P95: t.P95, P99: t.P99,
 		Admitted: r.Admitted, Refused: r.Refused, Failures: r.Failures, Late: r.Late, Unstarted: r.Waiting,
@@ -215,7 +215,7 @@ func newLoadJSON(r loadtest.Report) loadJSON {
 	}
 	for _, p := range r.Points {
 		out.Seconds = append(out.Seconds, secondJSON{
-			answer.Seconds(p.At), p.Users, p.Requests, p.Refused, p.Failures, milliseconds(p.P50),
+			jsonview.Seconds(p.At), p.Users, p.Requests, p.Refused, p.Failures, milliseconds(p.P50),
 			milliseconds(p.P95), milliseconds(p.P99),
 		})
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/local"
 )
 
@@ -101,11 +101,11 @@ func (o *localStatusOptions) suggestShells() {
 
 func newLocalJSON(e *local.Engine, state local.State) localJSON {
 	shape := localJSON{
-		Running: state.Running, Engine: answer.OrNull(string(e.Kind)), Status: state.Status, Health: state.Health,
-		Port: e.Port, Endpoint: answer.OrNull(e.Endpoint()), Image: answer.OrNull(e.Image),
-		Container: answer.OrNull(e.Container), Program: answer.OrNull(e.Program),
-		Services: answer.OrNull(e.Kind.Services()), Table: answer.OrNull(e.Table),
-		StartedAt: answer.TimeOrNull(e.Started), Data: answer.OrNull(e.Data), Log: answer.OrNull(e.Log),
+		Running: state.Running, Engine: jsonview.OrNull(string(e.Kind)), Status: state.Status, Health: state.Health,
+		Port: e.Port, Endpoint: jsonview.OrNull(e.Endpoint()), Image: jsonview.OrNull(e.Image),
+		Container: jsonview.OrNull(e.Container), Program: jsonview.OrNull(e.Program),
+		Services: jsonview.OrNull(e.Kind.Services()), Table: jsonview.OrNull(e.Table),
+		StartedAt: jsonview.TimeOrNull(e.Started), Data: jsonview.OrNull(e.Data), Log: jsonview.OrNull(e.Log),
 		Aggregators: []aggregatorJSON{},
 	}
 

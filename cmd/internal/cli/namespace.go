@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 func newNamespace(c *console) *cobra.Command {
@@ -53,9 +53,9 @@ func namespaceListing(nothing string) listing[limiter.Namespace] {
 	return listing[limiter.Namespace]{
 		namespaceColumns,
 		func(n limiter.Namespace) []cell {
-			return []cell{text(n.Name), text(n.ID), text(answer.StateOf(n)), moment(n.CreatedAt), moment(n.DeletedAt)}
+			return []cell{text(n.Name), text(n.ID), text(jsonview.StateOf(n)), moment(n.CreatedAt), moment(n.DeletedAt)}
 		},
-		func(n limiter.Namespace) any { return answer.NewNamespace(n) },
+		func(n limiter.Namespace) any { return jsonview.NewNamespace(n) },
 		nothing,
 	}
 }
@@ -93,7 +93,7 @@ active is only printed. All names are validated before the first is registered.`
 		RunE: func(cmd *cobra.Command, _ []string) error { return runNamespaceRegister(cmd.Context(), o) },
 	}
 
-	addJSON[answer.Namespace](cmd, &o.json, anArray, namespaceColumns)
+	addJSON[jsonview.Namespace](cmd, &o.json, anArray, namespaceColumns)
 	return cmd
 }
 
@@ -122,7 +122,7 @@ func namespaces(
 ) iter.Seq2[limiter.Namespace, error] {
 	return func(yield func(limiter.Namespace, error) bool) {
 		for n, err := range lim.Namespaces(ctx) {
-			if (err != nil || keep(answer.StateOf(n))) && !yield(n, err) {
+			if (err != nil || keep(jsonview.StateOf(n))) && !yield(n, err) {
 				return
 			}
 		}
@@ -145,7 +145,7 @@ func newNamespaceList(conn *connection) *cobra.Command {
 		},
 	}
 
-	addJSON[answer.Namespace](cmd, &o.json, anArray, namespaceColumns)
+	addJSON[jsonview.Namespace](cmd, &o.json, anArray, namespaceColumns)
 	return cmd
 }
 
@@ -165,7 +165,7 @@ purge was interrupted and can be completed by another purge.`,
 		},
 	}
 
-	addJSON[answer.Namespace](cmd, &o.json, anArray, namespaceColumns)
+	addJSON[jsonview.Namespace](cmd, &o.json, anArray, namespaceColumns)
 	return cmd
 }
 
@@ -188,7 +188,7 @@ func newNamespaceShow(conn *connection) *cobra.Command {
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runNamespaceShow(cmd.Context(), o) },
 	}
 
-	addJSON[answer.Namespace](cmd, &o.json, anObject, nil)
+	addJSON[jsonview.Namespace](cmd, &o.json, anObject, nil)
 	return cmd
 }
 
@@ -202,9 +202,9 @@ func runNamespaceShow(ctx context.Context, o namespaceOptions) error {
 				return printProperties(o.console, o.json, []property{
 					{"namespace", text(n.Name)},
 					{"namespace id", text(n.ID)},
-					{"status", text(answer.StateOf(n))},
+					{"status", text(jsonview.StateOf(n))},
 					{"created", moment(n.CreatedAt)},
-				}, answer.NewNamespace(n))
+				}, jsonview.NewNamespace(n))
 			}
 		}
 		return fmt.Errorf("namespace %q: %w", clip(o.name), limiter.ErrNotFound)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 // format is an output format.
@@ -72,7 +72,7 @@ func (c *console) applyFormat(cmd *cobra.Command) error {
 type field struct{ name, kind, doc string }
 
 // jsonFields returns the fields that a struct has as JSON, with the texts of
-// [answer.Doc].
+// [jsonview.Doc].
 func jsonFields(of reflect.Type) []field {
 	var fields []field
 	for f := range of.Fields() {
@@ -83,7 +83,7 @@ func jsonFields(of reflect.Type) []field {
 		case f.Anonymous && name == "":
 			fields = append(fields, jsonFields(f.Type)...)
 		case name != "-":
-			fields = append(fields, field{name, jsonType(f.Type), answer.Doc(of, f)})
+			fields = append(fields, field{name, jsonType(f.Type), jsonview.Doc(of, f)})
 		}
 	}
 	return fields

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/internal/figure"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
@@ -105,5 +105,5 @@ func runPricesCost(o costOptions) error {
 		{"Price since", text(from)},
 		{"Cost", number(cost)},
 		{"Dollars", text(llm.Dollars(cost))},
-	}, costJSON{o.model, answer.OrNull(from), cost, json.Number(figure.Decimal(cost))})
+	}, costJSON{o.model, jsonview.OrNull(from), cost, json.Number(figure.Decimal(cost))})
 }

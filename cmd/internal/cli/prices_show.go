@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 
@@ -91,9 +91,9 @@ func runPricesShow(o pricesOptions) error {
 		},
 		object: func(p namedPrice) any {
 			return priceJSON{
-				p.model, answer.OrNull(p.from()), p.price.Input, p.price.Output, p.price.CacheRead,
+				p.model, jsonview.OrNull(p.from()), p.price.Input, p.price.Output, p.price.CacheRead,
 				p.price.CacheWrite, p.price.Request,
-				answer.OrNull(p.price.MaxOutput), answer.OrNull(p.price.Context), answer.OrNull(p.price.Image),
+				jsonview.OrNull(p.price.MaxOutput), jsonview.OrNull(p.price.Context), jsonview.OrNull(p.price.Image),
 			}
 		},
 	}.print(o.console, o.json, each(prices))

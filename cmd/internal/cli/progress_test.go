@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 func TestProgress(t *testing.T) {
@@ -72,7 +72,7 @@ func TestFirstRows(t *testing.T) {
 		err  error
 	}{1: {[]int{0}, 0, nil}, 2: {[]int{0, 1}, 1, nil}, 3: {nil, -1, broken}, 0: {nil, -1, broken}} {
 		last := -1
-		got, err := collect(answer.First(rows, n, func(v int) { last = v }))
+		got, err := collect(jsonview.First(rows, n, func(v int) { last = v }))
 		if !slices.Equal(got, want.rows) || last != want.last || !errors.Is(err, want.err) {
 			t.Errorf("%d: %v, last %d, %v", n, got, last, err)
 		}

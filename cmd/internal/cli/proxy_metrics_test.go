@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/observe"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/otelsdk"
 )
 
 // TestMetricsOfTheProxyAreNotForPages asks for the metrics as Prometheus does, and as a
 // web page does that rebinds its own name to this machine.
 func TestMetricsOfTheProxyAreNotForPages(t *testing.T) {
-	observer, err := observe.Start(t.Context(), &observe.Options{})
+	observer, err := otelsdk.Start(t.Context(), &otelsdk.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/observe"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/otelsdk"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/proxy"
 )
 
@@ -54,7 +54,7 @@ func (o *proxyOptions) run(ctx context.Context) (err error) {
 		MaxBody:     o.maxBody,
 		MaxRequests: o.bounds.MaxRequests, ClientRequests: o.clientRequests, NewEntities: o.newEntities,
 		UpstreamTimeout: o.timeout,
-		Log:             observe.NewLogger(o.out, slog.LevelInfo), OnError: o.reporter(func(err error) {
+		Log:             otelsdk.NewLogger(o.out, slog.LevelInfo), OnError: o.reporter(func(err error) {
 			o.warn("%v", err)
 		}), Now: o.now,
 	}
@@ -108,7 +108,7 @@ func (o *proxyOptions) serve(ctx context.Context, handler *proxy.Proxy, b *backi
 	// A key that strangers can invent vouches for no connection.
 	o.bounds.Vouching = handler.ChecksKeys()
 
-	server := listen.HTTP(listener, observe.Propagate(handler), &o.bounds)
+	server := listen.HTTP(listener, otelsdk.Propagate(handler), &o.bounds)
 	services := []listen.Service{server}
 
 	if o.metrics != "" {

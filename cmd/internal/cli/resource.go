@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 func newResource(c *console) *cobra.Command {
@@ -91,7 +91,7 @@ func newResourceGet(conn *connection) *cobra.Command {
 		},
 	}
 
-	addJSON[answer.Limit](cmd, &o.json, anArray, limitColumns)
+	addJSON[jsonview.Limit](cmd, &o.json, anArray, limitColumns)
 	return cmd
 }
 
@@ -147,6 +147,6 @@ func newResourceList(conn *connection) *cobra.Command {
 		},
 	}
 
-	addJSON[answer.Resource](cmd, &o.json, anArray, resourceColumns)
+	addJSON[jsonview.Resource](cmd, &o.json, anArray, resourceColumns)
 	return cmd
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 type capacityOptions struct {
@@ -33,7 +33,7 @@ resource, and on stderr the totals.`,
 	}
 
 	cmd.Flags().BoolVar(&o.query.ParentsOnly, "parents-only", false, "omit children and entities without a record")
-	addJSON[answer.Status](cmd, &o.json, anArray, capacityColumns)
+	addJSON[jsonview.Status](cmd, &o.json, anArray, capacityColumns)
 	return cmd
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/observe"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/otelsdk"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/rls"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/server"
 	"github.com/zeroae/zae-limiter-go/llm"
@@ -196,7 +196,7 @@ func (o *serveOptions) serve(
 	// The server bounds requests itself, and vouches for a connection once its
 	// caller is known.
 	o.http.TLS, o.http.MaxRequests, o.http.Vouching, o.http.Log = tlsConfig, -1, true, b.log
-	services := []listen.Service{listen.HTTP(bound["listen"], observe.Propagate(s), &o.http)}
+	services := []listen.Service{listen.HTTP(bound["listen"], otelsdk.Propagate(s), &o.http)}
 
 	scheme := "http"
 	if tlsConfig != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
@@ -152,7 +152,7 @@ commands disable and enable of entity, resource and system change them.
 	}
 
 	o.addNamespace(cmd)
-	addJSON[answer.Switch](cmd, &o.json, anArray, switchColumns)
+	addJSON[jsonview.Switch](cmd, &o.json, anArray, switchColumns)
 	return cmd
 }
 
@@ -183,14 +183,14 @@ func switchListing(nothing string) listing[limiter.Switch] {
 				text(s.Reason),
 			}
 		},
-		func(s limiter.Switch) any { return answer.NewSwitch(s) },
+		func(s limiter.Switch) any { return jsonview.NewSwitch(s) },
 		nothing,
 	}
 }
 
 // warnSwitch reports on stderr that a level is off.
 func (conn *connection) warnSwitch(ctx context.Context, lim *limiter.RateLimiter, of limiter.Scope) error {
-	off, err := answer.ReadSwitch(ctx, lim, of)
+	off, err := jsonview.ReadSwitch(ctx, lim, of)
 	if off != nil {
 		conn.warnSwitches([]limiter.Switch{*off})
 	}

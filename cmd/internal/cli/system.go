@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 func newSystem(c *console) *cobra.Command {
@@ -93,7 +93,7 @@ func newSystemGet(conn *connection) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runSystemGet(cmd.Context(), o) },
 	}
 
-	addJSON[answer.System](cmd, &o.json, anObject, nil)
+	addJSON[jsonview.System](cmd, &o.json, anObject, nil)
 	return cmd
 }
 
@@ -113,16 +113,16 @@ func runSystemGet(ctx context.Context, o systemOptions) error {
 			o.say("The system has no default limits.")
 		}
 
-		off, err := answer.ReadSwitch(ctx, lim, limiter.Scope{})
+		off, err := jsonview.ReadSwitch(ctx, lim, limiter.Scope{})
 		if err != nil {
 			return err
 		}
 
 		properties = append(properties, property{"on_unavailable", text(string(mode))})
-		object := answer.NewSystem(stored, mode)
+		object := jsonview.NewSystem(stored, mode)
 		if off != nil {
 			properties = append(properties, switchProperties([]limiter.Switch{*off})...)
-			object.Disabled = answer.SwitchOrNull(off)
+			object.Disabled = jsonview.SwitchOrNull(off)
 		}
 		return printProperties(o.console, o.json, properties, object)
 	})

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
@@ -122,7 +122,7 @@ func (o topOptions) printOnce(ctx context.Context, repo limiter.Repository) erro
 	}
 
 	more := false
-	rows := answer.First(each(o.view.choose(seen.gauges)), o.limit, func(gauge) { more = true })
+	rows := jsonview.First(each(o.view.choose(seen.gauges)), o.limit, func(gauge) { more = true })
 	if err := topListing().print(o.console, o.json, rows); err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (o topOptions) readBuckets(ctx context.Context, repo limiter.Repository) (s
 		for i, s := range b.Statuses() {
 			v.gauges = append(v.gauges, gauge{
 				s.Entity, s.Resource, s.Limit, b.Tokens[i], s, 0,
-				answer.Refusing(off, limiter.Entity{ID: s.Entity}, s.Resource),
+				jsonview.Refusing(off, limiter.Entity{ID: s.Entity}, s.Resource),
 			})
 		}
 	}
@@ -325,11 +325,11 @@ type topJSON struct {
 	Refill    int64   `json:"refill_amount" doc:"tokens refilled every period; 0 for a quota"`
 	Seconds   int64   `json:"refill_period_seconds" doc:"length of the period; 0 for a quota"`
 	FullAfter float64 `json:"full_after_seconds" doc:"time until the bucket is full, if nothing more is taken"`
-	answer.Kind
-	answer.Bounds
-	Dollars     *topDollars    `json:"dollars,omitempty"`
-	WouldRefuse int64          `json:"would_refuse,omitempty"`
-	Disabled    *answer.Switch `json:"disabled,omitempty"`
+	jsonview.Kind
+	jsonview.Bounds
+	Dollars     *topDollars      `json:"dollars,omitempty"`
+	WouldRefuse int64            `json:"would_refuse,omitempty"`
+	Disabled    *jsonview.Switch `json:"disabled,omitempty"`
 }
 
 // FieldDocs returns the texts that are too long for tags.
@@ -343,12 +343,12 @@ func (topJSON) FieldDocs() map[string]string {
 
 // topDollars holds the numbers of a limit of money in dollars.
 type topDollars struct {
-	answer.LimitDollars
+	jsonview.LimitDollars
 	Available json.Number `json:"available" doc:"the same in dollars"`
 }
 
 func (g gauge) dollars() *topDollars {
-	limit := answer.NewLimitDollars(g.limit)
+	limit := jsonview.NewLimitDollars(g.limit)
 	if limit == nil {
 		return nil
 	}
@@ -376,11 +376,11 @@ func topListing() listing[gauge] {
 			return append(append(row, kindCells(g.status)...), g.refusedCell(), offCell(g.off))
 		},
 		func(g gauge) any {
-			l := answer.NewLimit(g.limit)
+			l := jsonview.NewLimit(g.limit)
 			return topJSON{
 				g.entity, g.resource, l.Name, g.available(), l.Capacity, l.Refill, l.Seconds,
-				answer.Seconds(g.status.FullAfter), l.Kind, answer.NewBounds(g.status), g.dollars(),
-				g.wouldRefuse, answer.SwitchOrNull(g.off),
+				jsonview.Seconds(g.status.FullAfter), l.Kind, jsonview.NewBounds(g.status), g.dollars(),
+				g.wouldRefuse, jsonview.SwitchOrNull(g.off),
 			}
 		},
 		"There are no buckets: nothing was used lately.",

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/plot"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
@@ -31,7 +31,7 @@ type usageOptions struct {
 	*connection
 	query      limiter.UsageQuery
 	limit      int
-	after      answer.Position
+	after      jsonview.Position
 	plot, json bool
 }
 
@@ -44,7 +44,7 @@ func (o *usageOptions) addQuery(cmd *cobra.Command, windowDefault string) {
 		oneOf(limiter.Hourly, limiter.Daily, limiter.Monthly))
 
 	const times = "2026-01-31, 2026-01-31T15:00:00Z, or an age such as 24h or 7d"
-	parse := func(text string) (time.Time, error) { return answer.ParseTime(o.now(), text) }
+	parse := func(text string) (time.Time, error) { return jsonview.ParseTime(o.now(), text) }
 	addFlag(cmd, &o.query.From, "start", "time", "", "windows that start at this time or later:\n"+times, parse)
 	addFlag(cmd, &o.query.To, "end", "time", "", "windows that start at this time or earlier", parse)
 
@@ -96,10 +96,10 @@ window, as wide as the terminal, or a bar if there is only one window.`,
 	o.addQuery(cmd, "")
 	addRowLimit(cmd, &o.limit, "l", 100)
 	addFlag(cmd, &o.after, "after", "position", "", "continue after this position, as printed by an earlier list",
-		answer.ParsePosition)
+		jsonview.ParsePosition)
 
 	cmd.Flags().BoolVarP(&o.plot, "plot", "p", false, "draw charts")
-	addJSON[answer.Usage](cmd, &o.json, anArray, usageColumns)
+	addJSON[jsonview.Usage](cmd, &o.json, anArray, usageColumns)
 
 	exclusiveFlags(cmd, "plot", "json", outputFlag)
 	return cmd
@@ -144,10 +144,10 @@ func runUsageList(ctx context.Context, o usageOptions) error {
 	}
 
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
-		var more *answer.Position
-		rows := answer.First(o.after.Skip(lim.Usage(ctx, o.after.Until(o.query))), o.limit,
+		var more *jsonview.Position
+		rows := jsonview.First(o.after.Skip(lim.Usage(ctx, o.after.Until(o.query))), o.limit,
 			func(last limiter.UsageSnapshot) {
-				p := answer.PositionOf(last)
+				p := jsonview.PositionOf(last)
 				more = &p
 			})
 		if err := o.show(rows); err != nil || more == nil {
@@ -164,7 +164,7 @@ func (o usageOptions) show(rows iter.Seq2[limiter.UsageSnapshot, error]) error {
 		return o.draw(rows, o.noUsage())
 	}
 	return listing[limiter.UsageSnapshot]{usageColumns, usageRow, func(s limiter.UsageSnapshot) any {
-		return answer.NewUsage(s)
+		return jsonview.NewUsage(s)
 	}, o.noUsage()}.print(o.console, o.json, rows)
 }
 
@@ -235,7 +235,7 @@ part of the total.`,
 	// The default of a flag is only shown in the help.
 	o.query.Window = limiter.Hourly
 	o.addQuery(cmd, string(limiter.Hourly))
-	addJSON[answer.Total](cmd, &o.json, anObject, totalColumns)
+	addJSON[jsonview.Total](cmd, &o.json, anObject, totalColumns)
 	return cmd
 }
 
@@ -251,7 +251,7 @@ func runUsageSummary(ctx context.Context, o usageOptions) error {
 		}
 
 		if o.json {
-			return o.printJSON(answer.NewTotal(o.query, sum))
+			return o.printJSON(jsonview.NewTotal(o.query, sum))
 		}
 
 		nothing := o.noUsage()

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
@@ -137,8 +137,8 @@ func (o versionOptions) storeVersion(ctx context.Context) (about storeJSON, err 
 			return storeJSON{}, err
 		}
 		about.Schema = cmp.Or(v.Schema, about.Schema)
-		about.ClientMin, about.Lambda, about.UpdatedAt, about.UpdatedBy = answer.OrNull(v.ClientMin),
-			answer.OrNull(v.Lambda), answer.TimeOrNull(v.UpdatedAt), answer.OrNull(v.UpdatedBy)
+		about.ClientMin, about.Lambda, about.UpdatedAt, about.UpdatedBy = jsonview.OrNull(v.ClientMin),
+			jsonview.OrNull(v.Lambda), jsonview.TimeOrNull(v.UpdatedAt), jsonview.OrNull(v.UpdatedBy)
 	}
 	return about, nil
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 // Change is what a viewer wants to change.
@@ -13,7 +13,7 @@ type Change struct {
 	Action   string            `json:"action"`
 	Entity   string            `json:"entity"`
 	Resource string            `json:"resource"`
-	Limits   []answer.Limit    `json:"limits"`
+	Limits   []jsonview.Limit  `json:"limits"`
 	Name     string            `json:"name"`
 	Parent   string            `json:"parent"`
 	Cascade  bool              `json:"cascade"`
@@ -154,7 +154,7 @@ func checkScope(s limiter.Scope) error {
 }
 
 // limitOf returns a valid limit.
-func limitOf(l answer.Limit) (limiter.Limit, error) {
+func limitOf(l jsonview.Limit) (limiter.Limit, error) {
 	// The JSON of both types has the same fields, and only UnmarshalJSON of
 	// limiter.Limit validates them.
 	text, err := json.Marshal(l)

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 // The actions of a Change that concern switches and balances.
@@ -59,7 +59,7 @@ func (p *plannedChange) readFill(body Change) error {
 
 // previewSwitch describes a change of a switch.
 func (c *call) previewSwitch(v *Preview, p *plannedChange) error {
-	found, err := answer.ReadSwitch(c.ctx, c.lim, p.scope)
+	found, err := jsonview.ReadSwitch(c.ctx, c.lim, p.scope)
 	if err != nil {
 		return outage(err)
 	}
@@ -91,7 +91,7 @@ func (c *call) previewFill(v *Preview, p *plannedChange) error {
 		v.ID = rand.Text()
 	}
 
-	_, statuses, err := answer.ReadStatuses(c.ctx, c.lim, p.scope.Entity, p.scope.Resource)
+	_, statuses, err := jsonview.ReadStatuses(c.ctx, c.lim, p.scope.Entity, p.scope.Resource)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 const rpm99 = `"limits":[{"name":"rpm","capacity":99,"refill_amount":99,"refill_period_seconds":60}]`
@@ -189,7 +189,7 @@ func TestPreviewWarns(t *testing.T) {
 		t.Errorf("delete: %+v", p)
 	}
 	if p := previewOf(r, `{"action":"set_limits","entity":"key",`+rpm99+`}`); p.Before != nil || len(p.After) != 1 ||
-		p.After[0] != (answer.Limit{Name: "rpm", Capacity: 99, Refill: 99, Seconds: 60}) {
+		p.After[0] != (jsonview.Limit{Name: "rpm", Capacity: 99, Refill: 99, Seconds: 60}) {
 		t.Errorf("set: %+v", p)
 	}
 	r.want(404, "/api/preview", `{"action":"delete_limits","entity":"key"}`)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 // EntityView is everything about one entity, as JSON.
@@ -20,7 +20,7 @@ type EntityView struct {
 	Resources []string      `json:"resources"`
 	Ancestors []ancestor    `json:"ancestors"`
 	// Disabled holds the levels that are off and refuse calls of the entity.
-	Disabled []answer.Switch `json:"disabled"`
+	Disabled []jsonview.Switch `json:"disabled"`
 }
 
 // EntityRecord is the record of an entity, as JSON.
@@ -36,15 +36,15 @@ type EntityRecord struct {
 // Level is a level that stores limits, as JSON.
 type Level struct {
 	Source
-	Limits []answer.Limit `json:"limits"`
+	Limits []jsonview.Limit `json:"limits"`
 }
 
 // InForce is the level that provides the limits of a resource, as JSON.
 type InForce struct {
-	Resource string         `json:"resource"`
-	Level    string         `json:"level"`  // "" if no level has limits
-	Source   *Source        `json:"source"` // null if no level has limits
-	Limits   []answer.Limit `json:"limits"`
+	Resource string           `json:"resource"`
+	Level    string           `json:"level"`  // "" if no level has limits
+	Source   *Source          `json:"source"` // null if no level has limits
+	Limits   []jsonview.Limit `json:"limits"`
 }
 
 // Bounds of the resources whose levels an entity shows. Each costs two reads.
@@ -55,7 +55,7 @@ func newRecord(e limiter.Entity) EntityRecord {
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
-	return EntityRecord{e.ID, e.Name, e.Parent, e.Cascade, metadata, answer.TimeOrNull(e.CreatedAt)}
+	return EntityRecord{e.ID, e.Name, e.Parent, e.Cascade, metadata, jsonview.TimeOrNull(e.CreatedAt)}
 }
 
 func entity(c *call) (any, error) {
@@ -150,7 +150,7 @@ func (c *call) addLevels(v *EntityView, id string) error {
 
 	listed := map[limiter.Scope]bool{}
 	for _, resource := range v.Resources {
-		force := InForce{Resource: resource, Limits: []answer.Limit{}}
+		force := InForce{Resource: resource, Limits: []jsonview.Limit{}}
 		for _, scope := range limiter.Precedence(id, resource) {
 			cfg, err := c.config(c.ctx, scope)
 			if err != nil {
@@ -159,7 +159,7 @@ func (c *call) addLevels(v *EntityView, id string) error {
 			if len(cfg.Limits) == 0 {
 				continue
 			}
-			level := Level{newSource(scope), answer.NewLimits(cfg.Limits)}
+			level := Level{newSource(scope), jsonview.NewLimits(cfg.Limits)}
 
 			// Resources share the levels of the entity and of the system.
 			if !listed[scope] {
@@ -202,7 +202,7 @@ func (c *call) addGeneralLevels(v *EntityView, id string) error {
 			return err
 		}
 		if len(cfg.Limits) > 0 {
-			v.Levels = append(v.Levels, Level{newSource(scope), answer.NewLimits(cfg.Limits)})
+			v.Levels = append(v.Levels, Level{newSource(scope), jsonview.NewLimits(cfg.Limits)})
 		}
 	}
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 type explainRequest struct {
@@ -38,13 +38,13 @@ func explain(c *call) (any, error) {
 		req.Consume = req.Consume.And(name, *amount)
 	}
 
-	decision, levels, err := answer.Explain(c.ctx, c.lim, c.reads, req)
+	decision, levels, err := jsonview.Explain(c.ctx, c.lim, c.reads, req)
 	if off, disabled := errors.AsType[*limiter.DisabledError](err); disabled {
-		return answer.NewDisabledExplanation(req, off, levels), nil
+		return jsonview.NewDisabledExplanation(req, off, levels), nil
 	}
 	if err != nil {
 		return nil, outage(err)
 	}
 
-	return answer.NewExplanation(req, decision, levels), nil
+	return jsonview.NewExplanation(req, decision, levels), nil
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
@@ -71,7 +71,7 @@ func (c *call) usageQuery() (limiter.UsageQuery, error) {
 
 	for name, target := range map[string]*time.Time{"from": &q.From, "to": &q.To} {
 		if text := c.param(name); text != "" {
-			if *target, err = answer.ParseTime(c.now(), text); err != nil {
+			if *target, err = jsonview.ParseTime(c.now(), text); err != nil {
 				return q, badInput("parameter %s: %v", name, err)
 			}
 		}
@@ -114,8 +114,8 @@ func (u *Usage) add(s limiter.UsageSnapshot) {
 
 // Audit is a part of the audit trail, newest first, as JSON.
 type Audit struct {
-	Events []answer.Audit `json:"events"`
-	Next   string         `json:"next"`
+	Events []jsonview.Audit `json:"events"`
+	Next   string           `json:"next"`
 }
 
 // Bounds of a part of the audit trail.
@@ -129,12 +129,12 @@ func audit(c *call) (any, error) {
 
 	after := c.param("after")
 	if after != "" {
-		if _, err := answer.ParseEvent(after); err != nil {
+		if _, err := jsonview.ParseEvent(after); err != nil {
 			return nil, badInput("parameter after: must be the next of an earlier answer")
 		}
 	}
 
-	a := Audit{Events: []answer.Audit{}}
+	a := Audit{Events: []jsonview.Audit{}}
 	for e, err := range c.lim.AuditEvents(c.ctx, c.param("entity"), after) {
 		if err != nil {
 			return nil, err
@@ -147,7 +147,7 @@ func audit(c *call) (any, error) {
 			break
 		}
 
-		a.Events = append(a.Events, answer.NewAudit(e))
+		a.Events = append(a.Events, jsonview.NewAudit(e))
 	}
 	return a, nil
 }

@@ -4,7 +4,7 @@ import (
 	"math"
 	"sync"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 // Info describes the dashboard and the session, as JSON.
@@ -31,7 +31,7 @@ func info(c *call) (any, error) {
 
 	o := &c.h.opts
 	i := Info{
-		Store: o.Store, Namespace: c.name, Role: c.by.Role, Principal: answer.OrNull(c.by.Name),
+		Store: o.Store, Namespace: c.name, Role: c.by.Role, Principal: jsonview.OrNull(c.by.Name),
 		Write: o.Write && c.by.Role == RoleAdmin, Version: o.Version, Kind: "serve", ReadRate: c.readRate(),
 		Demo: o.Demo,
 	}

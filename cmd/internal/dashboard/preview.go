@@ -12,16 +12,16 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
 // Preview is the effect that a change would have, as JSON.
 type Preview struct {
 	// Before has the limits stored at the level; null if there are none.
-	Before []answer.Limit `json:"before"`
+	Before []jsonview.Limit `json:"before"`
 	// After is null if the limits are deleted.
-	After []answer.Limit `json:"after"`
+	After []jsonview.Limit `json:"after"`
 	// Affects counts the buckets whose limits would change.
 	Affects int `json:"affects"`
 	Scanned int `json:"scanned"`
@@ -38,11 +38,11 @@ type Preview struct {
 
 // Example is a bucket whose limits would change, as JSON.
 type Example struct {
-	Entity   string         `json:"entity"`
-	Resource string         `json:"resource"`
-	From     []answer.Limit `json:"from"`
+	Entity   string           `json:"entity"`
+	Resource string           `json:"resource"`
+	From     []jsonview.Limit `json:"from"`
 	// To is empty if no level would provide limits.
-	To []answer.Limit `json:"to"`
+	To []jsonview.Limit `json:"to"`
 }
 
 // Bounds of a preview.
@@ -58,7 +58,7 @@ func preview(c *call) (any, error) {
 	}
 
 	v := Preview{
-		Examples: []Example{}, Warnings: []string{}, Notes: []string{}, Principal: answer.OrNull(c.by.Name),
+		Examples: []Example{}, Warnings: []string{}, Notes: []string{}, Principal: jsonview.OrNull(c.by.Name),
 		Done: true,
 	}
 
@@ -102,11 +102,11 @@ func (c *call) describer(action string) func(*Preview, *plannedChange) error {
 	return nil
 }
 
-func orNull(limits []limiter.Limit) []answer.Limit {
+func orNull(limits []limiter.Limit) []jsonview.Limit {
 	if len(limits) == 0 {
 		return nil
 	}
-	return answer.NewLimits(limits)
+	return jsonview.NewLimits(limits)
 }
 
 // previewEntity describes the creation of an entity.
@@ -225,7 +225,7 @@ func (e *effect) judge(b limiter.Bucket) error {
 
 	if len(e.preview.Examples) < maxExamples {
 		e.preview.Examples = append(e.preview.Examples, Example{
-			a.Entity, a.Resource, answer.NewLimits(a.Limits), answer.NewLimits(to),
+			a.Entity, a.Resource, jsonview.NewLimits(a.Limits), jsonview.NewLimits(to),
 		})
 	}
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 // Resources lists the known resources, as JSON.
@@ -25,9 +25,9 @@ type ResourceTable struct {
 type ResourceLine struct {
 	Name string `json:"name"`
 	// Limits is empty if the resource has no defaults.
-	Limits []answer.Limit `json:"limits"`
+	Limits []jsonview.Limit `json:"limits"`
 	// Disabled holds the levels that are off for all entities.
-	Disabled []answer.Switch `json:"disabled"`
+	Disabled []jsonview.Switch `json:"disabled"`
 }
 
 // mostLines bounds a table of resources.
@@ -57,7 +57,7 @@ func resources(c *call) (any, error) {
 
 	lines := make([]ResourceLine, len(names))
 	for i, name := range names {
-		lines[i] = ResourceLine{Name: name, Limits: []answer.Limit{}, Disabled: off.of("", "", name)}
+		lines[i] = ResourceLine{Name: name, Limits: []jsonview.Limit{}, Disabled: off.of("", "", name)}
 		if !slices.Contains(shared, name) {
 			continue
 		}
@@ -65,7 +65,7 @@ func resources(c *call) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		lines[i].Limits = answer.NewLimits(defaults.Limits)
+		lines[i].Limits = jsonview.NewLimits(defaults.Limits)
 	}
 
 	return ResourceTable{lines, more}, nil
@@ -77,13 +77,13 @@ type ResourceView struct {
 	Limits   []ResourceSum `json:"limits"`
 	Top      []Row         `json:"top"`
 	// Defaults is null if there are none.
-	Defaults []answer.Limit `json:"defaults"`
+	Defaults []jsonview.Limit `json:"defaults"`
 	// Entities counts the entities that have a bucket.
 	Entities int  `json:"entities"`
 	Scanned  int  `json:"scanned"`
 	Done     bool `json:"done"`
 	// Disabled holds the levels that are off for all entities.
-	Disabled []answer.Switch `json:"disabled"`
+	Disabled []jsonview.Switch `json:"disabled"`
 }
 
 // ResourceSum is one limit of a resource over all entities, as JSON.
@@ -117,7 +117,7 @@ func resource(c *call) (any, error) {
 	}
 
 	if len(defaults.Limits) > 0 {
-		v.Defaults = answer.NewLimits(defaults.Limits)
+		v.Defaults = jsonview.NewLimits(defaults.Limits)
 	}
 
 	if v.Top, err = c.tightRows(t); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
@@ -23,13 +23,13 @@ type Row struct {
 	Source   Source     `json:"source"`
 	Updated  *time.Time `json:"updated_at"`
 	// Off is the level that refuses the calls of the bucket, because it is off.
-	Off *answer.Switch `json:"off,omitempty"`
+	Off *jsonview.Switch `json:"off,omitempty"`
 }
 
 // RowLimit is one limit of a bucket as JSON.
 type RowLimit struct {
-	answer.Limit
-	answer.Bounds
+	jsonview.Limit
+	jsonview.Bounds
 	// Available counts whole tokens. A negative number is debt.
 	Available int64 `json:"available"`
 	// MissingPercent is the share of the capacity that is missing; above 100 in debt.
@@ -42,17 +42,17 @@ type RowLimit struct {
 
 // RowDollars holds the numbers of one limit of a bucket in dollars, as JSON.
 type RowDollars struct {
-	answer.LimitDollars
+	jsonview.LimitDollars
 	Available json.Number `json:"available"`
 	Debt      json.Number `json:"debt"`
 }
 
 func newRowDollars(s limiter.Status) *RowDollars {
-	limit := answer.NewLimitDollars(s.Limit)
+	limit := jsonview.NewLimitDollars(s.Limit)
 	if limit == nil {
 		return nil
 	}
-	return &RowDollars{*limit, json.Number(figure.Decimal(s.Available)), json.Number(figure.Decimal(answer.Debt(s)))}
+	return &RowDollars{*limit, json.Number(figure.Decimal(s.Available)), json.Number(figure.Decimal(jsonview.Debt(s)))}
 }
 
 // Source is the level that provides limits, as JSON.
@@ -100,7 +100,7 @@ func newRow(b limiter.Bucket, l label, off switchSet) Row {
 	a := b.Account
 	return Row{
 		a.Entity, l.display(a.Entity), l.parent, l.cascade, a.Resource, newRowLimits(b), sourceOf(a),
-		answer.TimeOrNull(time.UnixMilli(b.Updated).UTC()), off.refusing(a.Entity, a.Resource, l),
+		jsonview.TimeOrNull(time.UnixMilli(b.Updated).UTC()), off.refusing(a.Entity, a.Resource, l),
 	}
 }
 
@@ -108,8 +108,8 @@ func newRowLimits(b limiter.Bucket) []RowLimit {
 	limits := make([]RowLimit, len(b.Tokens))
 	for i, s := range b.Statuses() {
 		limits[i] = RowLimit{
-			answer.NewLimit(s.Limit), answer.NewBounds(s), s.Available, missingPercent(s.Limit, b.Tokens[i]),
-			answer.Debt(s), answer.Seconds(s.FullAfter), newRowDollars(s),
+			jsonview.NewLimit(s.Limit), jsonview.NewBounds(s), s.Available, missingPercent(s.Limit, b.Tokens[i]),
+			jsonview.Debt(s), jsonview.Seconds(s.FullAfter), newRowDollars(s),
 		}
 	}
 

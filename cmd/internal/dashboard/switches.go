@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 // switchSet holds the levels that are off.
@@ -40,7 +40,7 @@ func (s *space) off(ctx context.Context) switchSet {
 }
 
 // refusing returns the switch that refuses the charges of a bucket, or nil.
-func (set switchSet) refusing(entity, resource string, l label) *answer.Switch {
+func (set switchSet) refusing(entity, resource string, l label) *jsonview.Switch {
 	if len(set) == 0 {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (set switchSet) refusing(entity, resource string, l label) *answer.Switch {
 
 	for _, scope := range scopes {
 		if one, found := set[scope]; found {
-			return answer.SwitchOrNull(&one)
+			return jsonview.SwitchOrNull(&one)
 		}
 	}
 
@@ -63,7 +63,7 @@ func (set switchSet) refusing(entity, resource string, l label) *answer.Switch {
 
 // of returns the levels that are off and refuse some or all calls of an entity, or
 // of all entities if it is "", for some resources. A parent counts if it is given.
-func (set switchSet) of(entity, parent string, resources ...string) []answer.Switch {
+func (set switchSet) of(entity, parent string, resources ...string) []jsonview.Switch {
 	found := []limiter.Switch{}
 	for scope, one := range set {
 		mine := scope.Entity == "" || scope.Entity == entity || scope.Entity == parent
@@ -77,5 +77,5 @@ func (set switchSet) of(entity, parent string, resources ...string) []answer.Swi
 
 	slices.SortFunc(found, func(a, b limiter.Switch) int { return compareScopes(a.Scope, b.Scope) })
 	// The page expects an empty list where NewSwitches returns nil.
-	return append([]answer.Switch{}, answer.NewSwitches(found)...)
+	return append([]jsonview.Switch{}, jsonview.NewSwitches(found)...)
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/manifest"
 )
 
@@ -16,11 +16,11 @@ const maxManifest = 1 << 20
 const maxWhatIfRows = 1000
 
 type whatIfRequest struct {
-	Manifest *string        `json:"manifest"`
-	Entity   string         `json:"entity"`
-	Resource string         `json:"resource"`
-	Limits   []answer.Limit `json:"limits"`
-	Days     int            `json:"days"`
+	Manifest *string          `json:"manifest"`
+	Entity   string           `json:"entity"`
+	Resource string           `json:"resource"`
+	Limits   []jsonview.Limit `json:"limits"`
+	Days     int              `json:"days"`
 }
 
 // WhatIf is a report about other limits, as JSON.
@@ -113,7 +113,7 @@ func (c *call) replay(body whatIfRequest) (*manifest.WhatIfReport, error) {
 }
 
 // limitsOf returns valid limits.
-func limitsOf(all []answer.Limit) ([]limiter.Limit, error) {
+func limitsOf(all []jsonview.Limit) ([]limiter.Limit, error) {
 	limits := make([]limiter.Limit, len(all))
 
 	for i, l := range all {

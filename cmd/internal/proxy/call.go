@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/internal/hint"
-	"github.com/zeroae/zae-limiter-go/internal/linger"
+	"github.com/zeroae/zae-limiter-go/internal/outlive"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 
@@ -174,7 +174,7 @@ func (c *call) admit(ctx context.Context, w http.ResponseWriter, r *http.Request
 // back. After its end, such a client gets its tokens back.
 func (c *call) acquire(client context.Context) error {
 	p := c.proxy
-	ctx, cancel := linger.Context(client, linger.DefaultTime)
+	ctx, cancel := outlive.Context(client, outlive.DefaultTime)
 	defer cancel()
 
 	undo, err := p.checkNewcomer(ctx, c.record.entity, c.record.resource)

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/linger"
+	"github.com/zeroae/zae-limiter-go/internal/outlive"
 )
 
 // kind says how a descriptor is judged.
@@ -59,7 +59,7 @@ func (c *call) judge(ctx context.Context, lim *limiter.RateLimiter) (err error) 
 			return err
 		}
 
-		lingering, cancel := linger.Context(ctx, linger.DefaultTime)
+		lingering, cancel := outlive.Context(ctx, outlive.DefaultTime)
 		defer cancel()
 		if c.lease, err = lim.Acquire(lingering, c.request); err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/zeroae/zae-limiter-go"
-	limits "github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	limits "github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 

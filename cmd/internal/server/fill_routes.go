@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 // resetBody fills a bucket.
@@ -23,8 +23,8 @@ type topUpBody struct {
 
 // toppedUp is the response to a top-up.
 type toppedUp struct {
-	Done   bool            `json:"done" doc:"whether the ID was new; if not, it was used before and nothing was added"`
-	Limits []answer.Status `json:"limits" doc:"limits of the bucket after it"`
+	Done   bool              `json:"done" doc:"whether the ID was new; if not, it was used before and nothing was added"`
+	Limits []jsonview.Status `json:"limits" doc:"limits of the bucket after it"`
 }
 
 // fillRoutes returns the calls that fill buckets.
@@ -37,7 +37,7 @@ func fillRoutes() []route {
 	}
 }
 
-func reset(c *call, body resetBody) ([]answer.Status, error) {
+func reset(c *call, body resetBody) ([]jsonview.Status, error) {
 	id, err := c.entity()
 	if err != nil {
 		return nil, err
@@ -65,13 +65,13 @@ func topUp(c *call, body topUpBody) (toppedUp, error) {
 
 // balance returns the limits of a bucket after a change. It returns none if there is
 // no bucket and no level holds limits.
-func (c *call) balance(entity, resource string) ([]answer.Status, error) {
-	_, statuses, err := answer.ReadStatuses(c.ctx, c.lim, entity, resource)
+func (c *call) balance(entity, resource string) ([]jsonview.Status, error) {
+	_, statuses, err := jsonview.ReadStatuses(c.ctx, c.lim, entity, resource)
 	if errors.Is(err, limiter.ErrNoLimits) {
 		err = nil
 	}
 
 	// A parent's bucket stays as it was.
 	own := slices.DeleteFunc(statuses, func(s limiter.Status) bool { return s.Entity != entity })
-	return answer.NewStatuses(own, nil), err
+	return jsonview.NewStatuses(own, nil), err
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
@@ -74,7 +74,7 @@ func (c *call) usageQuery() (limiter.UsageQuery, error) {
 		if text[len(text)-1] >= 'a' && !age.MatchString(text) || text == "0" {
 			return q, badQuery(name, "must be an age of at most 4 digits, such as 24h or 7d")
 		}
-		if *target, err = answer.ParseTime(c.server.opts.Now(), text); err != nil {
+		if *target, err = jsonview.ParseTime(c.server.opts.Now(), text); err != nil {
 			return q, badQuery(name, err.Error())
 		}
 	}
@@ -82,38 +82,38 @@ func (c *call) usageQuery() (limiter.UsageQuery, error) {
 	return q, q.Validate()
 }
 
-func listUsage(c *call) ([]answer.Usage, error) {
+func listUsage(c *call) ([]jsonview.Usage, error) {
 	q, err := c.usageQuery()
 	if err != nil {
 		return nil, err
 	}
 
-	var after answer.Position
+	var after jsonview.Position
 	if text := c.param("after"); text != "" {
 		// The OpenAPI document allows every text here, so that a wrong one must
 		// not get 400.
-		if after, err = answer.ParsePosition(text); err != nil {
+		if after, err = jsonview.ParsePosition(text); err != nil {
 			return nil, &httplimit.Problem{
 				Status: http.StatusNotFound, Detail: "parameter after: is no position of a link to the next page",
 			}
 		}
 	}
 
-	position := func(s limiter.UsageSnapshot) string { return answer.PositionOf(s).String() }
-	return collect(c, after.Skip(c.lim.Usage(c.ctx, after.Until(q))), answer.NewUsage, "after", position)
+	position := func(s limiter.UsageSnapshot) string { return jsonview.PositionOf(s).String() }
+	return collect(c, after.Skip(c.lim.Usage(c.ctx, after.Until(q))), jsonview.NewUsage, "after", position)
 }
 
-func usageSummary(c *call) (answer.Total, error) {
+func usageSummary(c *call) (jsonview.Total, error) {
 	q, err := c.usageQuery()
 	if err != nil {
-		return answer.Total{}, err
+		return jsonview.Total{}, err
 	}
 	q.Window = cmp.Or(q.Window, limiter.Hourly)
 	sum, err := c.lim.UsageSummary(c.ctx, q)
-	return answer.NewTotal(q, sum), err
+	return jsonview.NewTotal(q, sum), err
 }
 
-func listAudit(c *call) ([]answer.Audit, error) {
+func listAudit(c *call) ([]jsonview.Audit, error) {
 	subject := c.param("entity_id")
 	if resource, ok := strings.CutPrefix(subject, "$RESOURCE:"); ok {
 		if err := checkResource(resource); err != nil {
@@ -127,11 +127,11 @@ func listAudit(c *call) ([]answer.Audit, error) {
 
 	before := c.param("start_event_id")
 	if before != "" {
-		if _, err := answer.ParseEvent(before); err != nil {
+		if _, err := jsonview.ParseEvent(before); err != nil {
 			return nil, badQuery("start_event_id", err.Error())
 		}
 	}
 
 	eventID := func(e limiter.AuditEvent) string { return e.ID }
-	return collect(c, c.lim.AuditEvents(c.ctx, subject, before), answer.NewAudit, "start_event_id", eventID)
+	return collect(c, c.lim.AuditEvents(c.ctx, subject, before), jsonview.NewAudit, "start_event_id", eventID)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
@@ -77,11 +77,11 @@ func (explainBody) FieldDocs() map[string]string {
 
 // admission is the answer to an acquire that was admitted.
 type admission struct {
-	Lease     *string          `json:"lease_id" doc:"ID of the lease; null if nothing is left to settle"`
-	ExpiresAt *time.Time       `json:"expires_at" doc:"time at which the lease is committed as it stands"`
-	Consumed  map[string]int64 `json:"consumed" doc:"tokens taken, by limit"`
-	Outage    bool             `json:"outage" doc:"whether the store was unavailable, so that nothing was taken"`
-	Limits    []answer.Status  `json:"limits" doc:"limits of the entity after the call"`
+	Lease     *string           `json:"lease_id" doc:"ID of the lease; null if nothing is left to settle"`
+	ExpiresAt *time.Time        `json:"expires_at" doc:"time at which the lease is committed as it stands"`
+	Consumed  map[string]int64  `json:"consumed" doc:"tokens taken, by limit"`
+	Outage    bool              `json:"outage" doc:"whether the store was unavailable, so that nothing was taken"`
+	Limits    []jsonview.Status `json:"limits" doc:"limits of the entity after the call"`
 }
 
 // settlement is the answer to a call about a lease.
@@ -158,7 +158,7 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 
 	decision, outage := lease.Decision(), lease.Outage()
 	s.writes.note(c.ctx, outage)
-	answer.Fields(decision).Set(c.header, decision)
+	jsonview.Fields(decision).Set(c.header, decision)
 	admitted := &admission{
 		Consumed: maps.Collect(lease.Consumed().All()), Outage: outage != nil, Limits: ownLimits(req, decision),
 	}
@@ -217,11 +217,11 @@ func (s *Server) leaseShare() int {
 }
 
 // ownLimits returns the limits of the requesting entity, without its parent's.
-func ownLimits(req limiter.Request, d limiter.Decision) []answer.Status {
-	own := make([]answer.Status, 0, len(d.Statuses))
+func ownLimits(req limiter.Request, d limiter.Decision) []jsonview.Status {
+	own := make([]jsonview.Status, 0, len(d.Statuses))
 	for _, st := range d.Statuses {
 		if st.Entity == req.Entity {
-			own = append(own, answer.NewStatus(st))
+			own = append(own, jsonview.NewStatus(st))
 		}
 	}
 
@@ -374,20 +374,20 @@ func (c *call) end(
 	return done, nil
 }
 
-func explain(c *call, body explainBody) (answer.Explanation, error) {
+func explain(c *call, body explainBody) (jsonview.Explanation, error) {
 	req, err := acquireBody{
 		Entity: body.Entity, Resource: body.Resource, Consume: body.Consume, Limits: body.Limits,
 	}.request(c.by)
 	if err != nil {
-		return answer.Explanation{}, err
+		return jsonview.Explanation{}, err
 	}
 
-	d, levels, err := answer.Explain(c.ctx, c.lim, c.repo, req)
+	d, levels, err := jsonview.Explain(c.ctx, c.lim, c.repo, req)
 	if off, disabled := errors.AsType[*limiter.DisabledError](err); disabled {
-		return answer.NewDisabledExplanation(req, off, levels), nil
+		return jsonview.NewDisabledExplanation(req, off, levels), nil
 	}
 	if err != nil {
-		return answer.Explanation{}, outage("explain", err)
+		return jsonview.Explanation{}, outage("explain", err)
 	}
-	return answer.NewExplanation(req, d, levels), nil
+	return jsonview.NewExplanation(req, d, levels), nil
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/openapi"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
@@ -20,7 +20,7 @@ type object = openapi.Object
 
 // openAPI returns the OpenAPI document of the routes.
 func (s *Server) openAPI() ([]byte, error) {
-	schemas := &openapi.Schemas{All: object{}, Special: specialSchema, Named: namedSchemas(), Doc: answer.Doc}
+	schemas := &openapi.Schemas{All: object{}, Special: specialSchema, Named: namedSchemas(), Doc: jsonview.Doc}
 
 	paths := object{
 		"/healthz":      probePath("getHealth", "Whether the process is alive"),
@@ -248,7 +248,7 @@ func specialSchema(schemas *openapi.Schemas, t reflect.Type) object {
 	case reflect.TypeFor[limiter.OnUnavailable]():
 		return object{"type": "string", "enum": []limiter.OnUnavailable{"", limiter.Block, limiter.Allow}}
 	case reflect.TypeFor[limiter.Limit]():
-		return schemas.Of(reflect.TypeFor[answer.Limit]())
+		return schemas.Of(reflect.TypeFor[jsonview.Limit]())
 	}
 	return nil
 }

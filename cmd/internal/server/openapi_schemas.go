@@ -5,7 +5,7 @@ import (
 	"maps"
 	"math"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 // The largest numbers that package limiter takes: the capacity of a limit, what
@@ -45,8 +45,8 @@ func namedSchemas() object {
 			"description": "Name of a resource. The names of stored attributes are reserved.",
 		},
 		"ResourceOrAll": object{
-			"type": "string", "pattern": "^(" + answer.AllResources + "|" + resource + ")$", "maxLength": 64,
-			"not": notReserved, "description": "Name of a resource, or " + answer.AllResources + " for all resources",
+			"type": "string", "pattern": "^(" + jsonview.AllResources + "|" + resource + ")$", "maxLength": 64,
+			"not": notReserved, "description": "Name of a resource, or " + jsonview.AllResources + " for all resources",
 		},
 		"LeaseID": object{
 			"type": "string", "minLength": 1, "description": "ID of a lease, as acquire returned it",

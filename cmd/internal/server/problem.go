@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
@@ -57,7 +57,7 @@ func (s *Server) fail(h http.Header, err error) *reply {
 	var fields *httplimit.Fields
 	// A refusal by a limit has the fields RateLimit and RateLimit-Policy.
 	if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
-		sent, fields = refused, answer.Fields(refused.Decision)
+		sent, fields = refused, jsonview.Fields(refused.Decision)
 	}
 
 	capture := &captured{header: h}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
@@ -90,7 +90,7 @@ func (c *call) rows() (int, error) {
 func (c *call) resource() (string, error) {
 	name := c.param("resource")
 
-	if name == "" || name == answer.AllResources {
+	if name == "" || name == jsonview.AllResources {
 		return "", nil
 	}
 	return name, checkResource(name)
@@ -117,7 +117,7 @@ func collect[T, A any](
 	}
 
 	page := []A{}
-	for row, err := range answer.First(rows, n, func(last T) {
+	for row, err := range jsonview.First(rows, n, func(last T) {
 		// Some lists have no position by which to go on.
 		if position != nil {
 			c.linkNext(after, position(last))

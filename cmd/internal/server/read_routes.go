@@ -4,7 +4,7 @@ import (
 	"iter"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 var (
@@ -55,10 +55,10 @@ func readRoutes() []route {
 
 func entityID(e limiter.Entity) string { return e.ID }
 
-func listEntities(c *call) ([]answer.Entity, error) { return c.listed(c.lim.Entities(c.ctx)) }
+func listEntities(c *call) ([]jsonview.Entity, error) { return c.listed(c.lim.Entities(c.ctx)) }
 
 // listed returns a page of entities, each with its own levels that are off.
-func (c *call) listed(entities iter.Seq2[limiter.Entity, error]) ([]answer.Entity, error) {
+func (c *call) listed(entities iter.Seq2[limiter.Entity, error]) ([]jsonview.Entity, error) {
 	// One read of all switches serves the whole page.
 	off := map[string][]limiter.Switch{}
 	for s, err := range c.lim.Switches(c.ctx) {
@@ -68,33 +68,33 @@ func (c *call) listed(entities iter.Seq2[limiter.Entity, error]) ([]answer.Entit
 		off[s.Scope.Entity] = append(off[s.Scope.Entity], s)
 	}
 
-	shape := func(e limiter.Entity) answer.Entity {
-		shown := answer.NewEntity(e)
-		shown.Disabled = answer.NewSwitches(off[e.ID])
+	shape := func(e limiter.Entity) jsonview.Entity {
+		shown := jsonview.NewEntity(e)
+		shown.Disabled = jsonview.NewSwitches(off[e.ID])
 		return shown
 	}
 
 	return collect(c, skipTo(entities, c.param("after"), entityID), shape, "after", entityID)
 }
 
-func showEntity(c *call) (answer.Entity, error) {
+func showEntity(c *call) (jsonview.Entity, error) {
 	id, err := c.entity()
 	if err != nil {
-		return answer.Entity{}, err
+		return jsonview.Entity{}, err
 	}
 
 	e, err := c.lim.Entity(c.ctx, id)
 	if err != nil {
-		return answer.Entity{}, err
+		return jsonview.Entity{}, err
 	}
 
-	off, err := answer.ReadSwitches(c.ctx, c.lim, e)
-	shown := answer.NewEntity(e)
-	shown.Disabled = answer.NewSwitches(off)
+	off, err := jsonview.ReadSwitches(c.ctx, c.lim, e)
+	shown := jsonview.NewEntity(e)
+	shown.Disabled = jsonview.NewSwitches(off)
 	return shown, err
 }
 
-func listChildren(c *call) ([]answer.Entity, error) {
+func listChildren(c *call) ([]jsonview.Entity, error) {
 	id, err := c.entity()
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func listChildren(c *call) ([]answer.Entity, error) {
 	return c.listed(c.lim.Children(c.ctx, id))
 }
 
-func entityLimits(c *call) ([]answer.Limit, error) {
+func entityLimits(c *call) ([]jsonview.Limit, error) {
 	id, err := c.entity()
 	if err != nil {
 		return nil, err
@@ -113,10 +113,10 @@ func entityLimits(c *call) ([]answer.Limit, error) {
 	}
 
 	stored, err := c.lim.Limits(c.ctx, id, resource)
-	return answer.NewLimits(stored), err
+	return jsonview.NewLimits(stored), err
 }
 
-func entityBuckets(c *call) ([]answer.Tokens, error) {
+func entityBuckets(c *call) ([]jsonview.Tokens, error) {
 	id, err := c.entity()
 	if err != nil {
 		return nil, err
@@ -126,23 +126,23 @@ func entityBuckets(c *call) ([]answer.Tokens, error) {
 		return nil, err
 	}
 
-	return collect(c, answer.ReadBuckets(c.ctx, c.server.opts.Now(), c.lim, c.repo, id, resource), answer.NewTokens,
+	return collect(c, jsonview.ReadBuckets(c.ctx, c.server.opts.Now(), c.lim, c.repo, id, resource), jsonview.NewTokens,
 		"", nil)
 }
 
-func entityStatus(c *call) (answer.Owner, error) {
+func entityStatus(c *call) (jsonview.Owner, error) {
 	id, err := c.entity()
 	if err != nil {
-		return answer.Owner{}, err
+		return jsonview.Owner{}, err
 	}
 	resource, err := c.resource()
 	if err != nil {
-		return answer.Owner{}, err
+		return jsonview.Owner{}, err
 	}
 
-	e, statuses, err := answer.ReadStatuses(c.ctx, c.lim, id, resource)
+	e, statuses, err := jsonview.ReadStatuses(c.ctx, c.lim, id, resource)
 	if err != nil {
-		return answer.Owner{}, err
+		return jsonview.Owner{}, err
 	}
 
 	resources := []string{resource}
@@ -152,52 +152,52 @@ func entityStatus(c *call) (answer.Owner, error) {
 	// Switches may refuse an entity without a record.
 	e.ID = id
 
-	off, err := answer.ReadSwitches(c.ctx, c.lim, e, resources...)
+	off, err := jsonview.ReadSwitches(c.ctx, c.lim, e, resources...)
 	if err != nil {
-		return answer.Owner{}, err
+		return jsonview.Owner{}, err
 	}
 
-	used, err := answer.ReadUsed(c.ctx, c.lim, c.server.opts.Now(), statuses)
-	return answer.NewOwner(id, e, statuses, used, off...), err
+	used, err := jsonview.ReadUsed(c.ctx, c.lim, c.server.opts.Now(), statuses)
+	return jsonview.NewOwner(id, e, statuses, used, off...), err
 }
 
-func limitedEntities(c *call) ([]answer.EntityID, error) {
+func limitedEntities(c *call) ([]jsonview.EntityID, error) {
 	resource, err := c.resource()
 	if err != nil {
 		return nil, err
 	}
 	self := func(id string) string { return id }
-	shape := func(id string) answer.EntityID { return answer.EntityID{ID: id} }
+	shape := func(id string) jsonview.EntityID { return jsonview.EntityID{ID: id} }
 	return collect(c, skipTo(c.lim.EntitiesWithLimits(c.ctx, resource), c.param("after"), self), shape, "after", self)
 }
 
-func namedResources(names []string, err error) ([]answer.Resource, error) {
-	all := make([]answer.Resource, len(names))
+func namedResources(names []string, err error) ([]jsonview.Resource, error) {
+	all := make([]jsonview.Resource, len(names))
 	for i, name := range names {
-		all[i] = answer.Resource{Name: answer.OrAllResources(name)}
+		all[i] = jsonview.Resource{Name: jsonview.OrAllResources(name)}
 	}
 
 	return all, err
 }
 
-func limitedResources(c *call) ([]answer.Resource, error) {
+func limitedResources(c *call) ([]jsonview.Resource, error) {
 	return namedResources(c.lim.ResourcesWithLimits(c.ctx))
 }
 
-func listResources(c *call) ([]answer.Resource, error) {
+func listResources(c *call) ([]jsonview.Resource, error) {
 	all, err := namedResources(c.lim.ResourcesWithDefaults(c.ctx))
 	if err != nil {
 		return nil, err
 	}
 
-	off := map[limiter.Scope]*answer.Switch{}
+	off := map[limiter.Scope]*jsonview.Switch{}
 	for s, err := range c.lim.Switches(c.ctx) {
 		if err != nil {
 			return nil, err
 		}
 		// A switch of one entity does not disable the resource for others.
 		if s.Scope.Entity == "" {
-			off[s.Scope] = answer.SwitchOrNull(&s)
+			off[s.Scope] = jsonview.SwitchOrNull(&s)
 		}
 	}
 
@@ -207,41 +207,41 @@ func listResources(c *call) ([]answer.Resource, error) {
 	return all, nil
 }
 
-func resourceLimits(c *call) ([]answer.Limit, error) {
+func resourceLimits(c *call) ([]jsonview.Limit, error) {
 	stored, err := c.lim.ResourceDefaults(c.ctx, c.r.PathValue("id"))
-	return answer.NewLimits(stored), err
+	return jsonview.NewLimits(stored), err
 }
 
-func resourceCapacity(c *call) ([]answer.Status, error) {
+func resourceCapacity(c *call) ([]jsonview.Status, error) {
 	sum, err := c.lim.Capacity(c.ctx, limiter.CapacityQuery{
 		Resource: c.r.PathValue("id"), Limit: c.param("limit_name"),
 		ParentsOnly: c.param("parents_only") == "true",
 	})
-	return answer.NewStatuses(sum.Entities, nil), err
+	return jsonview.NewStatuses(sum.Entities, nil), err
 }
 
-func systemLimits(c *call) (answer.System, error) {
+func systemLimits(c *call) (jsonview.System, error) {
 	stored, mode, err := c.lim.SystemDefaults(c.ctx)
 	if err != nil {
-		return answer.System{}, err
+		return jsonview.System{}, err
 	}
 
-	off, err := answer.ReadSwitch(c.ctx, c.lim, limiter.Scope{})
-	shown := answer.NewSystem(stored, mode)
-	shown.Disabled = answer.SwitchOrNull(off)
+	off, err := jsonview.ReadSwitch(c.ctx, c.lim, limiter.Scope{})
+	shown := jsonview.NewSystem(stored, mode)
+	shown.Disabled = jsonview.SwitchOrNull(off)
 	return shown, err
 }
 
-func listNamespaces(c *call) ([]answer.Namespace, error) {
+func listNamespaces(c *call) ([]jsonview.Namespace, error) {
 	name := func(n limiter.Namespace) string { return n.Name }
 
 	active := func(yield func(limiter.Namespace, error) bool) {
 		for n, err := range c.lim.Namespaces(c.ctx) {
-			if (err != nil || answer.StateOf(n) == "active") && !yield(n, err) {
+			if (err != nil || jsonview.StateOf(n) == "active") && !yield(n, err) {
 				return
 			}
 		}
 	}
 
-	return collect(c, skipTo(active, c.param("after"), name), answer.NewNamespace, "after", name)
+	return collect(c, skipTo(active, c.param("after"), name), jsonview.NewNamespace, "after", name)
 }

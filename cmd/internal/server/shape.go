@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 // shape is the form of a JSON value in a request. A nil shape allows any fields.
@@ -23,7 +23,7 @@ func shapeOf(t reflect.Type) *shape {
 	switch {
 	// limiter.Limit decodes itself and has no tags.
 	case t == reflect.TypeFor[limiter.Limit]():
-		return shapeOf(reflect.TypeFor[answer.Limit]())
+		return shapeOf(reflect.TypeFor[jsonview.Limit]())
 	case t.Kind() == reflect.Slice:
 		return &shape{each: shapeOf(t.Elem())}
 	case t.Kind() != reflect.Struct:

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
@@ -40,12 +40,12 @@ type levelState struct {
 
 func newLevelState(of limiter.Scope, off *limiter.Switch) levelState {
 	state := levelState{
-		Level: of.Level(), Entity: answer.OrNull(of.Entity), Resource: answer.OrNull(of.Resource),
+		Level: of.Level(), Entity: jsonview.OrNull(of.Entity), Resource: jsonview.OrNull(of.Resource),
 		Disabled: off != nil,
 	}
 
 	if off != nil {
-		state.Reason, state.Since = answer.OrNull(off.Reason), answer.TimeOrNull(off.Since)
+		state.Reason, state.Since = jsonview.OrNull(off.Reason), jsonview.TimeOrNull(off.Since)
 	}
 	return state
 }
@@ -99,7 +99,7 @@ func disable(c *call, body disableBody) (levelState, error) {
 		return levelState{}, err
 	}
 
-	off, err := answer.ReadSwitch(c.ctx, c.lim, of)
+	off, err := jsonview.ReadSwitch(c.ctx, c.lim, of)
 	return newLevelState(of, off), err
 }
 
@@ -121,7 +121,7 @@ func enable(c *call, body levelBody) (levelState, error) {
 	return newLevelState(of, nil), err
 }
 
-func listSwitches(c *call) ([]answer.Switch, error) {
+func listSwitches(c *call) ([]jsonview.Switch, error) {
 	after, from := c.param("after"), limiter.Scope{}
 	from.Entity, from.Resource, _ = strings.Cut(after, ",") // no name has a comma
 
@@ -135,7 +135,7 @@ func listSwitches(c *call) ([]answer.Switch, error) {
 		}
 	}
 
-	return collect(c, rows, answer.NewSwitch, "after", func(s limiter.Switch) string {
+	return collect(c, rows, jsonview.NewSwitch, "after", func(s limiter.Switch) string {
 		return s.Scope.Entity + "," + s.Scope.Resource
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 func TestEveryCall(t *testing.T) {
@@ -234,7 +234,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-func orNone(e answer.Entity) string {
+func orNone(e jsonview.Entity) string {
 	if e.Parent == nil {
 		return "none"
 	}

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 // entityBody is a request to create an entity.
@@ -19,8 +19,8 @@ type entityBody struct {
 
 // entityPage is a page of entities, in the order of their IDs.
 type entityPage struct {
-	Entities []answer.Entity `json:"entities" doc:"entities of the page"`
-	Next     *string         `json:"next" doc:"value of the parameter after for the next page; null after the last"`
+	Entities []jsonview.Entity `json:"entities" doc:"entities of the page"`
+	Next     *string           `json:"next" doc:"value of the parameter after for the next page; null after the last"`
 }
 
 func pageParameters() []parameter {
@@ -36,12 +36,12 @@ func (h *Handler) entityRoutes() []route {
 			return readPage(r, h.lim.Entities(r.Context()))
 		}),
 		change(h, http.MethodPost, "/api/entities", "Create an entity", http.StatusCreated, nil, h.createEntity),
-		get(h, "/api/entities/{id}", "Show an entity", nil, func(r *http.Request) (answer.Entity, error) {
+		get(h, "/api/entities/{id}", "Show an entity", nil, func(r *http.Request) (jsonview.Entity, error) {
 			e, err := h.lim.Entity(r.Context(), r.PathValue("id"))
 			if err != nil {
-				return answer.Entity{}, err
+				return jsonview.Entity{}, err
 			}
-			return answer.NewEntity(e), nil
+			return jsonview.NewEntity(e), nil
 		}),
 		remove(h, "/api/entities/{id}", "Delete an entity with its limits and buckets", nil,
 			func(r *http.Request) error {
@@ -60,7 +60,7 @@ func (h *Handler) entityRoutes() []route {
 	}
 }
 
-func (h *Handler) createEntity(r *http.Request, body entityBody) (answer.Entity, error) {
+func (h *Handler) createEntity(r *http.Request, body entityBody) (jsonview.Entity, error) {
 	// A child charges its parent unless the request says otherwise.
 	cascade := body.Parent != ""
 	if body.Cascade != nil {
@@ -71,19 +71,19 @@ func (h *Handler) createEntity(r *http.Request, body entityBody) (answer.Entity,
 		ID: body.ID, Name: body.Name, Parent: body.Parent, Cascade: cascade, Metadata: body.Metadata,
 	})
 	if err != nil {
-		return answer.Entity{}, err
+		return jsonview.Entity{}, err
 	}
-	return answer.NewEntity(e), nil
+	return jsonview.NewEntity(e), nil
 }
 
 // readPage returns the page of entities that a request asks for.
 func readPage(r *http.Request, all iter.Seq2[limiter.Entity, error]) (entityPage, error) {
-	page := entityPage{Entities: []answer.Entity{}}
+	page := entityPage{Entities: []jsonview.Entity{}}
 	chosen, next, err := onPage(r, all)
 	for _, e := range chosen {
-		page.Entities = append(page.Entities, answer.NewEntity(e))
+		page.Entities = append(page.Entities, jsonview.NewEntity(e))
 	}
-	page.Next = answer.OrNull(next)
+	page.Next = jsonview.OrNull(next)
 	return page, err
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
-	"github.com/zeroae/zae-limiter-go/internal/linger"
+	"github.com/zeroae/zae-limiter-go/internal/outlive"
 	"github.com/zeroae/zae-limiter-go/internal/pause"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
@@ -71,7 +71,7 @@ func parseChat(body []byte) (*llm.Request, error) {
 // client that leaves meanwhile does not stop a charge under way, since a charge
 // without an answer could not be rolled back. It gets its tokens back.
 func (g *gateway) admit(client context.Context, key string, req *llm.Request) (*llm.Lease, error) {
-	ctx, cancel := linger.Context(client, linger.DefaultTime)
+	ctx, cancel := outlive.Context(client, outlive.DefaultTime)
 	defer cancel()
 
 	most := *req
@@ -107,7 +107,7 @@ func (g *gateway) complete(ctx context.Context, lease *llm.Lease, req *llm.Reque
 
 // settle ends the lease of a call that used u, also if ctx has ended.
 func (g *gateway) settle(client context.Context, lease *llm.Lease, u usage) {
-	ctx, cancel := linger.Context(client, linger.DefaultTime)
+	ctx, cancel := outlive.Context(client, outlive.DefaultTime)
 	defer cancel()
 
 	// The lease reads the usage from an answer, as in a proxy. WriteContext never
@@ -121,7 +121,7 @@ func (g *gateway) settle(client context.Context, lease *llm.Lease, u usage) {
 
 // rollback ends the lease of a call that delivered nothing.
 func (g *gateway) rollback(client context.Context, lease *llm.Lease) {
-	ctx, cancel := linger.Context(client, linger.DefaultTime)
+	ctx, cancel := outlive.Context(client, outlive.DefaultTime)
 	defer cancel()
 	if err := lease.Rollback(ctx); err != nil {
 		g.onError(fmt.Errorf("roll a call back: %w", err))

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 // limitJSON is a stored limit.
 type limitJSON struct {
-	answer.Limit
+	jsonview.Limit
 	Rate float64 `json:"refill_rate" doc:"tokens a second: refill_amount / refill_period_seconds; 0 for a quota"`
 }
 
@@ -76,7 +76,7 @@ func (h *Handler) readLimits(ctx context.Context, id, resource string) (limitsJS
 
 	limits, err := h.lim.Limits(ctx, id, resource)
 	for _, l := range limits {
-		out.Limits = append(out.Limits, limitJSON{answer.NewLimit(l), rateOf(l)})
+		out.Limits = append(out.Limits, limitJSON{jsonview.NewLimit(l), rateOf(l)})
 	}
 	return out, err
 }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/openapi"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
@@ -44,7 +44,7 @@ type refusingLimit struct {
 
 // openAPI returns the OpenAPI document of the routes.
 func (h *Handler) openAPI() openapi.Object {
-	schemas := &openapi.Schemas{Doc: answer.Doc}
+	schemas := &openapi.Schemas{Doc: jsonview.Doc}
 	paths := openapi.Object{}
 	for _, rt := range h.routes {
 		item, _ := paths[rt.path].(openapi.Object)

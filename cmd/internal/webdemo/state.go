@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/answer"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
@@ -65,7 +65,7 @@ func (h *Handler) stateRoutes() []route {
 					return stateJSON{}, err
 				}
 				state, err := h.readState(r.Context(), page, resourceOf(r))
-				state.Next = answer.OrNull(next)
+				state.Next = jsonview.OrNull(next)
 				return state, err
 			}),
 		get(h, "/api/dashboard/availability/{id}", "Show the tokens that an entity has left", resource,
@@ -87,7 +87,7 @@ func (h *Handler) stateRoutes() []route {
 func (h *Handler) readState(ctx context.Context, entities []limiter.Entity, resource string) (stateJSON, error) {
 	out := stateJSON{Entities: []entityState{}}
 	for _, e := range entities {
-		state := entityState{e.ID, e.Name, answer.OrNull(e.Parent), e.Cascade, resource, []limitBalance{}}
+		state := entityState{e.ID, e.Name, jsonview.OrNull(e.Parent), e.Cascade, resource, []limitBalance{}}
 
 		d, err := h.lim.Explain(ctx, limiter.Request{Entity: e.ID, Resource: resource})
 		if err != nil {
@@ -108,9 +108,9 @@ func (h *Handler) readState(ctx context.Context, entities []limiter.Entity, reso
 func newBalance(s limiter.Status) limitBalance {
 	used := 100 * float64(s.Limit.Capacity-s.Available) / float64(s.Limit.Capacity)
 	return limitBalance{
-		limitJSON{answer.NewLimit(s.Limit), rateOf(s.Limit)},
+		limitJSON{jsonview.NewLimit(s.Limit), rateOf(s.Limit)},
 		s.Available,
-		math.Round(10*min(max(used, 0), 100)) / 10, answer.Seconds(s.FullAfter),
+		math.Round(10*min(max(used, 0), 100)) / 10, jsonview.Seconds(s.FullAfter),
 	}
 }
 
@@ -156,7 +156,7 @@ func (h *Handler) readWait(r *http.Request, requests, tokens parameter) (waitJSO
 	if d.NeverFits() {
 		return waitJSON{NeverFits: true}, nil
 	}
-	seconds := answer.Seconds(d.RetryAfter())
+	seconds := jsonview.Seconds(d.RetryAfter())
 	return waitJSON{Seconds: &seconds}, nil
 }
 
