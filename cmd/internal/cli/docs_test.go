@@ -29,22 +29,84 @@ func tree() *cobra.Command {
 	return root
 }
 
-// TestReference compares docs/cli.md with the commands; -update rewrites it.
+// TestReference compares docs/cli with the commands, a page for each command of
+// the program with its commands; -update rewrites them.
 func TestReference(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("# Command line\n\nGenerated from the commands themselves: `make docs` rewrites this page. " +
-		"The [tour](tour.md) shows them at work, and " +
+	root := tree()
+
+	var index strings.Builder
+	index.WriteString("# Command line\n\nGenerated from the commands themselves: `make docs` rewrites these pages. " +
+		"The [tour](../tour.md) shows the commands at work, and " +
 		"[docs/man](https://github.com/zeroae/zae-limiter-go/tree/main/docs/man) has them as man pages.\n\n" +
 		environment)
-	commands := allCommands(tree())
-	for _, cmd := range commands {
-		fmt.Fprintf(&b, "- [`%s`](#%s): %s\n", cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"),
-			cmd.Short)
+
+	pages := map[string]string{}
+	for _, group := range root.Groups() {
+		fmt.Fprintf(&index, "## %s\n\n", strings.TrimSuffix(group.Title, ":"))
+		for _, cmd := range root.Commands() {
+			if cmd.GroupID != group.ID {
+				continue
+			}
+
+			page := cmd.Name() + ".md"
+			pages[page] = commandPage(cmd)
+			for _, sub := range allCommands(cmd) {
+				fmt.Fprintf(&index, "- [`%s`](%s#%s): %s\n", sub.CommandPath(), page, anchor(sub), sub.Short)
+			}
+		}
+		index.WriteString("\n")
 	}
-	for _, cmd := range commands {
-		b.WriteString(section(cmd))
+
+	index.WriteString("## The program itself\n" + section(root))
+	pages["README.md"] = index.String()
+	checkFolder(t, filepath.Join(docsFolder, "cli"), pages)
+}
+
+// commandPage returns the page of a command of the program.
+func commandPage(cmd *cobra.Command) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n%s. [All commands](README.md).\n", cmd.Name(), cmd.Short)
+
+	if cmd.HasAvailableSubCommands() {
+		b.WriteString("\n")
+		for _, sub := range allCommands(cmd)[1:] {
+			fmt.Fprintf(&b, "- [`%s`](#%s): %s\n", sub.CommandPath(), anchor(sub), sub.Short)
+		}
 	}
-	golden.Check(t, filepath.Join(docsFolder, "cli.md"), b.String())
+
+	for _, sub := range allCommands(cmd) {
+		b.WriteString(section(sub))
+	}
+	return b.String()
+}
+
+// anchor returns the anchor of a command's section.
+func anchor(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
+
+// checkFolder compares the files of a folder with pages by their names, and finds
+// files that have no page any more; -update rewrites them.
+func checkFolder(t *testing.T, folder string, pages map[string]string) {
+	t.Helper()
+
+	for name, text := range pages {
+		golden.Check(t, filepath.Join(folder, name), text)
+	}
+
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if _, ok := pages[e.Name()]; ok {
+			continue
+		}
+
+		if !*golden.Update {
+			t.Errorf("%s has no command; -update removes it", e.Name())
+		} else if err := os.Remove(filepath.Join(folder, e.Name())); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 const environment = `| variable | |
@@ -103,38 +165,22 @@ func parentPath(cmd *cobra.Command) string {
 	return cmd.Parent().CommandPath()
 }
 
-// TestManPages compares docs/man with the commands, and finds pages of commands
-// that no longer exist; -update rewrites them.
+// TestManPages compares docs/man with the commands; -update rewrites it.
 func TestManPages(t *testing.T) {
-	folder := filepath.Join(docsFolder, "man")
-	pages := map[string]bool{}
+	pages := map[string]string{}
 	for _, cmd := range allCommands(tree()) {
-		name := strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
-		pages[name] = true
 		cmd.Long = plainMarkdown(cmd.Long)
 		day := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) // a fixed date
+
 		var page bytes.Buffer
 		if err := doc.GenMan(
 			cmd, &doc.GenManHeader{Date: &day, Source: "zae-limiter", Manual: "zae-limiter"}, &page,
 		); err != nil {
 			t.Fatal(err)
 		}
-		golden.Check(t, filepath.Join(folder, name), page.String())
+		pages[strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1"] = page.String()
 	}
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		if pages[e.Name()] {
-			continue
-		}
-		if !*golden.Update {
-			t.Errorf("%s has no command; -update removes it", e.Name())
-		} else if err := os.Remove(filepath.Join(folder, e.Name())); err != nil {
-			t.Error(err)
-		}
-	}
+	checkFolder(t, filepath.Join(docsFolder, "man"), pages)
 }
 
 // plainMarkdown escapes the characters that Markdown interprets.
