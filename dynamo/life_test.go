@@ -43,11 +43,12 @@ func TestLeaseOfADeletedBucketLeavesTheNewOneAlone(t *testing.T) {
 					t.Parallel()
 					s := newFaultyTable(t)
 					repo := s.connectOnce(opts)
-					credit.Account = consume(t, repo, 0, chargeOf("alice", 30), true).Self.Account
+					given := credit
+					given.Account = consume(t, repo, 0, chargeOf("alice", 30), true).Self.Account
 					s.remake()
 					meets(s, repo)
 					want := s.balance(0, "alice")
-					must(t, repo.Credit(t.Context(), start, credit))
+					must(t, repo.Credit(t.Context(), start, given))
 					s.checkBalance(0, "alice", want)
 				})
 			}

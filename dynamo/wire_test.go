@@ -364,12 +364,12 @@ func TestUnsentLooksTheSameBothWays(t *testing.T) {
 		url string
 		cfg aws.Config
 	}{
-		"connection refused": {ctx: t.Context(), url: closedPort(t)},
+		"connection refused": {ctx: t.Context(), url: closedPort},
 		"no such host":       {ctx: t.Context(), url: "http://no-such-host.invalid:1"},
 		"malformed host":     {ctx: t.Context(), url: "http://a b"},
 		"no TLS":             {ctx: t.Context(), url: strings.Replace(replying(t, 200, "{}"), "http:", "https:", 1)},
-		"no credentials":     {ctx: t.Context(), url: closedPort(t), cfg: aws.Config{Credentials: none}},
-		"ended":              {ctx: ended, url: closedPort(t)},
+		"no credentials":     {ctx: t.Context(), url: closedPort, cfg: aws.Config{Credentials: none}},
+		"ended":              {ctx: ended, url: closedPort},
 	} {
 		t.Run(name, func(t *testing.T) {
 			overWire, throughSDK := bothWays(t, c.url, c.cfg)
