@@ -47,7 +47,7 @@ func aggregatorSection(ctx context.Context, cfg config, r *report) error {
 		return err
 	}
 
-	return errors.Join(aggregatorToTable(ctx, cfg, r), aggregatorMemory(ctx, cfg, r))
+	return aggregatorMemory(ctx, cfg, r)
 }
 
 func besideOther(times map[string]series, name, other string) string {

@@ -19,31 +19,19 @@ func escrowSection(ctx context.Context, cfg config, r *report) (err error) {
 	r.line("  samples of %v; %d rounds of the first workload, %d of the others; tokens held are summed over all limits",
 		cfg.sample, cfg.rounds, halfOf(cfg.rounds))
 
-	stub, endpoint, err := startStub(ctx, farAway)
+	err = onStub(ctx, farAway, func(endpoint string) error {
+		return escrowSpeed(ctx, cfg, r, "stub of "+farAway.String(), endpoint, redis)
+	})
 	if err != nil {
 		return err
 	}
-	err = escrowSpeed(ctx, cfg, r, "stub of "+farAway.String(), endpoint, redis)
-	if err := errors.Join(err, stub.close()); err != nil {
-		return err
-	}
 
-	if cfg.engine == "" {
-		r.line("  left out: DynamoDB Local is switched off")
-		return nil
-	}
-	engine, endpoint, err := startServer(ctx, cfg.engine, "run")
-	if err != nil {
-		r.line("  left out, since DynamoDB Local does not start: %s", oneLine(err))
-		return ctx.Err()
-	}
-
-	defer func() { err = errors.Join(err, engine.close()) }()
-	if err := escrowSpeed(ctx, cfg, r, "DynamoDB Local", endpoint, redis); err != nil {
-		return err
-	}
-
-	return escrowDemands(ctx, cfg, r, endpoint)
+	return onEngine(ctx, cfg, r, func(endpoint string) error {
+		if err := escrowSpeed(ctx, cfg, r, "DynamoDB Local", endpoint, redis); err != nil {
+			return err
+		}
+		return escrowDemands(ctx, cfg, r, endpoint)
+	})
 }
 
 // redisOrNot returns nil and prints a line if there is no Redis.

@@ -97,13 +97,12 @@ func sqliteRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
 	return callRows(ctx, cfg, probes)
 }
 
-func stubRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
-	stub, endpoint, err := startStub(ctx, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, stub.close()) }()
-	return tableRows(ctx, o, endpoint)
+func stubRows(ctx context.Context, o pageOptions) (rows []pageRow, err error) {
+	err = onStub(ctx, 0, func(endpoint string) (err error) {
+		rows, err = tableRows(ctx, o, endpoint)
+		return err
+	})
+	return rows, err
 }
 
 func engineRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
@@ -130,16 +129,14 @@ func tableRows(ctx context.Context, o pageOptions, endpoint string) (_ []pageRow
 		return nil, err
 	}
 
-	g, err := newRig(ctx, endpoint)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, g.close()) }()
-
-	table, err := py.table(endpoint)
+	all, err := measureTable(ctx, cfg, endpoint, py)
 	if err != nil {
 		return nil, err
 	}
 
-	return callRows(ctx, cfg, g.probes(ctx, cfg.callers, table))
+	var rows []pageRow
+	for _, id := range all.inOrder(cfg.callers) {
+		rows = append(rows, all.pageRow(id))
+	}
+	return rows, nil
 }

@@ -8,14 +8,15 @@ import (
 
 // escrowPageRows measures all workloads on a stub with a delay. It leaves out
 // redis_rate where there is no Redis.
-func escrowPageRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
-	cfg := pageConfig(o)
-	stub, endpoint, err := startStub(ctx, farAway)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, stub.close()) }()
+func escrowPageRows(ctx context.Context, o pageOptions) (rows []pageRow, err error) {
+	err = onStub(ctx, farAway, func(endpoint string) (err error) {
+		rows, err = escrowRowsOn(ctx, pageConfig(o), endpoint)
+		return err
+	})
+	return rows, err
+}
 
+func escrowRowsOn(ctx context.Context, cfg config, endpoint string) (rows []pageRow, err error) {
 	redis, err := startRedis(ctx, cfg.redis)
 	if err != nil {
 		redis = nil
@@ -28,7 +29,6 @@ func escrowPageRows(ctx context.Context, o pageOptions) (_ []pageRow, err error)
 	}
 	defer func() { err = errors.Join(err, g.close()) }() //nolint:contextcheck // Close takes none
 
-	var rows []pageRow
 	for _, w := range workloads() {
 		probes := g.probes(w, cfg.callers)
 		all, err := hotRounds(ctx, halfOf(cfg.rounds), cfg.sample, w.keyset(), probes)
