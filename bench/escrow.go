@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 )
 
 // escrowSection measures tokens in escrow beside the raw call, the plain
@@ -133,7 +132,7 @@ func escrowTargets(cfg config, r *report, where string, all measured) {
 	one, many := cfg.callers[0], cfg.callers[len(cfg.callers)-1]
 	r.atMost(1.5, all.over(caller{nameEscrow, one}, caller{nameMemory, one}, cpuPerCall),
 		"escrow: CPU of acquire+commit from a pot / on memory, %s", where)
-	r.atMost(5, all.of(caller{nameEscrow, one}, p99).in(time.Microsecond),
+	r.atMost(5, all.of(caller{nameEscrow, one}, p99).per(nanosPerMicro),
 		"escrow: p99 of a local admission in us, %s", where)
 	r.atLeast(200, all.over(caller{nameEscrow, many}, caller{nameRaw, many}, perSecond),
 		"escrow: throughput / raw UpdateItem, %s, %s", where, callersOf(many))
