@@ -4,5 +4,5 @@ package loadtest
 
 import "time"
 
-// CPUTime returns 0, since the CPU time is not available here.
-func CPUTime() time.Duration { return 0 }
+// cpuTime returns 0, since the CPU time is not available here.
+func cpuTime() time.Duration { return 0 }

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// CPUTime returns the user and system time of this process, 0 if the system does
-// not tell.
-func CPUTime() time.Duration {
+// cpuTime returns the user and system time of this process.
+func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0

@@ -90,7 +90,7 @@ func (t *localTest) teardown(ctx context.Context, err error) error {
 
 // run runs the users until the test ends and waits for their tasks.
 func (t *localTest) run(ctx context.Context, shape Shape) error {
-	t.begin, t.cpu = time.Now(), CPUTime()
+	t.begin, t.cpu = time.Now(), cpuTime()
 
 	if t.opts.Meter != nil {
 		t.used = t.opts.Meter()
@@ -224,7 +224,7 @@ func (t *localTest) snapshot(whole bool) Snapshot {
 	elapsed := time.Since(t.begin)
 	s := t.statistics.Snapshot(elapsed)
 	s.Users = t.users()
-	s.CPU = CPUTime() - t.cpu
+	s.CPU = cpuTime() - t.cpu
 
 	if t.opts.Meter != nil {
 		used := t.opts.Meter().sub(t.used)
