@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// Names of the servers in tables, each after the one that it is compared with.
+// Names of the servers in tables, each after its baseline.
 const (
 	nameEmptyGRPC = "empty gRPC service"
 	nameEnvoy     = "Envoy's rate limit service"
@@ -42,8 +42,8 @@ const frontTurns = 10
 // calling makes a call, as the worker of the picker.
 type calling func(context.Context, *picker) error
 
-// besideServer measures a server of the program and the one that it is compared
-// with, in turns, from so many callers. It returns the figures of both.
+// besideServer measures a server of the program and its baseline, in turns, from so many
+// callers. It returns the figures of both.
 func besideServer(
 	ctx context.Context, cfg config, callers int, bare string, callBare calling, ours string, callOurs calling,
 ) (measured, caller, caller, error) {
