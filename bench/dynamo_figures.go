@@ -103,7 +103,7 @@ func inProcess(ctx context.Context, id caller, call func(context.Context) error)
 	}}
 }
 
-// figures returns the metrics of n calls, of which s has the times.
+// figures returns the metrics of n calls. The series has their times, or those of some.
 func (s series) figures(n int, wall, cpu time.Duration) figures {
 	return figures{
 		perSecond: float64(n) / wall.Seconds(), p50: s.quantile(0.5), p95: s.quantile(0.95), p99: s.quantile(0.99),
