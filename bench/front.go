@@ -113,7 +113,8 @@ func frontLimiter(ctx context.Context, repo limiter.Repository) (*limiter.RateLi
 	if err != nil {
 		return nil, err
 	}
-	return lim, lim.SetSystemDefaults(ctx, frontLimits()...)
+	err = lim.SetSystemDefaults(ctx, frontLimits()...)
+	return lim, err
 }
 
 // discard is a response writer that drops the answer.

@@ -121,10 +121,11 @@ func newGoLimiter(ctx context.Context, keys *keyset, workers int) (*rival, error
 		return nil, err
 	}
 
-	return newRival(ctx, keys, workers, rival{end: store.Close, allow: func(ctx context.Context, key string) (bool, error) {
+	allow := func(ctx context.Context, key string) (bool, error) {
 		_, _, _, ok, err := store.Take(ctx, key)
 		return ok, err
-	}})
+	}
+	return newRival(ctx, keys, workers, rival{allow: allow, end: store.Close})
 }
 
 // newThrottled returns throttled/throttled on its memory store.
@@ -144,10 +145,11 @@ func newThrottled(ctx context.Context, keys *keyset, workers int) (*rival, error
 
 	// Workers that collide at one key retry until they succeed.
 	limiter.SetMaxCASAttemptsLimit(math.MaxInt)
-	return newRival(ctx, keys, workers, rival{allow: func(ctx context.Context, key string) (bool, error) {
+	allow := func(ctx context.Context, key string) (bool, error) {
 		limited, _, err := limiter.RateLimitCtx(ctx, key, 1)
 		return !limited, err
-	}})
+	}
+	return newRival(ctx, keys, workers, rival{allow: allow})
 }
 
 func (r *rival) take(worker, n int) error {

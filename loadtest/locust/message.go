@@ -115,11 +115,12 @@ const maxNesting = 32
 var (
 	errNested = fmt.Errorf("its arrays and maps are nested more than %d deep", maxNesting)
 	errCut    = errors.New("it ends too early")
+	errNone   = errors.New("a value is missing")
 )
 
 // checkNesting rejects MessagePack whose arrays and maps are nested too deeply,
-// since the decoder calls itself for each level, or that is cut off. The decoder
-// itself rejects everything else.
+// since the decoder calls itself for each level, and values that are cut off. The
+// decoder itself rejects everything else.
 func checkNesting(frame []byte) error {
 	rest := bytes.NewReader(frame)
 	for decoder := msgpack.NewDecoder(rest); rest.Len() > 0; {
@@ -139,7 +140,7 @@ func checkNesting(frame []byte) error {
 func skipValue(d *msgpack.Decoder, depth int) error {
 	code, err := d.PeekCode()
 	if err != nil {
-		return err
+		return errNone
 	}
 
 	var values int

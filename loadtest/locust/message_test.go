@@ -76,7 +76,11 @@ func TestNestingCountsTheBytesOfValues(t *testing.T) {
 		if err := checkNesting(frame); err != nil {
 			t.Errorf("%.20v: %v", value, err)
 		}
-		if checkNesting(frame[:len(frame)-1]) == nil && len(frame) > 1 {
+		whole := append([]byte("\x93\xa3ack"), frame...)
+		if _, err := decodeMessage(append(whole, 0xc0)); len(frame) <= maxMessage/2 && err != nil {
+			t.Errorf("%.20v: %v", value, err)
+		}
+		if _, err := decodeMessage(whole[:len(whole)-1]); err == nil {
 			t.Errorf("%.20v: half of it is accepted", value)
 		}
 	}
