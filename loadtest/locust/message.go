@@ -122,16 +122,17 @@ var (
 // since the decoder calls itself for each level, and values that are cut off. The
 // decoder itself rejects everything else.
 func checkNesting(frame []byte) error {
+	var err error
 	rest := bytes.NewReader(frame)
-	for decoder := msgpack.NewDecoder(rest); rest.Len() > 0; {
-		switch err := skipValue(decoder, 0); {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return errCut
-		case errors.Is(err, errNested):
-			return err
-		case err != nil:
-			return nil
-		}
+	for decoder := msgpack.NewDecoder(rest); err == nil && rest.Len() > 0; {
+		err = skipValue(decoder, 0)
+	}
+
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errCut
+	case errors.Is(err, errNested):
+		return err
 	}
 	return nil
 }
