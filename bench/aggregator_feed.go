@@ -33,15 +33,13 @@ type feed struct {
 
 // feedBucket is a bucket with two limits in its latest state.
 type feedBucket struct {
-	limits   [2]feedLimit
-	refilled int64
-	image    map[string]types.AttributeValue
+	limits [2]feedLimit
+	image  map[string]types.AttributeValue
 }
 
 type feedLimit struct {
-	attr         string // prefix of its attributes
-	rate         bucket.Rate
-	tokens, used int64
+	attr           string // prefix of its attributes
+	capacity, used int64
 }
 
 // newFeed returns the feed of a namespace. All its buckets exist from the
@@ -57,18 +55,13 @@ func newFeed(ns string) *feed {
 	}
 
 	for i := range f.buckets {
-		f.buckets[i] = newFeedBucket(ns, fmt.Sprintf("key-%04d", i), f.at.UnixMilli(), random.Int64N(1000))
+		f.buckets[i] = newFeedBucket(ns, fmt.Sprintf("key-%04d", i), f.at.UnixMilli())
 	}
 	return f
 }
 
-// newFeedBucket returns a bucket with that many thousandths in it.
-func newFeedBucket(ns, entity string, at, filled int64) feedBucket {
-	b := feedBucket{refilled: at}
-	for i, l := range []limiter.Limit{limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm", 600_000)} {
-		b.limits[i] = feedLimit{attr: "b_" + l.Name, rate: rateOf(l), tokens: l.Capacity * filled, used: 1e11}
-	}
-
+func newFeedBucket(ns, entity string, at int64) feedBucket {
+	var b feedBucket
 	pk := ns + "/ENTITY#" + entity
 	b.image = map[string]types.AttributeValue{
 		"PK": text(pk), "SK": text("#BUCKET#" + benchResource), "entity_id": text(entity),
@@ -78,17 +71,18 @@ func newFeedBucket(ns, entity string, at, filled int64) feedBucket {
 		"cascade": &types.AttributeValueMemberBOOL{}, "ttl": number(at/bucket.Milli + 420),
 	}
 
-	for _, l := range b.limits {
+	for i, l := range []limiter.Limit{limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm", 600_000)} {
+		rate, attr := rateOf(l), "b_"+l.Name
+		b.limits[i] = feedLimit{attr: attr, capacity: rate.Capacity, used: 1e11}
 		maps.Copy(b.image, map[string]types.AttributeValue{
-			l.attr + "_cp": number(l.rate.Capacity), l.attr + "_ra": number(l.rate.Amount),
-			l.attr + "_rp": number(l.rate.Period),
+			attr + "_cp": number(rate.Capacity), attr + "_ra": number(rate.Amount), attr + "_rp": number(rate.Period),
 		})
 	}
 
 	// A map that was cloned and changed is a little larger, and so are its
 	// clones, so the feed must not begin with the first one.
 	for range 2 {
-		b.image = b.changed()
+		b.image = b.changed(at, 1)
 	}
 	return b
 }
@@ -111,14 +105,18 @@ func (f *feed) record() dynamo.StreamRecord {
 
 	b := &f.buckets[f.which.Uint64()]
 	tokens := 100 + f.random.Int64N(900)
+	amounts := [2]int64{1, tokens}
 	if f.number%3 == 0 {
-		b.take(f.at.UnixMilli(), 0, -tokens/2)
-	} else {
-		b.take(f.at.UnixMilli(), 1, tokens)
+		amounts = [2]int64{0, -tokens / 2}
+	}
+	for i, n := range amounts {
+		b.limits[i].used += bucket.Thousandths(n)
 	}
 
+	// The balance follows from nothing before it: it only has to be low enough now
+	// and then that the aggregator refills the bucket.
 	before := b.image
-	b.image = b.changed()
+	b.image = b.changed(f.at.UnixMilli(), f.random.Float64())
 	// A sequence number of DynamoDB has at least 21 digits.
 	return dynamo.StreamRecord{
 		Feed: "2026-01-01T00:00:00.000", Sequence: fmt.Sprintf("%021d", 4_000_000+f.number), Event: "MODIFY", At: f.at,
@@ -126,36 +124,14 @@ func (f *feed) record() dynamo.StreamRecord {
 	}
 }
 
-// take charges the limits, after a refill if one has too few tokens.
-func (b *feedBucket) take(now int64, amounts ...int64) {
-	// One limit without enough tokens makes a client refill all of them, since
-	// a bucket has one refill time.
-	short := false
-	for i, n := range amounts {
-		short = short || b.limits[i].tokens < bucket.Thousandths(n)
-	}
-
-	for i, n := range amounts {
-		l := &b.limits[i]
-		if short {
-			l.tokens = bucket.Advance(l.tokens, b.refilled, now, l.rate)
-		}
-		l.tokens -= bucket.Thousandths(n)
-		l.used += bucket.Thousandths(n)
-	}
-
-	if short {
-		b.refilled = now
-	}
-}
-
-// changed returns the current image.
-func (b *feedBucket) changed() map[string]types.AttributeValue {
+// changed returns the current image, with a refill at a time and a part of the
+// capacity left.
+func (b *feedBucket) changed(at int64, left float64) map[string]types.AttributeValue {
 	// The old image belongs to the record that was made with it.
 	image := maps.Clone(b.image)
-	image["rf"] = number(b.refilled)
+	image["rf"] = number(at)
 	for _, l := range b.limits {
-		image[l.attr+"_tk"], image[l.attr+"_tc"] = number(l.tokens), number(l.used)
+		image[l.attr+"_tk"], image[l.attr+"_tc"] = number(int64(left*float64(l.capacity))), number(l.used)
 	}
 	return image
 }

@@ -121,7 +121,7 @@ func aggregatorMemory(ctx context.Context, cfg config, r *report) error {
 			return fmt.Errorf("%s: %w", way.name, err)
 		}
 		for _, n := range []int{few, many} {
-			rows = append(rows, []string{way.name, strconv.Itoa(n), kibibytes(peaks[n])})
+			rows = append(rows, []string{way.name, strconv.Itoa(n), peaks[n].per(1 << 10).show("%.0f")})
 		}
 
 		r.atMost(bound, peaks[many].over(peaks[few]), "aggregator: heap of %d changes / of %d: %s", many, few, way.name)
@@ -150,12 +150,4 @@ func heapPeaks(
 		}
 	}
 	return peaks, nil
-}
-
-func kibibytes(s series) string {
-	out := make(series, len(s))
-	for i := range s {
-		out[i] = s[i] / 1024
-	}
-	return out.show("%.0f")
 }

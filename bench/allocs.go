@@ -4,10 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 )
 
 // allocated holds the allocations of one operation.
 type allocated struct{ objects, bytes float64 }
+
+func memStats() (m runtime.MemStats) {
+	runtime.ReadMemStats(&m)
+	return m
+}
 
 // allocations counts over the whole process, including the background work of
 // a store.

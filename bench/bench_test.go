@@ -61,9 +61,6 @@ func TestEveryRowIsPrinted(t *testing.T) {
 		}
 	}
 	want = append(want,
-		// sustained
-		[]string{"1", nameOurs}, []string{"1", nameGoLimiter}, []string{"100", nameOurs},
-		[]string{"100", nameGoLimiter},
 		[]string{"memory:", nameOurs}, []string{"memory:", nameGoLimiter}, []string{"memory:", nameThrottled},
 		[]string{"sqlite:", nameOurs}, []string{"sqlite:", "bare statement"},
 		[]string{"memory: ours / go-limiter at 1 key <= 4"},
@@ -75,7 +72,7 @@ func TestEveryRowIsPrinted(t *testing.T) {
 		[]string{"client: p50 of a cascade / of a single acquire, stub of 5ms, 16 callers <= 1.3"},
 		[]string{namePlainSums}, []string{nameProcess}, []string{nameAtOnce}, []string{nameDecode},
 		[]string{nameAggregate},
-		[]string{"as many raw UpdateItem"}, []string{"Aggregate, 100 at a time, with them 500"},
+		[]string{"Aggregate, 100 at a time, with them 500"},
 		[]string{"aggregator: heap of 500 changes / of 100: Process, all at once, beyond them <= 1.2"},
 		[]string{"loadtest: us of the generator for one task, back to back <= 5"},
 		[]string{"loadtest: MiB of a process with 100 users <= 1024"},

@@ -107,11 +107,6 @@ type section struct {
 // sections lists the sections in order. The first needs a small heap.
 var sections = []section{
 	{"memory", "two-limit acquire+commit on memory beside a single-limit take", memorySection},
-	{
-		"sustained",
-		"two-limit acquire+commit on memory beside a single-limit take, garbage collections included",
-		sustainedSection,
-	},
 	{"limits", "acquire+commit on memory by number of limits", limitsSection},
 	{"sqlite", "two-limit acquire+commit on sqlite beside one bare prepared UPDATE .. RETURNING", sqliteSection},
 	{"wait", "a busy key on sqlite beside keys that wait, and lines of waiters that leave", waitSection},

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"strconv"
-	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,51 +22,38 @@ func dynamoConfig(cfg config, longer int) config {
 
 // dynamoSection measures on DynamoDB Local. It leaves out what cannot be
 // started, and prints a line about it.
-func dynamoSection(ctx context.Context, cfg config, r *report) (err error) {
+func dynamoSection(ctx context.Context, cfg config, r *report) error {
 	cfg = dynamoConfig(cfg, 6)
 
-	if cfg.engine == "" {
-		r.line("  left out: DynamoDB Local is switched off")
-		return nil
-	}
+	return onEngine(ctx, cfg, r, func(endpoint string) (err error) {
+		py := pythonOrNot(ctx, cfg, r, endpoint)
+		defer func() { err = errors.Join(err, py.close()) }()
 
-	engine, endpoint, err := startServer(ctx, cfg.engine, "run")
-	// A machine without the engine skips the section, but an interrupt ends the
-	// program.
-	if err != nil {
-		r.line("  left out, since DynamoDB Local does not start: %s", oneLine(err))
-		return ctx.Err()
-	}
-	defer func() { err = errors.Join(err, engine.close()) }()
+		if err := prepare(ctx, endpoint); err != nil {
+			return err
+		}
 
-	py := pythonOrNot(ctx, cfg, r, endpoint)
-	defer func() { err = errors.Join(err, py.close()) }()
+		// Counting needs a proxy in between, so it stays out of the timed rounds.
+		counts, err := requestsPerCall(ctx, cfg.callers, endpoint, py)
+		if err != nil {
+			return err
+		}
 
-	if err := prepare(ctx, endpoint); err != nil {
-		return err
-	}
+		all, err := measureTable(ctx, cfg, endpoint, py)
+		if err != nil {
+			return err
+		}
 
-	// Counting needs a proxy in between, so it stays out of the timed rounds.
-	counts, err := requestsPerCall(ctx, cfg.callers, endpoint, py)
-	if err != nil {
-		return err
-	}
+		r.line("  %d rounds, samples of %v", cfg.rounds, cfg.sample)
+		for _, n := range cfg.callers {
+			r.atLeast(0.95, all.over(caller{nameOurs, n}, caller{nameRaw, n}, perSecond),
+				"dynamo: our throughput / raw UpdateItem, %s", callersOf(n))
+		}
 
-	all, err := measureTable(ctx, cfg, endpoint, py)
-	if err != nil {
-		return err
-	}
-
-	r.line("  %d rounds, samples of %v", cfg.rounds, cfg.sample)
-	for _, n := range cfg.callers {
-		r.atLeast(0.95, all.over(caller{nameOurs, n}, caller{nameRaw, n}, perSecond),
-			"dynamo: our throughput / raw UpdateItem, %s", callersOf(n))
-	}
-
-	return r.table([]string{
-		"callers", "what", "calls/s", "x raw", "p50 us", "p99 us", "client CPU us", "x raw", "requests/call",
-	},
-		dynamoRows(cfg, all, counts))
+		return r.table([]string{
+			"callers", "what", "calls/s", "x raw", "p50 us", "p99 us", "client CPU us", "x raw", "requests/call",
+		}, dynamoRows(cfg, all, counts))
+	})
 }
 
 // callersOf returns the number of callers in words.
@@ -73,8 +63,6 @@ func callersOf(n int) string {
 	}
 	return fmt.Sprintf("%d callers", n)
 }
-
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // pythonOrNot returns nil and prints a line if Python is not available.
 func pythonOrNot(ctx context.Context, cfg config, r *report, endpoint string) *python {
@@ -137,4 +125,61 @@ func dynamoRows(cfg config, all measured, counts map[caller]float64) (rows [][]s
 		})
 	}
 	return rows
+}
+
+// requestsPerCall counts the requests of each way to call a table. It uses
+// separate clients behind a proxy, so it does not disturb the timed ones.
+func requestsPerCall(
+	ctx context.Context, callers []int, endpoint string, py *python,
+) (_ map[caller]float64, err error) {
+	var seen atomic.Int64
+	proxy, stop, err := countingProxy(ctx, endpoint, &seen)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+
+	g, err := newRig(ctx, proxy)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, g.close()) }()
+
+	table, err := py.table(proxy)
+	if err != nil {
+		return nil, err
+	}
+
+	counts := map[caller]float64{}
+	for _, p := range g.probes(ctx, callers, table) {
+		const calls = 200
+		// The first call of all also reads what later ones have cached.
+		if _, err := p.run(1); err != nil {
+			return nil, err
+		}
+
+		before := seen.Load()
+		if _, err := p.run(calls); err != nil {
+			return nil, err
+		}
+		// Each run begins with calls to warm up, which are counted too.
+		counts[p.id] = float64(seen.Load()-before) / float64(calls+warmup(calls))
+	}
+	return counts, nil
+}
+
+// countingProxy forwards and counts requests.
+func countingProxy(
+	ctx context.Context, endpoint string, seen *atomic.Int64,
+) (address string, stop func() error, err error) {
+	to, err := url.Parse(endpoint)
+	if err != nil {
+		return "", nil, err
+	}
+
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
+	return serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen.Add(1)
+		proxy.ServeHTTP(w, r)
+	}))
 }

@@ -36,20 +36,16 @@ func clientSection(ctx context.Context, cfg config, r *report) error {
 	)
 }
 
-func measureStub(ctx context.Context, cfg config, r *report, delay time.Duration) (_ measured, err error) {
-	stub, endpoint, err := startStub(ctx, delay)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, stub.close()) }()
-
-	py := pythonOrNot(ctx, cfg, r, endpoint)
-	defer func() { err = errors.Join(err, py.close()) }()
-
-	if err := prepare(ctx, endpoint); err != nil {
-		return nil, err
-	}
-	return measureTable(ctx, cfg, endpoint, py)
+func measureStub(ctx context.Context, cfg config, r *report, delay time.Duration) (all measured, err error) {
+	err = onStub(ctx, delay, func(endpoint string) error {
+		py := pythonOrNot(ctx, cfg, r, endpoint)
+		err := prepare(ctx, endpoint)
+		if err == nil {
+			all, err = measureTable(ctx, cfg, endpoint, py)
+		}
+		return errors.Join(err, py.close())
+	})
+	return all, err
 }
 
 func clientRows(cfg config, all measured, delay time.Duration) (rows [][]string) {

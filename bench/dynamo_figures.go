@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
 // metric is a property of calls to a table. Times are in nanoseconds.
@@ -90,20 +92,23 @@ func inProcess(ctx context.Context, id caller, call func(context.Context) error)
 		took := make(series, n)
 		// Samples must not collect each other's garbage.
 		runtime.GC()
-		memory, cpu, begin := memStats(), cpuTime(), time.Now()
+		memory, cpu, begin := memStats(), loadtest.CPUTime(), time.Now()
 		err := timeEach(ctx, id.callers, took, call)
-		wall, used, now := time.Since(begin), cpuTime()-cpu, memStats()
+		wall, used, now := time.Since(begin), loadtest.CPUTime()-cpu, memStats()
 
-		each := 1 / float64(n)
-		return figures{
-			perSecond: float64(n) / wall.Seconds(), p50: took.quantile(0.5), p95: took.quantile(0.95),
-			p99:        took.quantile(0.99),
-			cpuPerCall: float64(used) * each,
-			objects:    float64(now.Mallocs-memory.Mallocs) * each,
-			bytesEach:  float64(now.TotalAlloc-memory.TotalAlloc) * each,
-			calls:      float64(n),
-		}, err
+		f, each := took.figures(n, wall, used), 1/float64(n)
+		f[objects] = float64(now.Mallocs-memory.Mallocs) * each
+		f[bytesEach] = float64(now.TotalAlloc-memory.TotalAlloc) * each
+		return f, err
 	}}
+}
+
+// figures returns the metrics of n calls. The series has their times, or those of some.
+func (s series) figures(n int, wall, cpu time.Duration) figures {
+	return figures{
+		perSecond: float64(n) / wall.Seconds(), p50: s.quantile(0.5), p95: s.quantile(0.95), p99: s.quantile(0.99),
+		cpuPerCall: float64(cpu) / float64(n), calls: float64(n),
+	}
 }
 
 // timeEach makes len(took) calls, spread over workers, and stores their times.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 )
 
 // escrowSection measures tokens in escrow beside the raw call, the plain
@@ -19,31 +18,19 @@ func escrowSection(ctx context.Context, cfg config, r *report) (err error) {
 	r.line("  samples of %v; %d rounds of the first workload, %d of the others; tokens held are summed over all limits",
 		cfg.sample, cfg.rounds, halfOf(cfg.rounds))
 
-	stub, endpoint, err := startStub(ctx, farAway)
+	err = onStub(ctx, farAway, func(endpoint string) error {
+		return escrowSpeed(ctx, cfg, r, "stub of "+farAway.String(), endpoint, redis)
+	})
 	if err != nil {
 		return err
 	}
-	err = escrowSpeed(ctx, cfg, r, "stub of "+farAway.String(), endpoint, redis)
-	if err := errors.Join(err, stub.close()); err != nil {
-		return err
-	}
 
-	if cfg.engine == "" {
-		r.line("  left out: DynamoDB Local is switched off")
-		return nil
-	}
-	engine, endpoint, err := startServer(ctx, cfg.engine, "run")
-	if err != nil {
-		r.line("  left out, since DynamoDB Local does not start: %s", oneLine(err))
-		return ctx.Err()
-	}
-
-	defer func() { err = errors.Join(err, engine.close()) }()
-	if err := escrowSpeed(ctx, cfg, r, "DynamoDB Local", endpoint, redis); err != nil {
-		return err
-	}
-
-	return escrowDemands(ctx, cfg, r, endpoint)
+	return onEngine(ctx, cfg, r, func(endpoint string) error {
+		if err := escrowSpeed(ctx, cfg, r, "DynamoDB Local", endpoint, redis); err != nil {
+			return err
+		}
+		return escrowDemands(ctx, cfg, r, endpoint)
+	})
 }
 
 // redisOrNot returns nil and prints a line if there is no Redis.
@@ -145,7 +132,7 @@ func escrowTargets(cfg config, r *report, where string, all measured) {
 	one, many := cfg.callers[0], cfg.callers[len(cfg.callers)-1]
 	r.atMost(1.5, all.over(caller{nameEscrow, one}, caller{nameMemory, one}, cpuPerCall),
 		"escrow: CPU of acquire+commit from a pot / on memory, %s", where)
-	r.atMost(5, all.of(caller{nameEscrow, one}, p99).in(time.Microsecond),
+	r.atMost(5, all.of(caller{nameEscrow, one}, p99).per(nanosPerMicro),
 		"escrow: p99 of a local admission in us, %s", where)
 	r.atLeast(200, all.over(caller{nameEscrow, many}, caller{nameRaw, many}, perSecond),
 		"escrow: throughput / raw UpdateItem, %s, %s", where, callersOf(many))

@@ -1,16 +1,19 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/escrow"
 )
 
 // demand is a number of processes that share one bucket of one limit, each with
@@ -184,11 +187,6 @@ func (t *taken) add(other taken) {
 // start starts one of the processes and waits until it is ready. Their calls
 // alternate.
 func (d demand) start(ctx context.Context, endpoint, name string, i int) (*child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-
 	// The processes take turns: with 8 processes and 400 calls a second, each
 	// calls every 20 ms, and one of them every 2.5 ms.
 	between := time.Second / time.Duration(d.perSecond)
@@ -200,7 +198,7 @@ func (d demand) start(ctx context.Context, endpoint, name string, i int) (*child
 		return nil, err
 	}
 
-	c, err := start(ctx, nil, self, takerCommand, string(task))
+	c, err := start(ctx, nil, thisProgram, takerCommand, string(task))
 	if err != nil {
 		return nil, err
 	}
@@ -244,4 +242,113 @@ func (d demand) with(ctx context.Context, endpoint string, do func(*limiter.Rate
 		err = do(lim)
 	}
 	return errors.Join(err, repo.Close())
+}
+
+// takerCommand is the first argument of a process that takes from a bucket at a
+// steady pace, through an escrow of its own. The second is a takerTask as JSON.
+const takerCommand = "-escrow-taker"
+
+// takerTask says what a process does. Times are in nanoseconds.
+type takerTask struct {
+	Endpoint, Entity, Resource string
+	First                      time.Duration // time of the first call after the start
+	Period                     time.Duration // between two calls
+	Span                       time.Duration // after which no call begins
+}
+
+// taken is the outcome of a taker, or the sum of several.
+type taken struct {
+	Asked, Admitted, Refused int
+	Requests                 int64 // to the table, returns included
+}
+
+// serveTaker connects, prints a line, waits for a line, makes the calls and
+// prints a taken as JSON. The end of in before that stops it.
+func serveTaker(ctx context.Context, task string, in io.Reader, out io.Writer) (err error) {
+	var t takerTask
+	if err := json.Unmarshal([]byte(task), &t); err != nil {
+		return err
+	}
+
+	cfg := awsConfig()
+	table, err := dynamo.Connect(ctx, benchTable, &dynamo.Options{Endpoint: t.Endpoint, AWS: &cfg, Timeout: patience})
+	if err != nil {
+		return err
+	}
+
+	held := escrow.New(table, nil)                          //nolint:contextcheck // it works until Close
+	defer func() { err = errors.Join(err, held.Close()) }() //nolint:contextcheck // Close takes none
+	lim, err := limiter.New(held, nil)
+	if err != nil {
+		return err
+	}
+
+	// No process calls before all of them are ready.
+	fmt.Fprintln(out, "ready")
+	lines := bufio.NewReader(in)
+	if _, err := lines.ReadString('\n'); err != nil {
+		return fmt.Errorf("no line to start: %w", err)
+	}
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { _, _ = io.Copy(io.Discard, lines); cancel() }()
+
+	// Requests up to here belong to the connection and not to the calls.
+	before := table.Stats().Requests
+	got, err := t.run(ctx, lim)
+	if err != nil {
+		return err
+	}
+
+	got.Requests = table.Stats().Requests - before
+	return json.NewEncoder(out).Encode(got)
+}
+
+// run makes the calls, each at its time however long earlier ones take.
+func (t *takerTask) run(ctx context.Context, lim *limiter.RateLimiter) (got taken, err error) {
+	var mu sync.Mutex
+	var calls sync.WaitGroup
+	var errs []error
+	request := limiter.Request{Entity: t.Entity, Resource: t.Resource, Consume: limiter.Tokens("rpm", 1)}
+
+	begin := time.Now()
+	for at := t.First; at < t.Span; at += t.Period {
+		select {
+		case <-time.After(at - time.Since(begin)):
+		case <-ctx.Done():
+			return got, ctx.Err()
+		}
+
+		got.Asked++
+		calls.Go(func() {
+			admitted, err := tryTake(ctx, lim, request)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				errs = append(errs, err)
+			case admitted:
+				got.Admitted++
+			default:
+				got.Refused++
+			}
+		})
+	}
+
+	calls.Wait()
+	return got, errors.Join(errs...)
+}
+
+// tryTake acquires and commits, and reports whether that was admitted.
+func tryTake(ctx context.Context, lim *limiter.RateLimiter, request limiter.Request) (bool, error) {
+	lease, err := lim.Acquire(ctx, request)
+	// A refusal is one of the outcomes to count and no failure.
+	if _, refused := errors.AsType[*limiter.ExceededError](err); refused {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, lease.Commit(ctx)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"strings"
 
@@ -45,12 +44,7 @@ func startRedis(ctx context.Context, program string) (*rateOnRedis, error) {
 		return nil, err
 	}
 
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-
-	server, err := start(ctx, nil, self, redisCommand, program, port)
+	server, err := start(ctx, nil, thisProgram, redisCommand, program, port)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
 // hotProbe is one way to acquire, from a number of concurrent callers. It runs
@@ -23,18 +25,25 @@ type hotProbe struct {
 	warm     int          // how many samples it takes to warm up
 }
 
+// mostTimes is the number of timed calls of one caller in a sample. A series that
+// grew during the sample would take time.
+const mostTimes = 1 << 15
+
 // sample runs the probe to warm it up, and again to measure it.
 func (p *hotProbe) sample(ctx context.Context, keys *keyset, lasts time.Duration) (figures, error) {
-	pickers := keys.pickers(p.id.callers)
-	if _, _, err := p.runFor(ctx, pickers, time.Duration(p.warm)*lasts); err != nil {
+	pickers, times := keys.pickers(p.id.callers), make([]series, p.id.callers)
+	for i := range times {
+		times[i] = make(series, 0, mostTimes)
+	}
+	if _, _, err := p.runFor(ctx, pickers, times, time.Duration(p.warm)*lasts); err != nil {
 		return figures{}, err
 	}
 
 	// Samples must not collect each other's garbage.
 	runtime.GC()
-	sent, cpu, begin := p.count(p.requests), cpuTime(), time.Now()
-	n, took, err := p.runFor(ctx, pickers, lasts)
-	wall, used := time.Since(begin), cpuTime()-cpu
+	sent, cpu, begin := p.count(p.requests), loadtest.CPUTime(), time.Now()
+	n, took, err := p.runFor(ctx, pickers, times, lasts)
+	wall, used := time.Since(begin), loadtest.CPUTime()-cpu
 
 	// Without a timed call there are no percentiles.
 	if err == nil && len(took) == 0 {
@@ -44,13 +53,9 @@ func (p *hotProbe) sample(ctx context.Context, keys *keyset, lasts time.Duration
 		return figures{}, err
 	}
 
-	each := 1 / float64(n)
-	return figures{
-		perSecond: float64(n) / wall.Seconds(), p50: took.quantile(0.5), p95: took.quantile(0.95),
-		p99:        took.quantile(0.99),
-		cpuPerCall: float64(used) * each, calls: float64(n),
-		requestsEach: float64(p.count(p.requests)-sent) * each, heldNow: float64(p.count(p.held)),
-	}, nil
+	f := took.figures(n, wall, used)
+	f[requestsEach], f[heldNow] = float64(p.count(p.requests)-sent)/float64(n), float64(p.count(p.held))
+	return f, nil
 }
 
 func (p *hotProbe) count(of func() int64) int64 {
@@ -62,13 +67,15 @@ func (p *hotProbe) count(of func() int64) int64 {
 
 // runFor calls from all callers for a time. It returns the number of calls, and
 // the times of some.
-func (p *hotProbe) runFor(ctx context.Context, pickers []picker, lasts time.Duration) (n int, took series, err error) {
+func (p *hotProbe) runFor(
+	ctx context.Context, pickers []picker, times []series, lasts time.Duration,
+) (n int, took series, err error) {
 	var stop atomic.Bool
 	defer time.AfterFunc(lasts, func() { stop.Store(true) }).Stop()
 
-	counts, times := make([]int, len(pickers)), make([]series, len(pickers))
+	counts := make([]int, len(pickers))
 	err = parallel(len(pickers), func(worker, _ int) (err error) {
-		counts[worker], times[worker], err = p.callUntil(ctx, &pickers[worker], &stop)
+		counts[worker], times[worker], err = p.callUntil(ctx, &pickers[worker], times[worker][:0], &stop)
 		return err
 	})(len(pickers))
 
@@ -80,13 +87,11 @@ func (p *hotProbe) runFor(ctx context.Context, pickers []picker, lasts time.Dura
 }
 
 // callUntil calls at least once, until stop is set.
-func (p *hotProbe) callUntil(ctx context.Context, keys *picker, stop *atomic.Bool) (n int, took series, err error) {
-	const most = 1 << 15 // times of one caller
-	took = make(series, 0, most)
-
+func (p *hotProbe) callUntil(
+	ctx context.Context, keys *picker, took series, stop *atomic.Bool,
+) (n int, _ series, err error) {
 	for ; n == 0 || !stop.Load(); n++ {
-		// The series must not grow during a sample, since that takes time.
-		if n%p.every != 0 || len(took) == most {
+		if n%p.every != 0 || len(took) == mostTimes {
 			err = p.call(ctx, keys)
 		} else {
 			begin := time.Now()

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -23,11 +22,7 @@ const baselineCommand = "-baseline"
 
 // startBaseline starts this program as a baseline, and returns its address.
 func startBaseline(ctx context.Context, name, with string) (*child, string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, "", err
-	}
-	return startServer(ctx, self, baselineCommand, name, with)
+	return startServer(ctx, thisProgram, baselineCommand, name, with)
 }
 
 // serveBaseline prints its address and serves until in ends. It runs in a process

@@ -47,14 +47,14 @@ func orderedKeyset(n int, pick func() uint32) *keyset {
 // and find them in the CPU cache.
 type picker struct {
 	*keyset
-	at int
+	worker, at int
 }
 
 // pickers returns one picker for each worker, spread over the order.
 func (s *keyset) pickers(workers int) []picker {
 	all := make([]picker, workers)
 	for w := range all {
-		all[w] = picker{s, w * orderLength / workers}
+		all[w] = picker{s, w, w * orderLength / workers}
 	}
 	return all
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"strconv"
 	"time"
@@ -47,7 +46,7 @@ func generatorCost(ctx context.Context, cfg config, r *report) error {
 	} {
 		var micros, reported series
 		for range cfg.rounds {
-			cpu, begin := cpuTime(), time.Now()
+			cpu, begin := loadtest.CPUTime(), time.Now()
 			result, err := loadtest.Run(ctx, newInstantStore(), instantScenario(kind.wait), &loadtest.Options{
 				Users: kind.users, SpawnRate: 1e6, Duration: 4 * cfg.sample,
 			})
@@ -60,7 +59,7 @@ func generatorCost(ctx context.Context, cfg config, r *report) error {
 				return err
 			}
 
-			used := cpuTime() - cpu
+			used := loadtest.CPUTime() - cpu
 			// The CPU time is unknown on this system.
 			if used == 0 {
 				used = time.Since(begin)
@@ -117,12 +116,7 @@ const usersCommand = "-loadtest-users"
 
 // generatorMemory measures a process with many users.
 func generatorMemory(ctx context.Context, cfg config, r *report) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-
-	c, err := start(ctx, nil, self, usersCommand, strconv.Itoa(cfg.users), (40 * cfg.sample).String())
+	c, err := start(ctx, nil, thisProgram, usersCommand, strconv.Itoa(cfg.users), (40 * cfg.sample).String())
 	if err != nil {
 		return err
 	}
@@ -183,34 +177,22 @@ func serveUsers(ctx context.Context, count, lasts string, out io.Writer) error {
 }
 
 // generatorBesideLoop compares max_rps with a plain loop of the same calls.
-func generatorBesideLoop(ctx context.Context, cfg config, r *report) (err error) {
+func generatorBesideLoop(ctx context.Context, cfg config, r *report) error {
 	cfg = dynamoConfig(cfg, 6)
-	if cfg.engine == "" {
-		r.line("  left out: DynamoDB Local is switched off")
-		return nil
-	}
+	return onEngine(ctx, cfg, r, func(endpoint string) error {
+		if err := prepare(ctx, endpoint); err != nil {
+			return err
+		}
 
-	engine, endpoint, err := startServer(ctx, cfg.engine, "run")
-	if err != nil {
-		r.line("  left out, since DynamoDB Local does not start: %s", oneLine(err))
-		return ctx.Err()
-	}
-	defer func() { err = errors.Join(err, engine.close()) }()
-
-	if err := prepare(ctx, endpoint); err != nil {
-		return err
-	}
-
-	aws := awsConfig()
-	// The calls of a test have ended before its namespace is purged, so the
-	// purge need not wait for them.
-	g, err := connect(ctx, &dynamo.Options{Endpoint: endpoint, AWS: &aws, PurgeWait: -1})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, g.close()) }()
-
-	return g.compareWithLoop(ctx, cfg, r)
+		aws := awsConfig()
+		// The calls of a test have ended before its namespace is purged, so the
+		// purge need not wait for them.
+		g, err := connect(ctx, &dynamo.Options{Endpoint: endpoint, AWS: &aws, PurgeWait: -1})
+		if err != nil {
+			return err
+		}
+		return errors.Join(g.compareWithLoop(ctx, cfg, r), g.close())
+	})
 }
 
 const nameGenerator, nameLoop = "loadtest max_rps", "plain loop"

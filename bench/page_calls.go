@@ -97,13 +97,12 @@ func sqliteRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
 	return callRows(ctx, cfg, probes)
 }
 
-func stubRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
-	stub, endpoint, err := startStub(ctx, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, stub.close()) }()
-	return tableRows(ctx, o, endpoint)
+func stubRows(ctx context.Context, o pageOptions) (rows []pageRow, err error) {
+	err = onStub(ctx, 0, func(endpoint string) (err error) {
+		rows, err = tableRows(ctx, o, endpoint)
+		return err
+	})
+	return rows, err
 }
 
 func engineRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
@@ -130,16 +129,66 @@ func tableRows(ctx context.Context, o pageOptions, endpoint string) (_ []pageRow
 		return nil, err
 	}
 
-	g, err := newRig(ctx, endpoint)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, g.close()) }()
-
-	table, err := py.table(endpoint)
+	all, err := measureTable(ctx, cfg, endpoint, py)
 	if err != nil {
 		return nil, err
 	}
 
-	return callRows(ctx, cfg, g.probes(ctx, cfg.callers, table))
+	var rows []pageRow
+	for _, id := range all.inOrder(cfg.callers) {
+		rows = append(rows, all.pageRow(id))
+	}
+	return rows, nil
+}
+
+// escrowPageRows measures all workloads on a stub with a delay. It leaves out
+// redis_rate where there is no Redis.
+func escrowPageRows(ctx context.Context, o pageOptions) (rows []pageRow, err error) {
+	err = onStub(ctx, farAway, func(endpoint string) (err error) {
+		rows, err = escrowRowsOn(ctx, pageConfig(o), endpoint)
+		return err
+	})
+	return rows, err
+}
+
+func escrowRowsOn(ctx context.Context, cfg config, endpoint string) (rows []pageRow, err error) {
+	redis, err := startRedis(ctx, cfg.redis)
+	if err != nil {
+		redis = nil
+	}
+	defer func() { err = errors.Join(err, redis.close()) }()
+
+	g, err := newEscrowRig(ctx, endpoint, redis)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, g.close()) }() //nolint:contextcheck // Close takes none
+
+	for _, w := range workloads() {
+		probes := g.probes(w, cfg.callers)
+		all, err := hotRounds(ctx, halfOf(cfg.rounds), cfg.sample, w.keyset(), probes)
+		if err != nil {
+			return nil, err
+		}
+
+		for i := range probes {
+			row := all.pageRow(probes[i].id)
+			row.notes = all.escrowNotes(probes[i].id)
+			row.what = w.name + ": " + row.what
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+// escrowNotes returns the requests for an admission and the tokens held.
+func (m measured) escrowNotes(id caller) string {
+	requests, held := m.escrowCells(id)
+	if held != "-" {
+		return fmt.Sprintf("%s requests per admission; %s tokens held", requests, held)
+	}
+	if requests != "-" {
+		return requests + " requests per admission"
+	}
+	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -24,8 +25,20 @@ type child struct {
 // exitLimit is the time that a child has to exit after its input is closed.
 const exitLimit = 10 * time.Second
 
+// thisProgram is the name of this program for start. Its first argument says what
+// it does as a child, see childWork.
+const thisProgram = ""
+
 // start runs a program. A nil environment means this process's own.
 func start(ctx context.Context, env []string, name string, args ...string) (*child, error) {
+	if name == thisProgram {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		name = self
+	}
+
 	c := &child{cmd: exec.CommandContext(ctx, name, args...)}
 	c.cmd.Env, c.cmd.Stderr, c.cmd.WaitDelay = env, &c.errs, exitLimit
 	in, inErr := c.cmd.StdinPipe()
@@ -79,6 +92,33 @@ func startServer(ctx context.Context, name string, args ...string) (*child, stri
 	url, err := c.line()
 	return c, url, err
 }
+
+// onEngine calls work with the URL of DynamoDB Local. A machine without it leaves
+// the work out and prints a line, but an interrupt ends the program.
+func onEngine(ctx context.Context, cfg config, r *report, work func(endpoint string) error) error {
+	if cfg.engine == "" {
+		r.line("  left out: DynamoDB Local is switched off")
+		return nil
+	}
+
+	engine, endpoint, err := startServer(ctx, cfg.engine, "run")
+	if err != nil {
+		r.line("  left out, since DynamoDB Local does not start: %s", oneLine(err))
+		return ctx.Err()
+	}
+	return errors.Join(work(endpoint), engine.close())
+}
+
+// onStub calls work with the URL of a stub that answers after a delay.
+func onStub(ctx context.Context, delay time.Duration, work func(endpoint string) error) error {
+	stub, endpoint, err := startServer(ctx, thisProgram, stubCommand, delay.String())
+	if err != nil {
+		return err
+	}
+	return errors.Join(work(endpoint), stub.close())
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // runWhile runs a program that has nothing to save until in ends, or for an hour,
 // and then kills it. A child runs it, so that the program ends with this process.

@@ -1,15 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/cookiejar"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 )
 
 // program is zae-limiter, built from this checkout. It runs as its users run it:
@@ -61,12 +66,8 @@ func serveProgram(ctx context.Context, args []string, in io.Reader, out io.Write
 // start starts the program and returns its addresses, which are the words after
 // these texts in its messages.
 func (p *program) start(ctx context.Context, texts []string, args ...string) (*child, []string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, nil, err
-	}
 	args = append([]string{programCommand, filepath.Join(p.folder, "zae-limiter")}, args...)
-	c, err := start(ctx, pythonEnv(), self, args...)
+	c, err := start(ctx, pythonEnv(), thisProgram, args...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,4 +113,70 @@ func (p *program) serve(ctx context.Context) (*limitServer, error) {
 		return nil, errors.Join(err, process.close())
 	}
 	return &limitServer{process, at[0], at[1]}, nil
+}
+
+// proxy starts the proxy with an access log, and returns its address.
+func (p *program) proxy(ctx context.Context, upstream string) (*child, string, error) {
+	args := append([]string{
+		"proxy", "--upstream", upstream, "--store", "memory:", "--listen", "127.0.0.1:0", "--new-entities",
+		strconv.Itoa(proxyCallers),
+	}, limitFlags()...)
+	process, at, err := p.start(ctx, []string{" on http://"}, args...)
+	if err != nil {
+		return nil, "", err
+	}
+	return process, at[0], nil
+}
+
+// limitFlags returns frontLimits as flags of the program.
+func limitFlags() (flags []string) {
+	for _, l := range frontLimits() {
+		flags = append(flags, "-l", fmt.Sprintf("%s:%d/min:%d", l.Name, l.Refill, l.Capacity))
+	}
+	return flags
+}
+
+// setDefaults signs in to a dashboard, and makes frontLimits the defaults of its
+// store.
+func setDefaults(ctx context.Context, dashboard, token string) error {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}
+
+	var session struct{ Path string }
+	if err := postJSON(ctx, client, dashboard+"api/session", map[string]any{"token": token}, &session); err != nil {
+		return err
+	}
+	change := map[string]any{"action": "set_limits", "limits": frontLimits()}
+	return postJSON(ctx, client, dashboard+session.Path+"api/change", change, &struct{}{})
+}
+
+// postJSON makes a call as the page of the dashboard does.
+func postJSON(ctx context.Context, client *http.Client, url string, body, answer any) (err error) {
+	sent, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(sent))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Sec-Fetch-Site", "same-origin")
+
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was only read
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s: %s", url, resp.Status, got)
+	}
+	return json.Unmarshal(got, answer)
 }

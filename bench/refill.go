@@ -22,12 +22,10 @@ func loads() []load {
 	return []load{
 		{nameOurs, 4, near, steadily, second, true},
 		{nameExact, 4, near, steadily, second, true},
-		{nameSpeculator, 4, near, steadily, second, true},
 		{nameOurs, 4, near / 4, steadily, second / 4, true},
 		{nameOurs, 4, near, steadily, 5 * second, false},
 		{nameOurs, 1, near, steadily, second, false},
 		{nameOurs, 4, at, tooMuch, second, false},
-		{nameSpeculator, 4, at, tooMuch, second, false},
 		{nameOurs, 1, at, tooMuch, second, false},
 	}
 }
@@ -35,25 +33,17 @@ func loads() []load {
 // refillSection counts the acquires that need a second request, with and
 // without an aggregator that refills buckets ahead of need. The load has its
 // own clock, so rounds differ by chance alone, and few are enough.
-func refillSection(ctx context.Context, cfg config, r *report) (err error) {
-	if cfg.engine == "" {
-		r.line("  left out: DynamoDB Local is switched off")
-		return nil
-	}
+func refillSection(ctx context.Context, cfg config, r *report) error {
+	return onEngine(ctx, cfg, r, func(endpoint string) error {
+		g, err := newRefillRig(ctx, endpoint)
+		if err != nil {
+			return err
+		}
+		return errors.Join(g.compareLoads(ctx, cfg, r), g.close())
+	})
+}
 
-	engine, endpoint, err := startServer(ctx, cfg.engine, "run")
-	if err != nil {
-		r.line("  left out, since DynamoDB Local does not start: %s", oneLine(err))
-		return ctx.Err()
-	}
-	defer func() { err = errors.Join(err, engine.close()) }()
-
-	g, err := newRefillRig(ctx, endpoint)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, g.close()) }()
-
+func (g *refillRig) compareLoads(ctx context.Context, cfg config, r *report) error {
 	rounds := halfOf(cfg.rounds)
 	r.line("  %d rounds of %v, limits refill %d acquires a second", rounds, cfg.span, refillPerSecond)
 

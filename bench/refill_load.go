@@ -109,7 +109,7 @@ func summed(all []loaded) (sum loaded) {
 type loading struct {
 	table  *refillRig
 	begin  time.Time
-	takers []taker
+	takers []*service
 	mu     sync.Mutex
 	loaded
 }
@@ -147,7 +147,7 @@ func (l *loading) takeAll(ctx context.Context, all []arrival) error {
 }
 
 func (l *loading) take(ctx context.Context, a arrival) error {
-	admitted, trips, err := countedTake(ctx, l.takers[a.taker], l.begin.Add(a.at))
+	admitted, trips, err := l.takers[a.taker].take(ctx, l.begin.Add(a.at))
 
 	// Calls within a round trip run concurrently.
 	l.mu.Lock()
@@ -167,10 +167,13 @@ func (l *loading) take(ctx context.Context, a arrival) error {
 func (l *loading) close() error {
 	var errs []error
 	for _, t := range l.takers {
-		errs = append(errs, t.close())
+		errs = append(errs, t.repo.Close())
 	}
 	return errors.Join(errs...)
 }
+
+// The amounts of a call, in thousandths.
+const rpmTaken, tpmTaken = bucket.Milli, tpmEach * bucket.Milli
 
 // checkBalance checks that the bucket holds its old balance and the refill,
 // less the tokens taken: none are lost, and none are made.

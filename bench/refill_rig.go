@@ -4,23 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
+	"sync/atomic"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/aggregator"
 )
 
-// Names of the takers in tables.
-const (
-	nameExact      = "zae-limiter, exact"
-	nameSpeculator = "speculative, no memory"
-)
+// nameExact is the name of the takers without slack in tables.
+const nameExact = "zae-limiter, exact"
 
 // refillRig is a table whose stream is followed.
 type refillRig struct {
 	endpoint string
 	repo     *dynamo.Repository // the aggregator's
+	raw      *dynamodb.Client
 	runs     int
 }
 
@@ -40,7 +45,7 @@ func newRefillRig(ctx context.Context, endpoint string) (*refillRig, error) {
 		err = lim.SetSystemDefaults(ctx, refillLimits()...)
 	}
 
-	return &refillRig{endpoint: endpoint, repo: repo}, err
+	return &refillRig{endpoint: endpoint, repo: repo, raw: newRawClient(endpoint, tunedClient())}, err
 }
 
 func (g *refillRig) close() error { return g.repo.Close() }
@@ -68,8 +73,7 @@ func (g *refillRig) run(
 		return loaded{}, err
 	}
 
-	stored := newSpeculator(g.endpoint, g.repo.NamespaceID(), entity)
-	was, err := stored.read(ctx)
+	was, err := g.stored(ctx, entity)
 	if err != nil {
 		return loaded{}, err
 	}
@@ -78,7 +82,7 @@ func (g *refillRig) run(
 		return loaded{}, err
 	}
 
-	is, err := stored.read(ctx)
+	is, err := g.stored(ctx, entity)
 	if err != nil {
 		return loaded{}, err
 	}
@@ -89,14 +93,10 @@ func (g *refillRig) run(
 // join creates the takers.
 func (g *refillRig) join(ctx context.Context, under *loading, l load, entity string) error {
 	for range l.takers {
-		var t taker = newSpeculator(g.endpoint, g.repo.NamespaceID(), entity)
-		if l.who != nameSpeculator {
-			var err error
-			if t, err = newService(ctx, g.endpoint, entity, under.begin, l.who == nameExact); err != nil {
-				return err
-			}
+		t, err := newService(ctx, g.endpoint, entity, under.begin, l.who == nameExact)
+		if err != nil {
+			return err
 		}
-
 		under.takers = append(under.takers, t)
 	}
 	return nil
@@ -139,4 +139,81 @@ func (g *refillRig) aggregate(ctx context.Context, now time.Time) error {
 		tally := dynamo.Aggregate(ctx, a, records)
 		return tally.Done, tally.Err
 	})
+}
+
+// storedBucket holds the balances of a bucket, in thousandths, and the time of
+// its refill.
+type storedBucket struct{ refilled, rpm, tpm int64 }
+
+// stored returns the stored bucket of an entity.
+func (g *refillRig) stored(ctx context.Context, entity string) (b storedBucket, err error) {
+	out, err := g.raw.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: aws.String(refillTable), ConsistentRead: aws.Bool(true), Key: map[string]types.AttributeValue{
+			"PK": text(g.repo.NamespaceID() + "/ENTITY#" + entity), "SK": text("#BUCKET#" + benchResource),
+		},
+	})
+	if err != nil {
+		return b, err
+	}
+
+	for attr, to := range map[string]*int64{"rf": &b.refilled, "b_rpm_tk": &b.rpm, "b_tpm_tk": &b.tpm} {
+		if n, ok := out.Item[attr].(*types.AttributeValueMemberN); ok {
+			// Our store writes whole numbers.
+			*to, _ = strconv.ParseInt(n.Value, 10, 64)
+		}
+	}
+	return b, nil
+}
+
+// tripsKey is the context key of a call's request counter.
+type tripsKey struct{}
+
+// tripCounter counts the requests of each call.
+type tripCounter struct{ aws.HTTPClient }
+
+func (c tripCounter) Do(req *http.Request) (*http.Response, error) {
+	if sent, ok := req.Context().Value(tripsKey{}).(*atomic.Int64); ok {
+		sent.Add(1)
+	}
+	return c.HTTPClient.Do(req)
+}
+
+// service takes from a shared bucket. It knows about other takers only what the
+// table shows, like a separate process. It reads the limits once, since they never
+// change here: only requests for the bucket are counted.
+type service struct {
+	repo   *dynamo.Repository
+	entity string
+}
+
+// newService returns a service that has cached the bucket at now.
+func newService(ctx context.Context, endpoint, entity string, now time.Time, exact bool) (*service, error) {
+	repo, err := dynamo.Connect(ctx, refillTable, countedOptions(endpoint, exact))
+	if err != nil {
+		return nil, err
+	}
+
+	s := &service{repo, entity}
+	// A charge of 0 fills the cache and takes nothing.
+	_, err = s.consume(ctx, now, limiter.Tokens("rpm", 0))
+	return s, err
+}
+
+func countedOptions(endpoint string, exact bool) *dynamo.Options {
+	cfg := awsConfig()
+	cfg.HTTPClient = tripCounter{tunedClient()}
+	return &dynamo.Options{Endpoint: endpoint, AWS: &cfg, Exact: exact, CacheTTL: 24 * time.Hour}
+}
+
+// take makes a call and returns its number of requests.
+func (s *service) take(ctx context.Context, now time.Time) (admitted bool, trips int64, err error) {
+	var sent atomic.Int64
+	admitted, err = s.consume(context.WithValue(ctx, tripsKey{}, &sent), now,
+		limiter.Tokens("rpm", 1).And("tpm", tpmEach))
+	return admitted, sent.Load(), err
+}
+
+func (s *service) consume(ctx context.Context, now time.Time, amounts limiter.Amounts) (bool, error) {
+	out, err := s.repo.Consume(ctx, now, limiter.Charge{Entity: s.entity, Resource: benchResource, Amounts: amounts})
+	return out.Admitted, err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"time"
 )
 
 // series holds one value for each round.
@@ -36,13 +35,15 @@ func (s series) show(format string) string {
 
 func (s series) nanos() string { return s.show("%.0f") }
 
-func (s series) micros() string { return s.in(time.Microsecond).show("%.1f") }
+func (s series) micros() string { return s.per(nanosPerMicro).show("%.1f") }
 
-// in returns nanoseconds in another unit.
-func (s series) in(unit time.Duration) series {
+const nanosPerMicro = 1000
+
+// per returns the values in a larger unit.
+func (s series) per(unit float64) series {
 	out := make(series, len(s))
 	for i := range s {
-		out[i] = s[i] / float64(unit)
+		out[i] = s[i] / unit
 	}
 	return out
 }

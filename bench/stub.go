@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -185,13 +184,4 @@ func serve(ctx context.Context, handler http.Handler) (url string, stop func() e
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }() // until it is closed
 	return "http://" + listener.Addr().String(), server.Close, nil
-}
-
-// startStub starts this program as a stub.
-func startStub(ctx context.Context, delay time.Duration) (*child, string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, "", err
-	}
-	return startServer(ctx, self, stubCommand, delay.String())
 }

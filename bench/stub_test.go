@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 func newStub(tb testing.TB, delay time.Duration) (endpoint string) {
 	tb.Helper()
 	ctx := context.Background()
-	c, endpoint, err := startStub(ctx, delay)
+	c, endpoint, err := startServer(ctx, thisProgram, stubCommand, delay.String())
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -25,7 +25,6 @@ type arrivals struct {
 
 	mu     sync.Mutex
 	pools  []*pool
-	total  int // sum of the weights
 	size   int // number of users
 	closed bool
 
@@ -60,7 +59,6 @@ func newArrivals(w *Swarm, rate float64, limit int) *arrivals {
 	for i := range w.scenario.Classes {
 		c := &w.scenario.Classes[i]
 		a.pools = append(a.pools, &pool{class: c, idle: sync.NewCond(&a.mu)})
-		a.total += weight(c.Weight)
 	}
 	return a
 }
@@ -97,7 +95,7 @@ func (a *arrivals) add(intended time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
-	p := a.pick()
+	p := a.pools[choose(a.rand, len(a.pools), func(i int) int { return a.pools[i].class.Weight })]
 	if len(p.queue) >= maxWaiting {
 		a.dropped++
 		return
@@ -120,16 +118,6 @@ func (a *arrivals) add(intended time.Time) {
 	a.swarm.mu.Unlock()
 
 	a.swarm.done.Go(func() { a.serve(p, r) })
-}
-
-func (a *arrivals) pick() *pool {
-	n := a.rand.IntN(a.total)
-	for _, p := range a.pools {
-		if n -= weight(p.class.Weight); n < 0 {
-			return p
-		}
-	}
-	return a.pools[0]
 }
 
 // serve runs tasks on a user until the test ends.

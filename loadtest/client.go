@@ -124,10 +124,9 @@ func (c *Client) Do(ctx context.Context, req limiter.Request, work func(*Lease) 
 
 // Available returns the tokens that the entity can take of each limit.
 func (c *Client) Available(ctx context.Context, entity, resource string) (limiter.Amounts, error) {
-	start := c.begin()
-	amounts, err := c.limiter.Available(ctx, entity, resource)
-	c.end(Available, resource, start, err)
-	return amounts, err
+	return measured(c, Available, resource, func() (limiter.Amounts, error) {
+		return c.limiter.Available(ctx, entity, resource)
+	})
 }
 
 // TimeUntilAvailable returns how long until req fits. A request that never fits
@@ -150,8 +149,5 @@ func (c *Client) TimeUntilAvailable(ctx context.Context, req limiter.Request) (t
 
 // IsAvailable checks that the store is reachable.
 func (c *Client) IsAvailable(ctx context.Context) error {
-	start := c.begin()
-	err := c.limiter.Ping(ctx)
-	c.end(IsAvailable, SystemName, start, err)
-	return err
+	return c.measure(IsAvailable, SystemName, func() error { return c.limiter.Ping(ctx) })
 }

@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func Drive(ctx context.Context, opts DriveOptions) (WorkerSummary, error) {
 	if opts.Warn == nil {
 		opts.Warn = func(error) {}
 	}
-	setDefault(&opts.Interval, 5*time.Second)
+	opts.Interval = cmp.Or(opts.Interval, 5*time.Second)
 
 	if err := opts.waitForWorkers(ctx); err != nil {
 		return WorkerSummary{}, err

@@ -1,6 +1,9 @@
 package loadtest
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -47,13 +50,13 @@ func (o OrchestratorOptions) withDefaults() (OrchestratorOptions, error) {
 		}
 	}
 
-	setDefault(&o.UsersPerWorker, 10)
-	setDefault(&o.MinWorkers, 1)
-	setDefault(&o.PendingTimeout, 30*time.Second)
-	setDefault(&o.Lifetime, 5*time.Minute)
-	setDefault(&o.Replacement, 0.8)
-	setDefault(&o.IdleTimeout, 15*time.Minute)
-	setDefault(&o.Lead, 20*time.Second)
+	o.UsersPerWorker = cmp.Or(o.UsersPerWorker, 10)
+	o.MinWorkers = cmp.Or(o.MinWorkers, 1)
+	o.PendingTimeout = cmp.Or(o.PendingTimeout, 30*time.Second)
+	o.Lifetime = cmp.Or(o.Lifetime, 5*time.Minute)
+	o.Replacement = cmp.Or(o.Replacement, 0.8)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 15*time.Minute)
+	o.Lead = cmp.Or(o.Lead, 20*time.Second)
 	o.Lead = max(o.Lead, 0)
 
 	if o.MaxWorkers > 0 && o.MinWorkers > o.MaxWorkers {
@@ -61,14 +64,6 @@ func (o OrchestratorOptions) withDefaults() (OrchestratorOptions, error) {
 			"must be at most the maximum of workers, %d", o.MaxWorkers)
 	}
 	return o, nil
-}
-
-// setDefault sets a field that has its zero value.
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Orchestrator decides how many workers a distributed test has to invoke. It
@@ -321,4 +316,82 @@ func (o *Orchestrator) joined(now time.Time, id string) invocation {
 		age = max(0, o.opts.Lifetime-o.opts.Lead)
 	}
 	return invocation{id: id, at: now.Add(-age)}
+}
+
+// OrchestrateOptions configures Orchestrate.
+type OrchestrateOptions struct {
+	OrchestratorOptions
+	// Interval is the time between two polls; default 5 s.
+	Interval time.Duration
+	// Stats returns the statistics of the master.
+	Stats func(context.Context) (MasterStats, error)
+	// Invoke starts a worker, which has to connect before the deadline, and
+	// returns its ID, or "" if that is unknown. It does not wait for the worker.
+	Invoke func(ctx context.Context, deadline time.Time) (id string, err error)
+	// Report, if not nil, is called with each decision, and with the error of the
+	// poll or of an invocation.
+	Report func(Decision, error)
+}
+
+// Orchestrate keeps the workers of a distributed test running until no test has
+// run for the idle timeout, and returns nil then, or until ctx ends. Errors of the
+// master and of invocations do not end it: the next poll tries again.
+func Orchestrate(ctx context.Context, opts OrchestrateOptions) error {
+	o, err := NewOrchestrator(&opts.OrchestratorOptions)
+	if err != nil {
+		return err
+	}
+
+	if opts.Interval < 0 {
+		return invalid("interval", opts.Interval.String(), "must not be negative")
+	}
+	opts.Interval = cmp.Or(opts.Interval, 5*time.Second)
+	if opts.Report == nil {
+		opts.Report = func(Decision, error) {}
+	}
+
+	tick := time.NewTicker(opts.Interval)
+	defer tick.Stop()
+	for {
+		if d := opts.poll(ctx, o); d.Done {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// poll makes a decision and carries it out.
+func (opts *OrchestrateOptions) poll(ctx context.Context, o *Orchestrator) Decision {
+	var master *MasterStats
+	stats, err := opts.Stats(ctx)
+	if err == nil {
+		master = &stats
+	}
+
+	d := o.Poll(time.Now(), master)
+	// A poll that ctx cancelled looks like a lost master, whose workers must
+	// not be replaced.
+	if d.Done || ctx.Err() != nil {
+		opts.Report(d, err)
+		return d
+	}
+
+	for range d.Invoke {
+		// The worker has to begin before the same deadline until which Invoked
+		// waits for it, so it never joins beside its successor.
+		now := time.Now()
+		id, failed := opts.Invoke(ctx, now.Add(o.opts.PendingTimeout))
+		if failed != nil {
+			err = errors.Join(err, failed)
+			break
+		}
+		o.Invoked(now, id)
+	}
+
+	opts.Report(d, err)
+	return d
 }

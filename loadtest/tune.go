@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,11 +77,11 @@ func (e *BaselineError) Error() string {
 }
 
 func (o TuneOptions) withDefaults() (TuneOptions, error) {
-	setDefault(&o.MaxUsers, 40)
-	setDefault(&o.Threshold, 0.8)
-	setDefault(&o.StepDuration, 30*time.Second)
-	setDefault(&o.BaselineDuration, time.Minute)
-	setDefault(&o.MaxDuration, math.MaxInt64)
+	o.MaxUsers = cmp.Or(o.MaxUsers, 40)
+	o.Threshold = cmp.Or(o.Threshold, 0.8)
+	o.StepDuration = cmp.Or(o.StepDuration, 30*time.Second)
+	o.BaselineDuration = cmp.Or(o.BaselineDuration, time.Minute)
+	o.MaxDuration = cmp.Or(o.MaxDuration, math.MaxInt64)
 
 	switch {
 	case o.MaxUsers < 1:

@@ -118,18 +118,23 @@ func (r *runner) pick() *Task {
 		return &tasks[0]
 	}
 
+	return &tasks[choose(r.user.Rand, len(tasks), func(i int) int { return tasks[i].Weight })]
+}
+
+// choose returns the index of one of n choices at random, by their weights.
+func choose(random *rand.Rand, n int, weightOf func(int) int) int {
 	total := 0
-	for i := range tasks {
-		total += weight(tasks[i].Weight)
+	for i := range n {
+		total += weight(weightOf(i))
 	}
 
-	n := r.user.Rand.IntN(total)
-	for i := range tasks {
-		if n -= weight(tasks[i].Weight); n < 0 {
-			return &tasks[i]
+	at := random.IntN(total)
+	for i := range n {
+		if at -= weight(weightOf(i)); at < 0 {
+			return i
 		}
 	}
-	return &tasks[len(tasks)-1]
+	return 0
 }
 
 // reportError reports an error of a task or start, unless a call reported it.

@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/vmihailenco/msgpack/v5"
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
 // Types of messages, as Locust spells them. The last group belongs to the file
@@ -104,6 +106,62 @@ func decodeMessage(frame []byte) (message, error) {
 		return message{}, fmt.Errorf("no message of Locust: %w", err)
 	}
 	return m, nil
+}
+
+// maxNesting is the depth of arrays and maps that a message may have. Locust's
+// have 4.
+const maxNesting = 32
+
+var (
+	errNested = fmt.Errorf("its arrays and maps are nested more than %d deep", maxNesting)
+	errCut    = errors.New("it ends too early")
+	errNone   = errors.New("a value is missing")
+)
+
+// checkNesting rejects MessagePack whose arrays and maps are nested too deeply,
+// since the decoder calls itself for each level, and values that are cut off. The
+// decoder itself rejects everything else.
+func checkNesting(frame []byte) error {
+	var err error
+	rest := bytes.NewReader(frame)
+	for decoder := msgpack.NewDecoder(rest); err == nil && rest.Len() > 0; {
+		err = skipValue(decoder, 0)
+	}
+
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errCut
+	case errors.Is(err, errNested):
+		return err
+	}
+	return nil
+}
+
+// skipValue reads a value at a depth.
+func skipValue(d *msgpack.Decoder, depth int) error {
+	code, err := d.PeekCode()
+	if err != nil {
+		return errNone
+	}
+
+	var values int
+	switch {
+	case msgpcode.IsFixedArray(code), code == msgpcode.Array16, code == msgpcode.Array32:
+		values, err = d.DecodeArrayLen()
+	case msgpcode.IsFixedMap(code), code == msgpcode.Map16, code == msgpcode.Map32:
+		values, err = d.DecodeMapLen()
+		values *= 2 // a key and a value
+	default:
+		return d.Skip()
+	}
+
+	if values > 0 && depth == maxNesting {
+		return errNested
+	}
+	for i := 0; err == nil && i < values; i++ {
+		err = skipValue(d, depth+1)
+	}
+	return err
 }
 
 // spawnOrder says how many users of each class to run.

@@ -76,3 +76,26 @@ func TestSitePagesHaveOneTitle(t *testing.T) {
 		}
 	}
 }
+
+// TestPagesNameOneReleaseOfPython checks that pages promise no more: only one
+// release of Python's library shares a table with this one, and people who share
+// it with others would admit their limits twice.
+func TestPagesNameOneReleaseOfPython(t *testing.T) {
+	exact := 0
+	for _, page := range pages(t) {
+		if page.Path == "CHANGELOG.md" { // it also tells what used to be promised
+			continue
+		}
+		for i, line := range page.Lines {
+			if strings.Contains(line, "0.10.x") || strings.Contains(line, "Python 0.10 ") {
+				t.Errorf("%s:%d: say exactly 0.10.0: %s", page.Path, i+1, line)
+			}
+			if strings.Contains(strings.ToLower(strings.Trim(line, "*")), "exactly") && strings.Contains(line, "0.10.0") {
+				exact++
+			}
+		}
+	}
+	if exact < 5 {
+		t.Errorf("%d lines say exactly 0.10.0, want 5 or more", exact)
+	}
+}
