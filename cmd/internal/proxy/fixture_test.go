@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
@@ -228,3 +229,6 @@ const (
 	chatCall  = `{"model":"m","stream":true,"messages":[{"role":"user","content":"hello"}]}`
 	plainChat = `{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":30,"completion_tokens":12,"total_tokens":42}}`
 )
+
+// inUse returns what all clients hold of a pool.
+func inUse(p *pool) int64 { return p.Held(web.Bound{}) }

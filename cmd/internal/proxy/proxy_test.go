@@ -177,7 +177,7 @@ func TestCompressedBodies(t *testing.T) {
 	}
 	resp, _ := r.post(chatPath, "not gzip", "Content-Encoding", "gzip")
 	r.wantStatus(resp, 400)
-	if n := r.proxy.bodies.inUse(); n != 0 {
+	if n := inUse(r.proxy.bodies); n != 0 {
 		t.Errorf("%d bytes of the budget are not given back", n)
 	}
 }

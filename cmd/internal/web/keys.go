@@ -1,0 +1,153 @@
+package web
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxFields bounds the fields of an object, and maxDepth the nesting of a body.
+const MaxFields, maxDepth = 100, 8
+
+// keyCheck walks over the keys of a valid JSON text. Package encoding/json
+// accepts a key twice and in any case, so that two readers of one body could see
+// different requests.
+type keyCheck struct {
+	rules *Rules
+	text  []byte
+	at    int
+	err   error
+}
+
+// checkKeys rejects fields of objects that shape does not have, fields that occur
+// twice in any object, null, which would stand for 0 tokens, and bodies of too many
+// or too deep values.
+func (r *Rules) checkKeys(valid []byte, allowed *shape) error {
+	c := keyCheck{rules: r, text: valid}
+	c.value(allowed, 0)
+	return c.err
+}
+
+// note keeps the answer to a fault, unless it may pass.
+func (c *keyCheck) note(f *Fault) {
+	if f != nil && c.err == nil {
+		c.err = c.rules.refuse(f)
+	}
+}
+
+// value passes a value of a shape; nil is any shape.
+func (c *keyCheck) value(allowed *shape, depth int) {
+	if depth > maxDepth {
+		c.note(fault(DeepValue, "", "body: values are nested more than %d deep", maxDepth))
+	}
+	if c.err != nil {
+		return
+	}
+
+	c.at = skipSpace(c.text, c.at)
+	switch c.text[c.at] {
+	case '{':
+		c.object(allowed, depth)
+	case '[':
+		c.array(allowed.element(), depth)
+	case '"':
+		c.at = stringEnd(c.text, c.at)
+	default:
+		if c.text[c.at] == 'n' {
+			c.note(fault(NullValue, "", "body: null is not a value; leave the field out"))
+		}
+		for c.at < len(c.text) && !strings.ContainsRune(",]} \t\r\n", rune(c.text[c.at])) {
+			c.at++
+		}
+	}
+}
+
+// next passes a comma, or the end of an object or array, and reports whether
+// another element follows.
+func (c *keyCheck) next(end byte) bool {
+	c.at = skipSpace(c.text, c.at)
+	if c.text[c.at] == end {
+		c.at++
+		return false
+	}
+	if c.text[c.at] == ',' {
+		c.at++
+	}
+	c.at = skipSpace(c.text, c.at)
+	return true
+}
+
+func (c *keyCheck) array(element *shape, depth int) {
+	for c.at++; c.err == nil && c.next(']'); {
+		c.value(element, depth+1)
+	}
+}
+
+func (c *keyCheck) object(allowed *shape, depth int) {
+	var seen keySet
+	for c.at++; c.err == nil && c.next('}'); {
+		key := c.key()
+		field, unknown := allowed.field(key)
+		c.note(unknown)
+		switch {
+		case !seen.add(key):
+			c.note(fault(RepeatedField, key, "body: field %q occurs twice", Clip(key)))
+		case seen.len == MaxFields+1:
+			c.note(fault(ManyFields, "", "body: an object has more than %d fields", MaxFields))
+		}
+
+		c.at = skipSpace(c.text, c.at) + 1 // the colon
+		c.value(field, depth+1)
+	}
+}
+
+// key passes a key and returns its value, as encoding/json sees it.
+func (c *keyCheck) key() string {
+	begin := c.at
+	c.at = stringEnd(c.text, begin)
+	quoted := c.text[begin:c.at]
+
+	// Most keys need no decoder.
+	if !slices.ContainsFunc(quoted, func(b byte) bool { return b == '\\' || b >= utf8.RuneSelf }) {
+		return string(quoted[1 : len(quoted)-1])
+	}
+
+	var text string
+	_ = json.Unmarshal(quoted, &text) // it is valid
+	return text
+}
+
+// keySet is a set of keys of an object. Most objects have few fields, whose names
+// need no map.
+type keySet struct {
+	len  int
+	few  [8]string
+	many map[string]bool
+}
+
+// add adds a key, and reports whether it is new.
+func (s *keySet) add(key string) bool {
+	if slices.Contains(s.few[:min(s.len, len(s.few))], key) || s.many[key] {
+		return false
+	}
+
+	switch {
+	case s.len < len(s.few):
+		s.few[s.len] = key
+	case s.many == nil:
+		s.many = map[string]bool{key: true}
+	default:
+		s.many[key] = true
+	}
+	s.len++
+	return true
+}
+
+// skipSpace returns the index of the first byte from i on that is no space.
+func skipSpace(text []byte, i int) int {
+	for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n') {
+		i++
+	}
+	return i
+}
