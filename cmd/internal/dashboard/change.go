@@ -53,13 +53,13 @@ type plannedChange struct {
 }
 
 // plan returns the change in the body of a call.
-func (body Change) plan() (*plannedChange, error) {
-	if err := body.checkFields(); err != nil {
+func (c Change) plan() (*plannedChange, error) {
+	if err := c.checkFields(); err != nil {
 		return nil, err
 	}
 
-	p := &plannedChange{action: body.Action, scope: limiter.Scope{Entity: body.Entity, Resource: body.Resource}}
-	if err := p.read(body); err != nil {
+	p := &plannedChange{action: c.Action, scope: limiter.Scope{Entity: c.Entity, Resource: c.Resource}}
+	if err := p.read(c); err != nil {
 		return nil, err
 	}
 

@@ -14,10 +14,6 @@ import (
 )
 
 var (
-	errTooManyCalls = &httplimit.Problem{
-		Status: http.StatusServiceUnavailable, Detail: "too many requests are under way; retry in a second",
-		RetryAfter: time.Second,
-	}
 	errGreedy = &httplimit.Problem{
 		Status:     http.StatusTooManyRequests,
 		Detail:     "too many requests with this token are under way; close other tabs, or retry in a second",
@@ -39,9 +35,9 @@ var rules = &web.Rules{Refuse: refuse, MaxParameter: 2048, NoHead: true}
 // refuse returns the answer to a fault of a request, in the words of the page.
 func refuse(f *web.Fault) error {
 	switch f.Kind {
-	case web.OtherCase, web.NullValue, web.ManyFields, web.DeepValue, web.EmptyParameter:
+	case web.Unusual, web.EmptyParameter:
 		return nil
-	case web.OtherType, web.Encoded:
+	case web.OtherType:
 		return &httplimit.Problem{
 			Status: http.StatusUnsupportedMediaType,
 			Detail: "Content-Type: must be application/json, without a Content-Encoding",
@@ -74,17 +70,8 @@ func (h *Handler) fail(w http.ResponseWriter, err error) {
 		h.opts.OnError(err)
 	}
 
-	p.ServeHTTP(noStore{w}, nil)
-}
-
-// noStore keeps an answer out of caches. A Problem removes Cache-Control from the
-// header when it answers, so that the field has to be set again.
-type noStore struct{ http.ResponseWriter }
-
-// WriteHeader sends the header.
-func (n noStore) WriteHeader(status int) {
-	n.Header().Set("Cache-Control", "no-store")
-	n.ResponseWriter.WriteHeader(status)
+	// A viewer that has gone needs no answer.
+	_ = web.NewFailure(w.Header(), p, nil).Write(w)
 }
 
 // problem returns the answer to a request that failed. Viewers see the text of an
@@ -101,7 +88,8 @@ func problem(err error) *httplimit.Problem {
 	case errors.As(err, new(*httplimit.Problem)):
 		return httplimit.NewProblem(err)
 	case tooLarge:
-		status, detail = http.StatusRequestEntityTooLarge, fmt.Sprintf("the body must have at most %d bytes", large.Limit)
+		status = http.StatusRequestEntityTooLarge
+		detail = fmt.Sprintf("the body must have at most %d bytes", large.Limit)
 	case errors.Is(err, limiter.ErrNoLimits):
 		status, detail = http.StatusBadRequest, "no level stores limits for this entity and resource; set "+
 			"some, such as defaults of the resource"

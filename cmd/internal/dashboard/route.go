@@ -134,7 +134,7 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, rt *route) (any, 
 
 	// One token may hold few calls, even while their bodies are on the way.
 	own := by.bounds(maxCallsEach)
-	if err := take(&h.calls, errTooManyCalls, own...); err != nil {
+	if err := h.calls.Take(1, own...); err != nil {
 		return nil, err
 	}
 	defer h.calls.Give(1, own...)
@@ -145,8 +145,8 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, rt *route) (any, 
 		}
 	}
 	// A body that does not arrive takes no place among those of all tokens.
-	all := web.Bound{Most: maxCalls}
-	if err := take(&h.calls, errTooManyCalls, all); err != nil {
+	all := web.Bound{Most: maxCalls, Full: web.ErrTooMany}
+	if err := h.calls.Take(1, all); err != nil {
 		return nil, err
 	}
 	defer h.calls.Give(1, all)
@@ -190,19 +190,7 @@ func (l *login) bounds(most int64) []web.Bound {
 	if l.ended == nil {
 		return nil
 	}
-	return []web.Bound{{Group: "token", Name: l.bearer, Most: most}}
-}
-
-// take takes a place under some bounds. The error is errGreedy if the token has too
-// many, and full if there is no place at all.
-func take(places *web.Places, full error, bounds ...web.Bound) error {
-	switch b, ok := places.Take(1, bounds...); {
-	case ok:
-		return nil
-	case b.Group != "":
-		return errGreedy
-	}
-	return full
+	return []web.Bound{{Group: "token", Name: l.bearer, Most: most, Full: errGreedy}}
 }
 
 func (c *call) param(name string) string { return c.Query.Get(name) }

@@ -42,8 +42,8 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	bounds := append(by.bounds(maxStreamsEach), web.Bound{Most: maxStreams})
-	if err := take(&h.streams, errTooManyOpen, bounds...); err != nil {
+	bounds := append(by.bounds(maxStreamsEach), web.Bound{Most: maxStreams, Full: errTooManyOpen})
+	if err := h.streams.Take(1, bounds...); err != nil {
 		return err
 	}
 	defer h.streams.Give(1, bounds...)

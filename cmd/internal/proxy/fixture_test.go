@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
@@ -231,4 +230,4 @@ const (
 )
 
 // inUse returns what all clients hold of a pool.
-func inUse(p *pool) int64 { return p.Held(web.Bound{}) }
+func inUse(p *pool) int64 { return p.Held(p.all) }

@@ -21,51 +21,40 @@ type client struct {
 // even if it invents keys.
 type pool struct {
 	web.Places
-	what                    string // calls that hold it, in the plural
-	total, share, newcomers int64
+	client, newcomers, all web.Bound
 }
 
 // newPool returns a pool that gives a client a share at most. All new clients
 // have a quarter together, or a share if that is more. Of 100 places with a share of
-// 10, one client has at most 10, and all new clients together at most 25.
+// 10, one client has at most 10, and all new clients together at most 25. The calls
+// that hold it are called what, in the plural.
 func newPool(what string, total, share int64) *pool {
-	return &pool{what: what, total: total, share: share, newcomers: max(total/4, share)}
-}
+	bound := func(group, of string, status int, most int64) web.Bound {
+		return web.Bound{Group: group, Most: most, Full: &busyError{httplimit.Problem{
+			Status: status, Detail: "too many " + what + of + " are under way", RetryAfter: time.Second,
+		}}}
+	}
 
-// The groups of bounds.
-const (
-	oneClient  = "client"
-	newClients = "new clients"
-)
+	return &pool{
+		client:    bound("client", " of this client", http.StatusTooManyRequests, share),
+		newcomers: bound("new", " of new clients", http.StatusServiceUnavailable, max(total/4, share)),
+		all:       bound("", "", http.StatusServiceUnavailable, total),
+	}
+}
 
 // bounds returns what bounds a client. Its own bound is the first, since the client can
 // mend that alone: its own calls have to end.
 func (p *pool) bounds(c client) []web.Bound {
-	own := web.Bound{Group: oneClient, Name: c.entity, Most: p.share}
+	own := p.client
+	own.Name = c.entity
 	if c.isNew {
-		return []web.Bound{own, {Group: newClients, Most: p.newcomers}, {Most: p.total}}
+		return []web.Bound{own, p.newcomers, p.all}
 	}
-	return []web.Bound{own, {Most: p.total}}
+	return []web.Bound{own, p.all}
 }
 
 // take adds n to what a client holds. The caller gives it back with give.
-func (p *pool) take(c client, n int64) error {
-	full, ok := p.Take(n, p.bounds(c)...)
-	if ok {
-		return nil
-	}
-
-	status, of := http.StatusServiceUnavailable, ""
-	switch full.Group {
-	case oneClient:
-		status, of = http.StatusTooManyRequests, " of this client"
-	case newClients:
-		of = " of new clients"
-	}
-	return &busyError{httplimit.Problem{
-		Status: status, Detail: "too many " + p.what + of + " are under way", RetryAfter: time.Second,
-	}}
-}
+func (p *pool) take(c client, n int64) error { return p.Take(n, p.bounds(c)...) }
 
 // give takes n from what a client holds.
 func (p *pool) give(c client, n int64) { p.Give(n, p.bounds(c)...) }

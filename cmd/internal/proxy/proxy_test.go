@@ -184,7 +184,7 @@ func TestCompressedBodies(t *testing.T) {
 
 func TestBodiesInMemoryAreBounded(t *testing.T) {
 	r := newRig(t, answerJSON(plainChat), nil)
-	r.proxy.bodies.total = 10
+	r.proxy.bodies.all.Most = 10
 	resp, _ := r.post(chatPath, plainCall)
 	r.wantStatus(resp, 503)
 	if resp.Header.Get("Retry-After") != "1" {

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // dial opens a connection, and writes raw bytes to the proxy.
@@ -150,7 +148,7 @@ func TestNewClientsSharePlaces(t *testing.T) {
 	r.wantStatus(resp, 200) // accepted before
 	close(block)
 	r.proxy.calls.Wait()
-	if n := r.proxy.places.Held(web.Bound{Group: newClients}); n != 0 {
+	if n := r.proxy.places.Held(r.proxy.places.newcomers); n != 0 {
 		t.Errorf("%d places are taken at the end", n)
 	}
 	resp, _ = r.post(chatPath, plainCall, "Authorization", "Bearer sk-z")

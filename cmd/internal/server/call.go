@@ -175,8 +175,8 @@ func parseKey(values []string) (string, error) {
 
 // run calls the route and encodes its answer, if there is a place for the call.
 func (s *Server) run(c *call, rt *route) (result *web.Answer) {
-	if _, ok := s.running.Take(1, s.allCalls); !ok {
-		return s.fail(c.Header, errTooMany)
+	if err := s.running.Take(1, s.allCalls); err != nil {
+		return s.fail(c.Header, err)
 	}
 	defer s.running.Give(1, s.allCalls)
 

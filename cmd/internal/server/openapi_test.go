@@ -203,7 +203,7 @@ func TestOpenAPIListsTheParameters(t *testing.T) {
 		"start": "24h", "end": "2026-01-01", "start_event_id": "01ARZ3NDEKTSV4RRFFQ69G5FAV",
 	}
 	for _, rt := range r.routes {
-		if rt.Method != "GET" {
+		if rt.Method != http.MethodGet {
 			continue
 		}
 		required := url.Values{}

@@ -32,12 +32,6 @@ var errBusy = &httplimit.Problem{
 	RetryAfter: time.Second,
 }
 
-// errTooMany answers a call that finds no place.
-var errTooMany = &httplimit.Problem{
-	Status: http.StatusServiceUnavailable, Detail: "too many requests are under way; retry in a second",
-	RetryAfter: time.Second,
-}
-
 // errDraining answers an acquire while the server shuts down.
 var errDraining = &httplimit.Problem{
 	Status: http.StatusServiceUnavailable, Detail: "the server is shutting down; retry at another instance",
@@ -59,27 +53,7 @@ func (s *Server) fail(h http.Header, err error) *web.Answer {
 		sent, fields = refused, jsonview.Fields(refused.Decision)
 	}
 
-	capture := &captured{header: h}
-	httplimit.WriteError(capture, sent, fields)
-	return web.NewAnswer(h, problem.Status, h.Get("Content-Type"), capture.body)
-}
-
-// captured is a ResponseWriter that keeps what is written.
-type captured struct {
-	header http.Header
-	body   []byte
-}
-
-// Header returns the header.
-func (c *captured) Header() http.Header { return c.header }
-
-// WriteHeader does nothing, since the problem has the status.
-func (c *captured) WriteHeader(int) {}
-
-// Write keeps b.
-func (c *captured) Write(b []byte) (int, error) {
-	c.body = append(c.body, b...)
-	return len(b), nil
+	return web.NewFailure(h, sent, fields)
 }
 
 // errNamespace answers the holder of a token whose namespace is gone.

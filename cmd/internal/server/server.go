@@ -117,7 +117,7 @@ func New(repo limiter.Repository, opts *Options) (*Server, error) {
 	s.home = home
 
 	s.leases = newLeaseTable(cmp.Or(o.MaxLeases, DefaultMaxLeases), cmp.Or(o.LeaseTTL, DefaultLeaseTTL), o.OnError)
-	s.allCalls.Most = int64(cmp.Or(o.MaxRequests, DefaultMaxRequests))
+	s.allCalls = web.Bound{Most: int64(cmp.Or(o.MaxRequests, DefaultMaxRequests)), Full: web.ErrTooMany}
 	s.keys = newKeyTable(cmp.Or(o.MaxKeys, DefaultMaxKeys), cmp.Or(o.KeyTTL, DefaultKeyTTL))
 
 	if err := s.addRoutes(); err != nil {

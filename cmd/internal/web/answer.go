@@ -38,11 +38,38 @@ func NewJSON(h http.Header, status int, value any) (*Answer, error) {
 	return NewAnswer(h, status, TypeJSON, append(body, '\n')), nil
 }
 
+// NewFailure returns the answer that httplimit.WriteError writes. It is kept out of
+// caches.
+func NewFailure(h http.Header, err error, f *httplimit.Fields) *Answer {
+	c := &captured{header: h}
+	httplimit.WriteError(c, err, f)
+	return NewAnswer(h, c.status, h.Get("Content-Type"), c.body)
+}
+
 // Write sends the answer, whose header w has already.
 func (a *Answer) Write(w http.ResponseWriter) error {
 	w.WriteHeader(a.Status)
 	_, err := w.Write(a.Body)
 	return err
+}
+
+// captured is a ResponseWriter that keeps what is written.
+type captured struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// Header returns the header.
+func (c *captured) Header() http.Header { return c.header }
+
+// WriteHeader keeps the status.
+func (c *captured) WriteHeader(status int) { c.status = status }
+
+// Write keeps b.
+func (c *captured) Write(b []byte) (int, error) {
+	c.body = append(c.body, b...)
+	return len(b), nil
 }
 
 // WriteJSON answers with a JSON value. The error says that the value has no form in

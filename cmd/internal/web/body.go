@@ -58,7 +58,7 @@ func (r *Rules) checkType(h http.Header) error {
 	case len(values) != 1 || !isJSON(values[0]):
 		f = fault(OtherType, "", "Content-Type: must be application/json")
 	case h.Get("Content-Encoding") != "":
-		f = fault(Encoded, "", "Content-Encoding: must be absent")
+		f = fault(OtherType, "", "Content-Encoding: must be absent")
 	default:
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
@@ -13,30 +14,24 @@ import (
 // Kind is the kind of a [Fault].
 type Kind int
 
-// The kinds of faults. What they mean by Name, Want and Got stands beside them.
+// The kinds of faults, with what Name, Want, Got and Err have.
 const (
-	OtherMethod       Kind = iota // Want has the methods of the path
-	OtherType                     // the Content-Type is not JSON
-	Encoded                       // there is a Content-Encoding
-	CutOff                        // the body did not arrive whole; Err says why
+	OtherMethod       Kind = iota // Want: the methods of the path
+	OtherType                     // of the body, which is not plain JSON
+	CutOff                        // the body did not arrive whole; Err
 	NotObject                     // the body is not one JSON object
 	Trailing                      // something follows the object
 	WrongType                     // the field Name is Got in place of Want
-	WrongValue                    // the type of a field refuses its value; Err says why
-	UnknownField                  // Name; Want has the fields
-	OtherCase                     // the field Name exists, but in another case
+	WrongValue                    // the type of a field refuses its value; Err
+	UnknownField                  // Name; Want: the fields
 	RepeatedField                 // Name occurs twice in an object
-	NullValue                     // a value is null
-	ManyFields                    // an object has more than MaxFields
-	DeepValue                     // a value is nested too deeply
+	Unusual                       // a null, a field in another case, too many or too deep values
 	BadQuery                      // some of the query cannot be parsed
-	UnknownParameter              // Name; Want has the parameters
+	UnknownParameter              // Name; Want: the parameters
 	RepeatedParameter             // Name
 	EmptyParameter                // Name
-	LongParameter                 // Name
-	OtherWord                     // the parameter Name is none of the words Want
+	WrongParameter                // Name; Want: what its value must be
 	MissingParameter              // Name
-	OtherNumber                   // the parameter Name is not the number Want
 )
 
 // Fault is a mistake of a request. It is an error that wraps its Problem, which
@@ -57,6 +52,12 @@ func fault(kind Kind, name, format string, args ...any) *Fault {
 		Kind: kind, Name: name,
 		Problem: httplimit.Problem{Status: http.StatusBadRequest, Detail: fmt.Sprintf(format, args...)},
 	}
+}
+
+// ErrTooMany answers a call that finds no place among the calls under way.
+var ErrTooMany = &httplimit.Problem{
+	Status: http.StatusServiceUnavailable, Detail: "too many requests are under way; retry in a second",
+	RetryAfter: time.Second,
 }
 
 // Bad returns the problem of a request that is wrong.

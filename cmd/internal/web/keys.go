@@ -39,7 +39,7 @@ func (c *keyCheck) note(f *Fault) {
 // value passes a value of a shape; nil is any shape.
 func (c *keyCheck) value(allowed *shape, depth int) {
 	if depth > maxDepth {
-		c.note(fault(DeepValue, "", "body: values are nested more than %d deep", maxDepth))
+		c.note(fault(Unusual, "", "body: values are nested more than %d deep", maxDepth))
 	}
 	if c.err != nil {
 		return
@@ -55,7 +55,7 @@ func (c *keyCheck) value(allowed *shape, depth int) {
 		c.at = stringEnd(c.text, c.at)
 	default:
 		if c.text[c.at] == 'n' {
-			c.note(fault(NullValue, "", "body: null is not a value; leave the field out"))
+			c.note(fault(Unusual, "", "body: null is not a value; leave the field out"))
 		}
 		for c.at < len(c.text) && !strings.ContainsRune(",]} \t\r\n", rune(c.text[c.at])) {
 			c.at++
@@ -85,16 +85,16 @@ func (c *keyCheck) array(element *shape, depth int) {
 }
 
 func (c *keyCheck) object(allowed *shape, depth int) {
-	var seen keySet
+	seen := map[string]bool{}
 	for c.at++; c.err == nil && c.next('}'); {
 		key := c.key()
 		field, unknown := allowed.field(key)
 		c.note(unknown)
-		switch {
-		case !seen.add(key):
+		if seen[key] {
 			c.note(fault(RepeatedField, key, "body: field %q occurs twice", Clip(key)))
-		case seen.len == MaxFields+1:
-			c.note(fault(ManyFields, "", "body: an object has more than %d fields", MaxFields))
+		}
+		if seen[key] = true; len(seen) == MaxFields+1 {
+			c.note(fault(Unusual, "", "body: an object has more than %d fields", MaxFields))
 		}
 
 		c.at = skipSpace(c.text, c.at) + 1 // the colon
@@ -116,32 +116,6 @@ func (c *keyCheck) key() string {
 	var text string
 	_ = json.Unmarshal(quoted, &text) // it is valid
 	return text
-}
-
-// keySet is a set of keys of an object. Most objects have few fields, whose names
-// need no map.
-type keySet struct {
-	len  int
-	few  [8]string
-	many map[string]bool
-}
-
-// add adds a key, and reports whether it is new.
-func (s *keySet) add(key string) bool {
-	if slices.Contains(s.few[:min(s.len, len(s.few))], key) || s.many[key] {
-		return false
-	}
-
-	switch {
-	case s.len < len(s.few):
-		s.few[s.len] = key
-	case s.many == nil:
-		s.many = map[string]bool{key: true}
-	default:
-		s.many[key] = true
-	}
-	s.len++
-	return true
 }
 
 // skipSpace returns the index of the first byte from i on that is no space.

@@ -2,12 +2,13 @@ package web
 
 import "sync"
 
-// Bound is the most that its holder may have of some [Places] at a time. The holder
-// is one of a group, such as a client among clients. The zero names stand for all
-// together.
+// Bound is the most that a holder may have of some [Places] at a time. The holder is
+// one of a group, such as a client among clients; the zero names stand for all
+// together. Full is the error if there is no room.
 type Bound struct {
 	Group, Name string
 	Most        int64
+	Full        error
 }
 
 // Places counts amounts that calls hold for a while, such as a place among the calls
@@ -21,21 +22,20 @@ type Places struct {
 
 type holder struct{ group, name string }
 
-// Take takes n places under some bounds, or none if there is no room under one of
-// them, and returns the first that is full. The caller gives them back with Give. Of
-// a client's bound of 3 and one of 5 for all, a client whose calls hold 3 places hears
-// of its own bound, also if 5 are held.
-func (p *Places) Take(n int64, bounds ...Bound) (full Bound, ok bool) {
+// Take takes n places under some bounds, which the caller gives back with Give. If
+// there is no room under one of them, it takes none and returns the error of the first
+// that is full.
+func (p *Places) Take(n int64, bounds ...Bound) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
 	for _, b := range bounds {
 		if p.held[holder{b.Group, b.Name}]+n > b.Most {
-			return b, false
+			return b.Full
 		}
 	}
 	p.add(n, bounds)
-	return Bound{}, true
+	return nil
 }
 
 // Give gives back n places that were taken under some bounds.

@@ -73,9 +73,9 @@ func (r *Rules) checkParameter(name string, given []string, known []Parameter) *
 	case given[0] == "":
 		return badParameter(EmptyParameter, name, "have one value")
 	case r.MaxParameter > 0 && len(given[0]) > r.MaxParameter:
-		return badParameter(LongParameter, name, fmt.Sprintf("have at most %d bytes", r.MaxParameter))
+		return badParameter(WrongParameter, name, fmt.Sprintf("have at most %d bytes", r.MaxParameter))
 	case known[i].Words != nil && !slices.Contains(known[i].Words, given[0]):
-		return badParameter(OtherWord, name, "be "+strings.Join(known[i].Words, " or "))
+		return badParameter(WrongParameter, name, "be "+strings.Join(known[i].Words, " or "))
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func unknownParameter(name string, known []Parameter) *Fault {
 func (r *Rules) Whole(query url.Values, p Parameter, least, most int64) (int64, error) {
 	n, err := strconv.ParseInt(cmp.Or(query.Get(p.Name), p.Default), 10, 64)
 	if err != nil || n < least || n > most {
-		return 0, r.mustRefuse(badParameter(OtherNumber, p.Name,
+		return 0, r.mustRefuse(badParameter(WrongParameter, p.Name,
 			fmt.Sprintf("be a whole number from %d to %d", least, most)))
 	}
 	return n, nil

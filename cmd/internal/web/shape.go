@@ -81,6 +81,6 @@ func (s *shape) field(name string) (*shape, *Fault) {
 	if i < 0 {
 		return nil, f
 	}
-	f.Kind = OtherCase
+	f.Kind = Unusual
 	return s.inner[s.names[i]], f
 }

@@ -39,7 +39,9 @@ func (h *Handler) reference(document openapi.Object) reference {
 	names := &openapi.Schemas{}
 
 	for _, rt := range h.routes {
-		c := callDoc{Method: rt.Method, Path: rt.Path, Summary: rt.Summary, Parameters: rt.Parameters, Status: rt.status}
+		c := callDoc{
+			Method: rt.Method, Path: rt.Path, Summary: rt.Summary, Parameters: rt.Parameters, Status: rt.status,
+		}
 		if rt.Request != nil {
 			c.Request = typeName(names.Of(rt.Request))
 		}

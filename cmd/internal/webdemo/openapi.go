@@ -77,11 +77,10 @@ func (rt *route) operation(schemas *openapi.Schemas) openapi.Object {
 	op := rt.Operation(schemas, openapi.Object{
 		"description": "ID of the entity", "schema": openapi.Object{"type": "string"},
 	})
+	problem := schemas.Of(reflect.TypeFor[httplimit.Problem]())
 	op["responses"] = openapi.Object{
-		strconv.Itoa(rt.status): done,
-		"default": openapi.Object{
-			"description": "A problem",
-			"content":     openapi.Content("application/problem+json", schemas.Of(reflect.TypeFor[httplimit.Problem]())),
+		strconv.Itoa(rt.status): done, "default": openapi.Object{
+			"description": "A problem", "content": openapi.Content("application/problem+json", problem),
 		},
 	}
 

@@ -58,8 +58,7 @@ var rules = &web.Rules{Refuse: refuse}
 // refuse returns the answer to a fault of a request, in the words of the demo.
 func refuse(f *web.Fault) error {
 	switch f.Kind {
-	case web.OtherType, web.Encoded, web.OtherCase, web.RepeatedField, web.NullValue, web.ManyFields, web.DeepValue,
-		web.BadQuery, web.EmptyParameter:
+	case web.OtherType, web.RepeatedField, web.Unusual, web.BadQuery, web.EmptyParameter:
 		return nil
 	case web.OtherMethod:
 		return &httplimit.Problem{Status: f.Status, Detail: "this path allows " + f.Want}
@@ -77,7 +76,7 @@ func refuse(f *web.Fault) error {
 		return web.Bad("parameter %.40q is unknown; /docs lists the parameters", f.Name)
 	case web.RepeatedParameter:
 		return web.Bad("parameter %s is given twice; give it once", f.Name)
-	case web.OtherNumber:
+	case web.WrongParameter:
 		return web.Bad("parameter %s must be %s", f.Name, f.Want)
 	}
 	return f

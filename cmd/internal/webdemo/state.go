@@ -166,6 +166,10 @@ func (h *Handler) readWait(c *call, requests, tokens web.Parameter) (waitJSON, e
 // maxStreams bounds the streams of the state. Each reads the store every second.
 const maxStreams = 64
 
+var errStreams = &httplimit.Problem{
+	Status: http.StatusServiceUnavailable, Detail: "too many streams are open; close one", RetryAfter: time.Second,
+}
+
 // streamState sends the state every second until the client leaves or the handler
 // closes. An error of the store is an event of its own, and the stream goes on.
 func (h *Handler) streamState(w http.ResponseWriter, r *http.Request) {
@@ -175,19 +179,17 @@ func (h *Handler) streamState(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	all := web.Bound{Most: maxStreams}
-	_, ok := h.streams.Take(1, all)
-	if ok {
-		defer h.streams.Give(1, all)
-	}
 	// After Close, no stream may begin.
-	if !ok || h.ended.Err() != nil {
-		h.fail(w, r, &httplimit.Problem{
-			Status: http.StatusServiceUnavailable, Detail: "too many streams are open; close one",
-			RetryAfter: time.Second,
-		})
+	if h.ended.Err() != nil {
+		h.fail(w, r, errStreams)
 		return
 	}
+	all := web.Bound{Most: maxStreams, Full: errStreams}
+	if err := h.streams.Take(1, all); err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	defer h.streams.Give(1, all)
 
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
