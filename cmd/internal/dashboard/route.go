@@ -40,7 +40,7 @@ func (h *Handler) addRoutes() {
 	handlers.Add(http.MethodDelete, "/api/session", h.guarded(h.closeSession))
 	handlers.Add(http.MethodGet, "/api/stream", h.guarded(h.stream))
 
-	for _, rt := range append(readRoutes(), postRoutes()...) {
+	for _, rt := range routes() {
 		handlers.Add(rt.Method, rt.Path, h.guarded(func(w http.ResponseWriter, r *http.Request) error {
 			answer, err := h.call(w, r, &rt)
 			if err != nil {
@@ -55,8 +55,8 @@ func (h *Handler) addRoutes() {
 	}
 }
 
-// readRoutes returns the calls that only read.
-func readRoutes() []route {
+// routes returns the calls that need a session.
+func routes() []route {
 	return []route{
 		newGet("/api/info", info),
 		newGet("/api/overview", overview, named("order", "name", "tightest"), named("after"), named("limit"),
@@ -68,12 +68,6 @@ func readRoutes() []route {
 		newGet("/api/audit", audit, named("entity"), named("after"), named("limit")),
 		newGet("/api/resources", resources, named("with", "names", "limits")),
 		newGet("/api/resource", resource, named("name")),
-	}
-}
-
-// postRoutes returns the calls with a body.
-func postRoutes() []route {
-	return []route{
 		newPost("/api/watch", maxWatchBody, watch),
 		newPost("/api/explain", maxBody, explain),
 		newPost("/api/what-if", maxManifest, whatIf),

@@ -64,8 +64,6 @@ func refuse(f *web.Fault) error {
 		return &httplimit.Problem{Status: f.Status, Detail: "this path allows " + f.Want}
 	case web.CutOff:
 		return f.Err
-	case web.WrongValue:
-		return web.Bad("body: must be one JSON object")
 	case web.Trailing:
 		return web.Bad("body: must be one JSON object, with nothing after it")
 	case web.WrongType:

@@ -48,7 +48,17 @@ func (h *Handler) handler(rt *route) http.HandlerFunc {
 	}
 
 	return func(w http.ResponseWriter, r *http.Request) {
-		answer, err := rt.answer(w, r)
+		c := &call{Request: r, Header: w.Header()}
+		err := rt.CheckQuery(c)
+		if err == nil && rt.Request != nil {
+			c.Body, err = rules.ReadBody(w, r, maxBody)
+		}
+
+		var answer any
+		if err == nil {
+			answer, err = rt.Run(c)
+		}
+
 		switch {
 		case err != nil:
 			h.fail(w, r, err)
@@ -58,20 +68,6 @@ func (h *Handler) handler(rt *route) http.HandlerFunc {
 			h.send(w, r, rt.status, answer)
 		}
 	}
-}
-
-// answer makes the call of a request.
-func (rt *route) answer(w http.ResponseWriter, r *http.Request) (answer any, err error) {
-	c := &call{Request: r, Header: w.Header()}
-	if err := rt.CheckQuery(c); err != nil {
-		return nil, err
-	}
-	if rt.Request != nil {
-		if c.Body, err = rules.ReadBody(w, r, maxBody); err != nil {
-			return nil, err
-		}
-	}
-	return rt.Run(c)
 }
 
 // send answers with a JSON value.
