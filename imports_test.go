@@ -184,7 +184,7 @@ var packages = []rule{
 		"cmd/internal/server",
 		[]string{
 			".", "httplimit", "grpclimit", "cmd/internal/jsonview", "internal/hint", "cmd/internal/listen",
-			"cmd/internal/openapi", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3",
+			"cmd/internal/openapi", "cmd/internal/web", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3",
 		},
 		"serves any store: flags, files of settings and the choice of a store belong to the command tree",
 	},
@@ -192,7 +192,7 @@ var packages = []rule{
 		"cmd/internal/dashboard",
 		[]string{
 			".", "httplimit", "manifest", "cmd/internal/jsonview", "internal/bucket", "internal/figure",
-			"cmd/internal/listen",
+			"cmd/internal/listen", "cmd/internal/web",
 		},
 		"a handler on any store: tokens, listeners and the choice of a store belong to its callers",
 	},
@@ -204,7 +204,7 @@ var packages = []rule{
 	{
 		"cmd/internal/proxy",
 		[]string{
-			".", "httplimit", "internal/hint", "internal/outlive", "cmd/internal/listen", "llm",
+			".", "httplimit", "internal/hint", "internal/outlive", "cmd/internal/listen", "cmd/internal/web", "llm",
 			"github.com/golang-jwt/jwt/v5", "go.yaml.in/yaml/v3",
 		},
 		"a handler like any other: listeners, files and the choice of a store belong to the command tree",
@@ -214,6 +214,11 @@ var packages = []rule{
 		"binds, bounds and drains: what is served is up to its callers",
 	},
 	{
+		"cmd/internal/web",
+		[]string{".", "httplimit", "cmd/internal/jsonview", "cmd/internal/listen", "cmd/internal/openapi"},
+		"how a request is checked and answered: what it asks for, and who may ask, belong to its callers",
+	},
+	{
 		"cmd/internal/openapi", nil,
 		"describes Go types: which API they belong to does not matter",
 	},
@@ -221,7 +226,7 @@ var packages = []rule{
 		"cmd/internal/webdemo",
 		[]string{
 			".", "httplimit", "cmd/internal/jsonview", "internal/outlive", "cmd/internal/listen", "cmd/internal/openapi",
-			"internal/pause", "llm",
+			"cmd/internal/web", "internal/pause", "llm",
 		},
 		"a program like any user's: it is given its store, its listener and its dashboard",
 	},

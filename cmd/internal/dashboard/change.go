@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // Change is what a viewer wants to change.
@@ -51,18 +52,14 @@ type plannedChange struct {
 	repeated bool
 }
 
-// readChange returns the change in the body of a call.
-func (c *call) readChange() (*plannedChange, error) {
-	var body Change
-	if err := c.decode(&body); err != nil {
-		return nil, err
-	}
-	if err := body.checkFields(); err != nil {
+// plan returns the change in the body of a call.
+func (c Change) plan() (*plannedChange, error) {
+	if err := c.checkFields(); err != nil {
 		return nil, err
 	}
 
-	p := &plannedChange{action: body.Action, scope: limiter.Scope{Entity: body.Entity, Resource: body.Resource}}
-	if err := p.read(body); err != nil {
+	p := &plannedChange{action: c.Action, scope: limiter.Scope{Entity: c.Entity, Resource: c.Resource}}
+	if err := p.read(c); err != nil {
 		return nil, err
 	}
 
@@ -80,7 +77,7 @@ func (p *plannedChange) read(body Change) error {
 		return p.readFill(body)
 	case createEntity:
 		if body.Resource != "" || body.Limits != nil {
-			return badInput("body: an entity is created without a resource and limits")
+			return web.Bad("body: an entity is created without a resource and limits")
 		}
 
 		p.entity = limiter.Entity{
@@ -90,7 +87,7 @@ func (p *plannedChange) read(body Change) error {
 		return p.entity.Validate()
 	}
 
-	return badInput("body: field action: must be %s, %s, %s, %s, %s, %s or %s", setLimits, deleteLimits,
+	return web.Bad("body: field action: must be %s, %s, %s, %s, %s, %s or %s", setLimits, deleteLimits,
 		createEntity, disable, enable, resetBucket, topUpBucket)
 }
 
@@ -98,16 +95,16 @@ func (p *plannedChange) read(body Change) error {
 func (c Change) checkFields() error {
 	switch {
 	case c.Action != createEntity && (c.Name != "" || c.Parent != "" || c.Cascade || c.Metadata != nil):
-		return badInput("body: name, parent, cascade and metadata belong to %s", createEntity)
+		return web.Bad("body: name, parent, cascade and metadata belong to %s", createEntity)
 	case c.All && c.Action != disable && c.Action != enable:
-		return badInput("body: field all: belongs to %s and %s", disable, enable)
+		return web.Bad("body: field all: belongs to %s and %s", disable, enable)
 	case c.Reason != "" && c.Action != disable:
-		return badInput("body: field reason: belongs to %s", disable)
+		return web.Bad("body: field reason: belongs to %s", disable)
 	case (c.Amounts != nil || c.ID != "") && c.Action != topUpBucket:
-		return badInput("body: amounts and id belong to %s", topUpBucket)
+		return web.Bad("body: amounts and id belong to %s", topUpBucket)
 	// A created entity with limits gets a message of its own.
 	case c.Limits != nil && c.Action != setLimits && c.Action != createEntity:
-		return badInput("body: field limits: belongs to %s", setLimits)
+		return web.Bad("body: field limits: belongs to %s", setLimits)
 	}
 
 	return nil
@@ -122,7 +119,7 @@ func (p *plannedChange) readLimits(body Change) (err error) {
 	case p.action == deleteLimits:
 		return nil
 	case len(body.Limits) == 0 || len(body.Limits) > maxLimits:
-		return badInput("body: field limits: must have 1 to %d limits", maxLimits)
+		return web.Bad("body: field limits: must have 1 to %d limits", maxLimits)
 	}
 
 	if p.limits, err = limitsOf(body.Limits); err != nil {
@@ -132,7 +129,7 @@ func (p *plannedChange) readLimits(body Change) (err error) {
 	names := map[string]bool{}
 	for _, l := range p.limits {
 		if names[l.Name] {
-			return badInput("body: field limits: %q is listed twice; give each limit once", clip(l.Name))
+			return web.Bad("body: field limits: %q is listed twice; give each limit once", web.Clip(l.Name))
 		}
 		names[l.Name] = true
 	}
@@ -168,8 +165,8 @@ func limitOf(l jsonview.Limit) (limiter.Limit, error) {
 }
 
 // change makes a change. The audit trail names the session as its author.
-func change(c *call) (any, error) {
-	p, err := c.readChange()
+func change(c *call, body Change) (any, error) {
+	p, err := body.plan()
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // The actions of a Change that concern switches and balances.
@@ -23,7 +24,7 @@ const (
 // since a request that names no entity and no resource may be a mistake.
 func (p *plannedChange) readSwitch(body Change) error {
 	if body.All != (p.scope == limiter.Scope{}) {
-		return badInput("body: give entity, resource or both, or all: true for everything in the namespace")
+		return web.Bad("body: give entity, resource or both, or all: true for everything in the namespace")
 	}
 	p.reason = body.Reason
 	return checkScope(p.scope)
@@ -45,13 +46,13 @@ func (p *plannedChange) readFill(body Change) error {
 	p.id = body.ID
 	for name, n := range body.Amounts {
 		if n < 1 {
-			return badInput("body: field amounts: %q must be a whole number, 1 or more", clip(name))
+			return web.Bad("body: field amounts: %q must be a whole number, 1 or more", web.Clip(name))
 		}
 		p.amounts = p.amounts.And(name, n)
 	}
 
 	if p.amounts.Len() == 0 {
-		return badInput(`body: field amounts: must have at least one amount, such as {"rpm": 1}`)
+		return web.Bad(`body: field amounts: must have at least one amount, such as {"rpm": 1}`)
 	}
 
 	return nil
@@ -100,7 +101,7 @@ func (c *call) previewFill(v *Preview, p *plannedChange) error {
 	own := slices.DeleteFunc(statuses, func(s limiter.Status) bool { return s.Entity != p.scope.Entity })
 	for name := range p.amounts.All() {
 		if !slices.ContainsFunc(own, func(s limiter.Status) bool { return s.Limit.Name == name }) {
-			return badInput("body: field amounts: %q is not a limit of this bucket", clip(name))
+			return web.Bad("body: field amounts: %q is not a limit of this bucket", web.Clip(name))
 		}
 	}
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // sessionPrefix begins the paths of sessions. Browsers send a cookie to every port
@@ -123,14 +124,14 @@ func (h *Handler) openSession(w http.ResponseWriter, r *http.Request) error {
 	// others. Where the writer has no deadlines, the timeouts of the server hold.
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(loginTime))
-	raw, err := receive(w, r, maxToken)
+	raw, err := rules.ReadBody(w, r, maxToken)
 	_ = control.SetReadDeadline(time.Time{})
 	if err != nil {
 		return err
 	}
 
-	var body credentials
-	if err := parseBody(raw, &body); err != nil {
+	body, err := web.Decode[credentials](rules, raw)
+	if err != nil {
 		return err
 	}
 
@@ -144,8 +145,7 @@ func (h *Handler) openSession(w http.ResponseWriter, r *http.Request) error {
 
 	h.forgetCookie(r)
 	http.SetCookie(w, newCookie(r, l.place, cookie))
-	h.send(w, opened{placePath(l.place)})
-	return nil
+	return web.WriteJSON(w, http.StatusOK, opened{placePath(l.place)})
 }
 
 // closeSession ends the session of a request.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
@@ -78,11 +79,11 @@ type Options struct {
 type Handler struct {
 	opts     Options
 	assets   map[string]*asset
-	routes   map[string]map[string]*route // by path, then method
+	routes   map[string]http.HandlerFunc // by path
 	sessions *sessions
 	gate     gate
-	calls    *quota
-	streams  *quota
+	calls    web.Places
+	streams  web.Places
 	replays  places // for what-if
 	times    streamTimes
 
@@ -116,8 +117,7 @@ func New(opts *Options) (*Handler, error) {
 
 	h := &Handler{
 		opts: *opts, spaces: map[string]*space{}, replays: make(places, maxReplays), times: usualTimes,
-		calls:   newQuota(maxCalls, maxCallsEach, errTooManyCalls),
-		streams: newQuota(maxStreams, maxStreamsEach, errTooManyOpen),
+		routes: map[string]http.HandlerFunc{},
 	}
 
 	o := &h.opts
@@ -193,5 +193,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	h.dispatch(w, r)
+	serve := h.routes[r.URL.Path]
+	if serve == nil {
+		h.fail(w, &httplimit.Problem{Status: http.StatusNotFound})
+		return
+	}
+	serve(w, r)
 }

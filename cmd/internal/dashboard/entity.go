@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // EntityView is everything about one entity, as JSON.
@@ -238,5 +239,5 @@ func (c *call) checkTraces(id string) error {
 		return err
 	}
 
-	return missing("there is no record, bucket, limit or usage of the entity %q", clip(id))
+	return missing("there is no record, bucket, limit or usage of the entity %q", web.Clip(id))
 }

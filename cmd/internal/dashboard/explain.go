@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 type explainRequest struct {
@@ -17,14 +18,9 @@ type explainRequest struct {
 
 // explain returns the decision about a request, and why, without charging it. The
 // request names at least one amount, which may be 0.
-func explain(c *call) (any, error) {
-	var body explainRequest
-	if err := c.decode(&body); err != nil {
-		return nil, err
-	}
-
+func explain(c *call, body explainRequest) (any, error) {
 	if len(body.Consume) == 0 {
-		return nil, badInput(`body: field consume: must have at least one amount, such as {"rpm": 1}`)
+		return nil, web.Bad(`body: field consume: must have at least one amount, such as {"rpm": 1}`)
 	}
 
 	req := limiter.Request{Entity: body.Entity, Resource: body.Resource}
@@ -33,7 +29,7 @@ func explain(c *call) (any, error) {
 		amount := body.Consume[name]
 		// A pointer tells a null from 0.
 		if amount == nil || *amount < 0 {
-			return nil, badInput("body: field consume: %q must be a whole number, 0 or more", clip(name))
+			return nil, web.Bad("body: field consume: %q must be a whole number, 0 or more", web.Clip(name))
 		}
 		req.Consume = req.Consume.And(name, *amount)
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
@@ -16,13 +17,10 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // Cross-Origin-Opener-Policy from an origin that they do not trust, and log an
 // error, so that such an origin does not send it.
 func protect(h http.Header, r *http.Request) {
-	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
+	web.Protect(h, policy)
 	if r.TLS != nil || loopback(r.Host) {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	}
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 }
 
@@ -80,8 +78,7 @@ func (h *Handler) admit(r *http.Request) error {
 // opensPage reports whether a browser opens the page as a document, such as by a
 // link on another site. The page itself has no data.
 func opensPage(r *http.Request) bool {
-	return r.Method == http.MethodGet && r.URL.Path == "/" && r.URL.RawQuery == "" &&
-		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+	return web.IsNavigation(r) && r.URL.Path == "/" && r.URL.RawQuery == ""
 }
 
 // ownOrigin reports whether an Origin is the origin of the page. Without TLS here, a

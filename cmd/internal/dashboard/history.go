@@ -1,11 +1,13 @@
 package dashboard
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
@@ -57,22 +59,24 @@ func usage(c *call) (any, error) {
 	return u, nil
 }
 
+// windows has the words of the parameter window, the default first.
+var windows = []string{string(limiter.Hourly), string(limiter.Daily), string(limiter.Monthly)}
+
 // usageQuery returns the query of the parameters.
 func (c *call) usageQuery() (limiter.UsageQuery, error) {
-	window, err := c.word("window", string(limiter.Hourly), string(limiter.Daily), string(limiter.Monthly))
-	if err != nil {
-		return limiter.UsageQuery{}, err
+	q := limiter.UsageQuery{
+		Entity: c.param("entity"), Resource: c.param("resource"),
+		Window: limiter.Window(cmp.Or(c.param("window"), windows[0])),
 	}
-
-	q := limiter.UsageQuery{Entity: c.param("entity"), Resource: c.param("resource"), Window: limiter.Window(window)}
 	if q.Entity == "" {
-		return q, badInput("parameter entity: is missing; it is the ID of an entity")
+		return q, web.Bad("parameter entity: is missing; it is the ID of an entity")
 	}
 
 	for name, target := range map[string]*time.Time{"from": &q.From, "to": &q.To} {
 		if text := c.param(name); text != "" {
+			var err error
 			if *target, err = jsonview.ParseTime(c.now(), text); err != nil {
-				return q, badInput("parameter %s: %v", name, err)
+				return q, web.Bad("parameter %s: %v", name, err)
 			}
 		}
 	}
@@ -82,7 +86,7 @@ func (c *call) usageQuery() (limiter.UsageQuery, error) {
 	}
 
 	if !q.To.IsZero() && q.To.Before(q.From) {
-		return q, badInput("parameter to: must not be before from")
+		return q, web.Bad("parameter to: must not be before from")
 	}
 
 	return q, q.Validate()
@@ -130,7 +134,7 @@ func audit(c *call) (any, error) {
 	after := c.param("after")
 	if after != "" {
 		if _, err := jsonview.ParseEvent(after); err != nil {
-			return nil, badInput("parameter after: must be the next of an earlier answer")
+			return nil, web.Bad("parameter after: must be the next of an earlier answer")
 		}
 	}
 

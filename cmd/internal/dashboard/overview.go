@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // Overview is a part of the buckets of a namespace, as JSON.
@@ -32,24 +33,19 @@ const (
 )
 
 func overview(c *call) (any, error) {
-	order, err := c.word("order", "name", "tightest")
-	if err != nil {
-		return nil, err
-	}
-
 	limit, err := c.limit(usualRows, mostRows)
 	if err != nil {
 		return nil, err
 	}
 
 	if len(c.param("prefix")) > maxPrefix {
-		return nil, badInput("parameter prefix: must have at most %d bytes", maxPrefix)
+		return nil, web.Bad("parameter prefix: must have at most %d bytes", maxPrefix)
 	}
 
 	search := strings.ToLower(c.param("search"))
 
 	var o Overview
-	if order == "tightest" {
+	if c.param("order") == "tightest" {
 		o, err = c.tightest(limit, search)
 	} else {
 		o, err = c.byName(limit, search)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // pagerOf returns the pages of a store, or pages made from its list of buckets.
@@ -90,7 +91,7 @@ func parseCursor(text string) (*limiter.Bucket, error) {
 	entity, resource, ok := strings.Cut(string(raw), "\x00")
 	if err != nil || !ok {
 		return nil, &limiter.InvalidError{
-			Field: "after", Value: clip(text), Reason: "must be the position of an earlier page",
+			Field: "after", Value: web.Clip(text), Reason: "must be the position of an earlier page",
 		}
 	}
 

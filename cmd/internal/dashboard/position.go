@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // position is where an overview goes on: after a bucket in a page of the store, or
@@ -47,7 +48,7 @@ func parsePosition(text string) (position, error) {
 	after, err := parseCursor(text[i+len(positionMark):])
 	if err != nil || after == nil {
 		return position{}, &limiter.InvalidError{
-			Field: "after", Value: clip(text), Reason: "must be the position of an earlier page",
+			Field: "after", Value: web.Clip(text), Reason: "must be the position of an earlier page",
 		}
 	}
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
@@ -51,8 +52,8 @@ const (
 	previewTime = 2 * time.Second
 )
 
-func preview(c *call) (any, error) {
-	p, err := c.readChange()
+func preview(c *call, body Change) (any, error) {
+	p, err := body.plan()
 	if err != nil {
 		return nil, err
 	}
@@ -125,15 +126,15 @@ func (c *call) previewEntity(v *Preview, p *plannedChange) error {
 	}
 
 	if _, err := c.lim.Entity(c.ctx, p.entity.Parent); errors.Is(err, limiter.ErrNotFound) {
-		v.Warnings = append(v.Warnings, fmt.Sprintf("The parent %s has no record.", clip(p.entity.Parent)))
+		v.Warnings = append(v.Warnings, fmt.Sprintf("The parent %s has no record.", web.Clip(p.entity.Parent)))
 	} else if err != nil {
 		return err
 	}
 
 	if p.entity.Cascade {
 		v.Warnings = append(v.Warnings,
-			fmt.Sprintf("From the next call on, %s pays for each call of %s too.", clip(p.entity.Parent),
-				clip(p.entity.ID)))
+			fmt.Sprintf("From the next call on, %s pays for each call of %s too.", web.Clip(p.entity.Parent),
+				web.Clip(p.entity.ID)))
 	}
 
 	return nil
@@ -149,7 +150,7 @@ func (p *plannedChange) explain(err error) error {
 	case errors.Is(err, limiter.ErrExists):
 		return &httplimit.Problem{
 			Status: http.StatusConflict,
-			Detail: fmt.Sprintf("the entity %q has a record already; records cannot be changed", clip(p.entity.ID)),
+			Detail: fmt.Sprintf("the entity %q has a record already; records cannot be changed", web.Clip(p.entity.ID)),
 		}
 	}
 	return err

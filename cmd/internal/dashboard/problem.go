@@ -5,15 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
 var (
-	errTooManyCalls = &httplimit.Problem{
-		Status: http.StatusServiceUnavailable, Detail: "too many requests are under way; retry in a second",
+	errGreedy = &httplimit.Problem{
+		Status:     http.StatusTooManyRequests,
+		Detail:     "too many requests with this token are under way; close other tabs, or retry in a second",
 		RetryAfter: time.Second,
 	}
 	errNamespace = &httplimit.Problem{
@@ -25,9 +28,32 @@ var (
 	}
 )
 
-// badInput returns the problem of a request that is wrong.
-func badInput(format string, args ...any) error {
-	return &httplimit.Problem{Status: http.StatusBadRequest, Detail: fmt.Sprintf(format, args...)}
+// rules are lenient where the page never was strict: a field may be null, in
+// another case, and part of a large value.
+var rules = &web.Rules{Refuse: refuse, MaxParameter: 2048, NoHead: true}
+
+// refuse returns the answer to a fault of a request, in the words of the page.
+func refuse(f *web.Fault) error {
+	switch f.Kind {
+	case web.Unusual, web.EmptyParameter:
+		return nil
+	case web.OtherType:
+		return &httplimit.Problem{
+			Status: http.StatusUnsupportedMediaType,
+			Detail: "Content-Type: must be application/json, without a Content-Encoding",
+		}
+	case web.WrongValue:
+		return web.Bad("body: must be one JSON object")
+	case web.Trailing:
+		return web.Bad("body: must be one JSON object, and nothing after it")
+	case web.WrongType:
+		return web.Bad("body: field %s: must be %s, not a JSON %s", f.Name, f.Want, f.Got)
+	case web.UnknownField:
+		return web.Bad("body: field %s: is unknown", web.Clip(strconv.Quote(f.Name)))
+	case web.RepeatedField:
+		return web.Bad("body: field %q: occurs twice", web.Clip(f.Name))
+	}
+	return f
 }
 
 // missing returns the problem of a request for something that does not exist.
@@ -39,24 +65,13 @@ func missing(format string, args ...any) error {
 // viewer's input.
 func (h *Handler) fail(w http.ResponseWriter, err error) {
 	p := problem(err)
-	// A problem document is a decision of this package, and a viewer who left
-	// is no fault of the store.
-	if p.Status >= http.StatusInternalServerError && !errors.As(err, new(*httplimit.Problem)) &&
-		!errors.Is(err, context.Canceled) {
+	// A viewer who left is no fault of the store.
+	if web.Hides(p, err) && !errors.Is(err, context.Canceled) {
 		h.opts.OnError(err)
 	}
 
-	p.ServeHTTP(noStore{w}, nil)
-}
-
-// noStore keeps an answer out of caches. A Problem removes Cache-Control from the
-// header when it answers, so that the field has to be set again.
-type noStore struct{ http.ResponseWriter }
-
-// WriteHeader sends the header.
-func (n noStore) WriteHeader(status int) {
-	n.Header().Set("Cache-Control", "no-store")
-	n.ResponseWriter.WriteHeader(status)
+	// A viewer that has gone needs no answer.
+	_ = web.NewFailure(w.Header(), p, nil).Write(w)
 }
 
 // problem returns the answer to a request that failed. Viewers see the text of an
@@ -66,11 +81,15 @@ func problem(err error) *httplimit.Problem {
 	invalid, bad := errors.AsType[*limiter.InvalidError](err)
 	_, outage := errors.AsType[*limiter.UnavailableError](err)
 	late, delayed := errors.AsType[*limiter.SwitchDelayedError](err)
+	large, tooLarge := errors.AsType[*http.MaxBytesError](err)
 	var after time.Duration
 
 	switch {
 	case errors.As(err, new(*httplimit.Problem)):
 		return httplimit.NewProblem(err)
+	case tooLarge:
+		status = http.StatusRequestEntityTooLarge
+		detail = fmt.Sprintf("the body must have at most %d bytes", large.Limit)
 	case errors.Is(err, limiter.ErrNoLimits):
 		status, detail = http.StatusBadRequest, "no level stores limits for this entity and resource; set "+
 			"some, such as defaults of the resource"
@@ -98,15 +117,11 @@ func problem(err error) *httplimit.Problem {
 	return &httplimit.Problem{Type: httplimit.TypeBlank, Status: status, Detail: detail, RetryAfter: after}
 }
 
-// outage marks an error of a store as an outage, unless it is a documented error.
+// outage marks an error of a store as an outage, unless it is a documented error or
+// the viewer has left.
 func outage(err error) error {
-	if err == nil || errors.Is(err, limiter.ErrNotFound) || errors.Is(err, limiter.ErrClosed) ||
-		errors.Is(err, context.Canceled) ||
-		errors.As(err, new(*httplimit.Problem)) || errors.As(err, new(*limiter.UnavailableError)) ||
-		errors.As(err, new(*limiter.InvalidError)) || errors.As(err, new(*limiter.CorruptError)) ||
-		errors.As(err, new(*limiter.DisabledError)) {
+	if errors.Is(err, context.Canceled) {
 		return err
 	}
-
-	return &limiter.UnavailableError{Op: "read", Err: err}
+	return web.Outage("read", err)
 }

@@ -45,9 +45,8 @@ func resources(c *call) (any, error) {
 	}
 
 	names := firstNames(maxResources, shared, own, c.seen.all())
-	with, err := c.word("with", "names", "limits")
-	if err != nil || with == "names" {
-		return Resources{names}, err
+	if c.param("with") != "limits" {
+		return Resources{names}, nil
 	}
 
 	// Each resource with defaults costs a read.

@@ -2,20 +2,14 @@ package dashboard
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"net/url"
-	"runtime/debug"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
-	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // callTimeout bounds a call, which may have to wait for the read budget.
@@ -23,107 +17,94 @@ const callTimeout = 30 * time.Second
 
 // route is a call that the page can make.
 type route struct {
-	// params has the names of the parameters of the query.
-	params []string
+	web.Route[*call]
 	// write reports whether the call needs Options.Write and the role admin.
 	write bool
 	// body is the most bytes of a body; 0 for a call without one.
 	body int64
-	do   func(*call) (any, error)
-	// raw replaces do in a call that finds its session itself.
-	raw func(http.ResponseWriter, *http.Request) error
 }
 
 // call is a call under way.
 type call struct {
+	*web.Call
 	*space
-	h      *Handler
-	ctx    context.Context //nolint:containedctx // it lives as long as the request
-	by     *login
-	values url.Values
-	body   []byte
+	h   *Handler
+	ctx context.Context //nolint:containedctx // it lives as long as the request
+	by  *login
 }
 
 func (h *Handler) addRoutes() {
-	h.routes = map[string]map[string]*route{
-		"/api/session": {http.MethodPost: {raw: h.openSession}, http.MethodDelete: {raw: h.closeSession}},
-		"/api/stream":  {http.MethodGet: {raw: h.stream}},
+	handlers := web.Handlers{}
+	// These calls find their sessions themselves.
+	handlers.Add(http.MethodPost, "/api/session", h.guarded(h.openSession))
+	handlers.Add(http.MethodDelete, "/api/session", h.guarded(h.closeSession))
+	handlers.Add(http.MethodGet, "/api/stream", h.guarded(h.stream))
+
+	for _, rt := range routes() {
+		handlers.Add(rt.Method, rt.Path, h.guarded(func(w http.ResponseWriter, r *http.Request) error {
+			answer, err := h.call(w, r, &rt)
+			if err != nil {
+				return err
+			}
+			return web.WriteJSON(w, http.StatusOK, answer)
+		}))
 	}
 
-	for path, rt := range readRoutes() {
-		h.routes[path] = map[string]*route{http.MethodGet: rt}
-	}
-	for path, rt := range postRoutes() {
-		h.routes[path] = map[string]*route{http.MethodPost: rt}
-	}
-}
-
-// readRoutes returns the calls that only read.
-func readRoutes() map[string]*route {
-	return map[string]*route{
-		"/api/info":      {do: info},
-		"/api/overview":  {params: []string{"order", "after", "limit", "prefix", "search"}, do: overview},
-		"/api/entity":    {params: []string{"id"}, do: entity},
-		"/api/children":  {params: []string{"id", "after", "limit"}, do: children},
-		"/api/usage":     {params: []string{"entity", "resource", "window", "from", "to"}, do: usage},
-		"/api/audit":     {params: []string{"entity", "after", "limit"}, do: audit},
-		"/api/resources": {params: []string{"with"}, do: resources},
-		"/api/resource":  {params: []string{"name"}, do: resource},
+	for path, methods := range handlers {
+		h.routes[path] = rules.ByMethod(methods, h.fail)
 	}
 }
 
-// postRoutes returns the calls with a body.
-func postRoutes() map[string]*route {
-	return map[string]*route{
-		"/api/watch":   {body: maxWatchBody, do: watch},
-		"/api/explain": {body: maxBody, do: explain},
-		"/api/what-if": {body: maxManifest, do: whatIf},
-		"/api/preview": {body: maxBody, do: preview},
-		"/api/change":  {body: maxBody, write: true, do: change},
+// routes returns the calls that need a session.
+func routes() []route {
+	return []route{
+		newGet("/api/info", info),
+		newGet("/api/overview", overview, named("order", "name", "tightest"), named("after"), named("limit"),
+			named("prefix"), named("search")),
+		newGet("/api/entity", entity, named("id")),
+		newGet("/api/children", children, named("id"), named("after"), named("limit")),
+		newGet("/api/usage", usage, named("entity"), named("resource"), named("window", windows...), named("from"),
+			named("to")),
+		newGet("/api/audit", audit, named("entity"), named("after"), named("limit")),
+		newGet("/api/resources", resources, named("with", "names", "limits")),
+		newGet("/api/resource", resource, named("name")),
+		newPost("/api/watch", maxWatchBody, watch),
+		newPost("/api/explain", maxBody, explain),
+		newPost("/api/what-if", maxManifest, whatIf),
+		newPost("/api/preview", maxBody, preview),
+		{Route: web.Post(rules, "/api/change", "", change), body: maxBody, write: true},
 	}
 }
 
-// dispatch calls the route of a request.
-func (h *Handler) dispatch(w http.ResponseWriter, r *http.Request) {
-	methods := h.routes[r.URL.Path]
-	if methods == nil {
-		h.fail(w, &httplimit.Problem{Status: http.StatusNotFound})
-		return
-	}
+// maxBody bounds the body of most calls.
+const maxBody = 64 << 10
 
-	rt := methods[r.Method]
-	if rt == nil {
-		allowed := []string{}
-		for method := range methods {
-			allowed = append(allowed, method)
-		}
-		slices.Sort(allowed)
-		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		h.fail(w, &httplimit.Problem{Status: http.StatusMethodNotAllowed})
-		return
-	}
+func newGet(path string, do func(*call) (any, error), parameters ...web.Parameter) route {
+	return route{Route: web.Get(rules, path, "", parameters, do)}
+}
 
-	// net/http would end the connection without an answer, and write to a log
-	// of its own.
-	defer func() {
-		if p := recover(); p != nil {
-			h.fail(w, fmt.Errorf("%s panicked: %v\n%s", r.URL.Path, p, debug.Stack()))
-		}
-	}()
+func newPost[B any](path string, most int64, do func(*call, B) (any, error)) route {
+	return route{Route: web.Post(rules, path, "", do), body: most}
+}
 
-	if rt.raw != nil {
-		if err := rt.raw(w, r); err != nil {
+// named returns a parameter. If there are words, it has one of them.
+func named(name string, words ...string) web.Parameter {
+	return web.Parameter{Name: name, Words: words}
+}
+
+// guarded returns the handler of a call, which answers its error and its panic.
+func (h *Handler) guarded(do func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil {
+				h.fail(w, web.Panicked(r.URL.Path, p))
+			}
+		}()
+
+		if err := do(w, r); err != nil {
 			h.fail(w, err)
 		}
-		return
 	}
-
-	answer, err := h.call(w, r, rt)
-	if err != nil {
-		h.fail(w, err)
-		return
-	}
-	h.send(w, answer)
 }
 
 // call runs a route for the session of a request, if there is a place for it.
@@ -140,27 +121,29 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, rt *route) (any, 
 		return nil, err
 	}
 
-	c := &call{h: h, by: by}
-	if c.values, err = parseQuery(r, rt.params); err != nil {
+	c := &call{Call: &web.Call{Request: r, Header: w.Header()}, h: h, by: by}
+	if err := rt.CheckQuery(c); err != nil {
 		return nil, err
 	}
 
 	// One token may hold few calls, even while their bodies are on the way.
-	if err := h.calls.reserve(by); err != nil {
+	own := by.bounds(maxCallsEach)
+	if err := h.calls.Take(1, own...); err != nil {
 		return nil, err
 	}
-	defer h.calls.release(by)
+	defer h.calls.Give(1, own...)
 
 	if rt.body > 0 {
-		if c.body, err = receive(w, r, rt.body); err != nil {
+		if c.Body, err = rules.ReadBody(w, r, rt.body); err != nil {
 			return nil, err
 		}
 	}
 	// A body that does not arrive takes no place among those of all tokens.
-	if err := h.calls.begin(); err != nil {
+	all := web.Bound{Most: maxCalls, Full: web.ErrTooMany}
+	if err := h.calls.Take(1, all); err != nil {
 		return nil, err
 	}
-	defer h.calls.end()
+	defer h.calls.Give(1, all)
 
 	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
@@ -173,7 +156,7 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, rt *route) (any, 
 	h.gate.enter()
 	defer h.gate.leave()
 
-	answer, err := rt.do(c)
+	answer, err := rt.Run(c)
 	// A record may be missing because its namespace is gone.
 	if errors.Is(err, limiter.ErrNotFound) {
 		err = c.space.explain(ctx, err)
@@ -195,77 +178,19 @@ func (h *Handler) permits(by *login, rt *route) error {
 	return nil
 }
 
-// send answers with JSON.
-func (h *Handler) send(w http.ResponseWriter, answer any) {
-	body, err := json.Marshal(answer)
-	if err != nil {
-		h.fail(w, err)
-		return
+// bounds returns what bounds the places of a session's token, so that no viewer takes
+// the places of others. Viewers without a session have no token by which to count.
+func (l *login) bounds(most int64) []web.Bound {
+	if l.ended == nil {
+		return nil
 	}
-
-	header := w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(len(body)+1))
-	// A viewer that has gone needs no answer, so the error does not matter.
-	_, _ = w.Write(append(body, '\n'))
+	return []web.Bound{{Group: "token", Name: l.bearer, Most: most, Full: errGreedy}}
 }
 
-// parseQuery returns the parameters of a request. It rejects parameters that the
-// call does not have, and parameters that occur twice. An empty parameter counts
-// as absent.
-func parseQuery(r *http.Request, known []string) (url.Values, error) {
-	values, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, badInput("the query is not valid; escape its values")
-	}
-
-	for name, given := range values {
-		switch {
-		case !slices.Contains(known, name) && len(known) == 0:
-			return nil, badInput("parameter %q: is unknown; the call has no parameters", clip(name))
-		case !slices.Contains(known, name):
-			return nil, badInput("parameter %q: is unknown; the parameters are %s", clip(name),
-				strings.Join(known, ", "))
-		case len(given) != 1:
-			return nil, badInput("parameter %s: must have one value", name)
-		case len(given[0]) > maxParameter:
-			return nil, badInput("parameter %s: must have at most %d bytes", name, maxParameter)
-		}
-	}
-
-	return values, nil
-}
-
-// maxParameter bounds a parameter. A cursor of a store is the longest.
-const maxParameter = 2048
-
-func (c *call) param(name string) string { return c.values.Get(name) }
+func (c *call) param(name string) string { return c.Query.Get(name) }
 
 // limit returns the parameter limit, from 1 to most.
 func (c *call) limit(fallback, most int) (int, error) {
-	text := c.param("limit")
-	if text == "" {
-		return fallback, nil
-	}
-
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > most {
-		return 0, badInput("parameter limit: must be a whole number from 1 to %d", most)
-	}
-
-	return n, nil
-}
-
-// word returns a parameter that must be one of some words; the first is its
-// default.
-func (c *call) word(name string, words ...string) (string, error) {
-	text := c.param(name)
-	if text == "" {
-		return words[0], nil
-	}
-
-	if !slices.Contains(words, text) {
-		return "", badInput("parameter %s: must be %s", name, strings.Join(words, " or "))
-	}
-	return text, nil
+	n, err := rules.Whole(c.Query, web.Parameter{Name: "limit", Default: strconv.Itoa(fallback)}, 1, int64(most))
+	return int(n), err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
@@ -37,14 +38,15 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	if _, err := parseQuery(r, nil); err != nil {
+	if _, err := rules.ParseQuery(r, nil); err != nil {
 		return err
 	}
 
-	if err := h.streams.enter(by); err != nil {
+	bounds := append(by.bounds(maxStreamsEach), web.Bound{Most: maxStreams, Full: errTooManyOpen})
+	if err := h.streams.Take(1, bounds...); err != nil {
 		return err
 	}
-	defer h.streams.leave(by)
+	defer h.streams.Give(1, bounds...)
 
 	s, err := h.space(r.Context(), by.Namespace)
 	if err != nil {
@@ -61,15 +63,15 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer s.hub.leave(v)
 
-	out := &eventWriter{w: w, control: http.NewResponseController(w), timeout: h.times.write}
-	if out.begin(v.id) == nil {
+	out := web.NewEvents(w, h.times.write)
+	if out.Send(newEvent("hello", hello{v.id})) == nil {
 		h.pump(r, s, v, out)
 	}
 	return nil
 }
 
 // pump sends the events of a viewer.
-func (h *Handler) pump(r *http.Request, s *space, v *viewer, out *eventWriter) {
+func (h *Handler) pump(r *http.Request, s *space, v *viewer, out *web.Events) {
 	beat := time.NewTicker(h.times.heartbeat)
 	defer beat.Stop()
 	check := time.NewTicker(sessionCheck)
@@ -97,51 +99,15 @@ func (h *Handler) pump(r *http.Request, s *space, v *viewer, out *eventWriter) {
 			event = s.hub.collect(v)
 		}
 
-		if out.write(event) != nil {
+		if out.Send(event) != nil {
 			return
 		}
 	}
 }
 
-// eventWriter writes events to a viewer.
-type eventWriter struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	timeout time.Duration
-}
-
-// begin sends the header and the first event. It removes the read deadline of the
-// server, which is for answers that end.
-func (o *eventWriter) begin(id string) error {
-	// Where the writer has no deadlines, the server set none either.
-	_ = o.control.SetReadDeadline(time.Time{})
-	h := o.w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	// nginx would keep events until its buffer is full.
-	h.Set("X-Accel-Buffering", "no")
-	o.w.WriteHeader(http.StatusOK)
-
-	return o.write(newEvent("hello", struct {
-		ID string `json:"id"`
-	}{id}))
-}
-
-// write sends an event, and fails if the viewer does not take it in time. Afterwards
-// it removes the deadline: over HTTP/2, a deadline that passes ends the stream even
-// while nothing is being written.
-func (o *eventWriter) write(event []byte) error {
-	_ = o.control.SetWriteDeadline(time.Now().Add(o.timeout))
-
-	if _, err := o.w.Write(event); err != nil {
-		return err
-	}
-
-	if err := o.control.Flush(); err != nil {
-		return err
-	}
-
-	_ = o.control.SetWriteDeadline(time.Time{})
-	return nil
+// hello is the first event, as JSON.
+type hello struct {
+	ID string `json:"id"`
 }
 
 // Bounds of what a viewer watches.
@@ -157,20 +123,15 @@ type watchRequest struct {
 	Keys [][]string `json:"keys"`
 }
 
-func watch(c *call) (any, error) {
-	var body watchRequest
-	if err := c.decode(&body); err != nil {
-		return nil, err
-	}
-
+func watch(c *call, body watchRequest) (any, error) {
 	if len(body.Keys) > maxWatched {
-		return nil, badInput("body: field keys: must have at most %d pairs", maxWatched)
+		return nil, web.Bad("body: field keys: must have at most %d pairs", maxWatched)
 	}
 
 	keys := make([]limiter.Scope, 0, len(body.Keys))
 	for _, pair := range body.Keys {
 		if len(pair) != 2 || pair[0] == "" || pair[1] == "" || len(pair[0]) > maxEntity || len(pair[1]) > maxResource {
-			return nil, badInput("body: field keys: must be pairs of an entity and a resource")
+			return nil, web.Bad("body: field keys: must be pairs of an entity and a resource")
 		}
 		keys = append(keys, limiter.Scope{Entity: pair[0], Resource: pair[1]})
 	}

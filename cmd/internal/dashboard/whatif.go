@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/manifest"
 )
 
@@ -31,11 +32,7 @@ type WhatIf struct {
 }
 
 // whatIf replays usage against other limits.
-func whatIf(c *call) (any, error) {
-	var body whatIfRequest
-	if err := c.decode(&body); err != nil {
-		return nil, err
-	}
+func whatIf(c *call, body whatIfRequest) (any, error) {
 	if err := body.check(); err != nil {
 		return nil, err
 	}
@@ -49,7 +46,7 @@ func whatIf(c *call) (any, error) {
 	report, err := c.replay(body)
 	if err != nil {
 		if wrong, ok := errors.AsType[*manifest.ParseError](err); ok {
-			return nil, badInput("manifest: %s", wrong.Problems[0])
+			return nil, web.Bad("manifest: %s", wrong.Problems[0])
 		}
 
 		return nil, outage(err)
@@ -70,15 +67,15 @@ func (w *whatIfRequest) check() error {
 
 	switch {
 	case w.Manifest != nil && (scoped || w.Limits != nil):
-		return badInput("body: give either a manifest, or an entity, a resource and limits")
+		return web.Bad("body: give either a manifest, or an entity, a resource and limits")
 	case w.Manifest != nil && strings.TrimSpace(*w.Manifest) == "":
-		return badInput("body: field manifest: is empty; give the limits to try")
+		return web.Bad("body: field manifest: is empty; give the limits to try")
 	case w.Manifest == nil && (w.Limits == nil || len(w.Limits) == 0 && !scoped):
-		return badInput("body: give a manifest, or limits with the entity and the resource that they are for")
+		return web.Bad("body: give a manifest, or limits with the entity and the resource that they are for")
 	case w.Days < 0:
-		return badInput("body: field days: must be 1 or more")
+		return web.Bad("body: field days: must be 1 or more")
 	case len(w.Limits) > maxLimits:
-		return badInput("body: field limits: must have at most %d limits", maxLimits)
+		return web.Bad("body: field limits: must have at most %d limits", maxLimits)
 	}
 
 	return nil
@@ -104,7 +101,7 @@ func (c *call) replay(body whatIfRequest) (*manifest.WhatIfReport, error) {
 	}
 
 	if m.Namespace != "" && m.Namespace != c.name {
-		return nil, badInput("manifest: is of the namespace %q; this session sees %q", clip(m.Namespace), c.name)
+		return nil, web.Bad("manifest: is of the namespace %q; this session sees %q", web.Clip(m.Namespace), c.name)
 	}
 	// The view has its namespace already.
 	m.Namespace = ""

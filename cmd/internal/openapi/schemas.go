@@ -143,3 +143,8 @@ func (s *Schemas) fieldSchema(f reflect.StructField) Object {
 	}
 	return s.Of(f.Type)
 }
+
+// Content returns the content of a body of a media type.
+func Content(media string, schema Object) Object {
+	return Object{media: Object{"schema": schema}}
+}

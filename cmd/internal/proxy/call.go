@@ -138,7 +138,7 @@ func (c *call) admit(ctx context.Context, w http.ResponseWriter, r *http.Request
 	}
 
 	c.client = client{c.record.entity, p.newcomers != nil && !p.newcomers.isAccepted(c.record.entity)}
-	c.hold.quota, c.hold.client = p.bodies, c.client
+	c.hold.pool, c.hold.client = p.bodies, c.client
 	c.record.resource = p.opts.OtherResource
 
 	c.arrive(w, r)

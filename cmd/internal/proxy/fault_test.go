@@ -54,7 +54,7 @@ func (r *rig) wantNothingLeft(goroutines int) {
 	if n := r.proxy.open.Load(); n != 0 {
 		r.t.Errorf("%d leases are open", n)
 	}
-	if n := r.proxy.bodies.inUse(); n != 0 {
+	if n := inUse(r.proxy.bodies); n != 0 {
 		r.t.Errorf("%d bytes of the budget are held", n)
 	}
 	r.server.Close()

@@ -228,3 +228,6 @@ const (
 	chatCall  = `{"model":"m","stream":true,"messages":[{"role":"user","content":"hello"}]}`
 	plainChat = `{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":30,"completion_tokens":12,"total_tokens":42}}`
 )
+
+// inUse returns what all clients hold of a pool.
+func inUse(p *pool) int64 { return p.Held(p.all) }

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// hold is the part of the quota of bodies that one call has. It is safe for
+// hold is the part of the pool of bodies that one call has. It is safe for
 // concurrent use: the transport may end with a body after the call did.
 type hold struct {
-	quota  *quota
+	pool   *pool
 	client client
 
 	mu    sync.Mutex
@@ -30,11 +30,11 @@ func (h *hold) resize(to int64) error {
 	defer h.mu.Unlock()
 	switch {
 	case to > h.bytes:
-		if err := h.quota.take(h.client, to-h.bytes); err != nil {
+		if err := h.pool.take(h.client, to-h.bytes); err != nil {
 			return err
 		}
 	case to < h.bytes:
-		h.quota.give(h.client, h.bytes-to)
+		h.pool.give(h.client, h.bytes-to)
 	}
 	h.bytes = to
 	return nil

@@ -78,7 +78,7 @@ func measure(t *testing.T, p *Proxy, path, how string, sent []byte) (used uint64
 		req.Header.Set("Content-Encoding", "gzip")
 	}
 	c := &call{proxy: p}
-	c.hold.quota, c.hold.client = p.bodies, client{entity: "x"}
+	c.hold.pool, c.hold.client = p.bodies, client{entity: "x"}
 	c.arrive(httptest.NewRecorder(), req)
 	defer c.leave()
 	format, _ := llm.FormatOf(path)
@@ -86,5 +86,5 @@ func measure(t *testing.T, p *Proxy, path, how string, sent []byte) (used uint64
 	runtime.ReadMemStats(&before)
 	_ = c.inspect(req, subject{call: true, format: format})
 	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc, p.bodies.inUse()
+	return after.TotalAlloc - before.TotalAlloc, inUse(p.bodies)
 }

@@ -21,9 +21,9 @@ type Proxy struct {
 	opts      Options
 	cost      string       // the name of the limit of cost; "" without prices
 	newcomers *newcomers   // nil where clients cannot invent entities
-	bodies    *quota       // bytes of bodies in memory
-	places    *quota       // calls under way
-	uploads   *quota       // those of them whose body is passed on as it arrives
+	bodies    *pool        // bytes of bodies in memory
+	places    *pool        // calls under way
+	uploads   *pool        // those of them whose body is passed on as it arrives
 	open      atomic.Int64 // leases that have not ended
 	exceeded  atomic.Bool  // an answer was longer than its maximum
 	buffers   *buffers
@@ -63,13 +63,13 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Proxy, error) {
 	}
 
 	memory := max(budgetBodies*o.MaxBody, leastMemory)
-	p.bodies = newQuota("large requests", memory, max(memory/4, o.MaxBody+firstBuffer))
+	p.bodies = newPool("large requests", memory, max(memory/4, o.MaxBody+firstBuffer))
 
 	places := int64(o.MaxRequests)
-	p.places = newQuota("requests", places, int64(o.ClientRequests))
+	p.places = newPool("requests", places, int64(o.ClientRequests))
 	// An upload may last for long, so uploads have a quarter of the places, and
 	// one client a quarter of those.
-	p.uploads = newQuota("uploads", max(1, places/4), max(1, places/16))
+	p.uploads = newPool("uploads", max(1, places/4), max(1, places/16))
 	// Without an Identify any key is an entity, so that clients can invent
 	// them.
 	if o.Identify == nil {

@@ -177,14 +177,14 @@ func TestCompressedBodies(t *testing.T) {
 	}
 	resp, _ := r.post(chatPath, "not gzip", "Content-Encoding", "gzip")
 	r.wantStatus(resp, 400)
-	if n := r.proxy.bodies.inUse(); n != 0 {
+	if n := inUse(r.proxy.bodies); n != 0 {
 		t.Errorf("%d bytes of the budget are not given back", n)
 	}
 }
 
 func TestBodiesInMemoryAreBounded(t *testing.T) {
 	r := newRig(t, answerJSON(plainChat), nil)
-	r.proxy.bodies.total = 10
+	r.proxy.bodies.all.Most = 10
 	resp, _ := r.post(chatPath, plainCall)
 	r.wantStatus(resp, 503)
 	if resp.Header.Get("Retry-After") != "1" {

@@ -46,7 +46,7 @@ func TestIdleBodiesHoldNoRoom(t *testing.T) {
 			}
 		}
 	}
-	if n := r.proxy.bodies.inUse(); n > 90*firstBuffer {
+	if n := inUse(r.proxy.bodies); n > 90*firstBuffer {
 		t.Errorf("%d bytes are held for bodies that have not arrived", n)
 	}
 	resp, _ := r.post(chatPath, plainCall)
@@ -59,13 +59,13 @@ func TestSentBodiesAreDropped(t *testing.T) {
 	var r *rig
 	r = newRig(t, func(w http.ResponseWriter, req *http.Request) {
 		for range 5000 { // the transport notes it a moment after the last byte
-			if r.proxy.bodies.inUse() == 0 {
+			if inUse(r.proxy.bodies) == 0 {
 				break
 			}
 			runtime.Gosched()
 			time.Sleep(time.Millisecond)
 		}
-		if n := r.proxy.bodies.inUse(); n != 0 {
+		if n := inUse(r.proxy.bodies); n != 0 {
 			t.Errorf("%d bytes are held after the body was sent", n)
 		}
 		answerJSON(plainChat)(w, req)
@@ -113,7 +113,7 @@ func TestPlacesAreShared(t *testing.T) {
 	if n := strings.Count(r.log.String(), `"outcome":"busy"`); n != 2 {
 		t.Errorf("%d busy lines in the log, want 2: %s", n, r.log)
 	}
-	if n := r.proxy.places.inUse(); n != 0 || len(r.proxy.places.by) != 0 {
+	if n := inUse(r.proxy.places); n != 0 || r.proxy.places.Holders() != 0 {
 		t.Errorf("%d places are taken at the end", n)
 	}
 	if len(r.errs) != 0 {
@@ -148,7 +148,7 @@ func TestNewClientsSharePlaces(t *testing.T) {
 	r.wantStatus(resp, 200) // accepted before
 	close(block)
 	r.proxy.calls.Wait()
-	if n := r.proxy.places.usedNew; n != 0 {
+	if n := r.proxy.places.Held(r.proxy.places.newcomers); n != 0 {
 		t.Errorf("%d places are taken at the end", n)
 	}
 	resp, _ = r.post(chatPath, plainCall, "Authorization", "Bearer sk-z")
@@ -176,7 +176,7 @@ func TestHalfSentBodiesHoldNoPlace(t *testing.T) {
 			_, _ = io.WriteString(conn, half[1])
 		}
 	}
-	if n := r.proxy.places.inUse(); n != 0 || r.calls() != 0 {
+	if n := inUse(r.proxy.places); n != 0 || r.calls() != 0 {
 		t.Errorf("%d places are taken, and %d calls reached the upstream", n, r.calls())
 	}
 	for i := range 20 { // these have sent enough to be passed on
@@ -191,7 +191,7 @@ func TestHalfSentBodiesHoldNoPlace(t *testing.T) {
 		resp, _ = r.post("/v1/files", "short")
 		r.wantStatus(resp, 200)
 	}
-	if n := r.proxy.places.inUse(); n > 16/4 {
+	if n := inUse(r.proxy.places); n > 16/4 {
 		t.Errorf("%d of 16 places are taken by bodies that have not arrived", n)
 	}
 }
@@ -215,7 +215,7 @@ func TestUploadsPass(t *testing.T) {
 		}
 	}
 	r.proxy.calls.Wait()
-	if places, uploads, bytes := r.proxy.places.inUse(), r.proxy.uploads.inUse(), r.proxy.bodies.inUse(); places != 0 ||
+	if places, uploads, bytes := inUse(r.proxy.places), inUse(r.proxy.uploads), inUse(r.proxy.bodies); places != 0 ||
 		uploads != 0 || bytes != 0 {
 		t.Errorf("%d places, %d uploads and %d bytes are held at the end", places, uploads, bytes)
 	}

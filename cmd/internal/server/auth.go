@@ -1,7 +1,6 @@
 package server
 
 import (
-	"mime"
 	"net/http"
 	"strings"
 
@@ -38,28 +37,4 @@ func (t *Tokens) CheckBearer(values []string) (Identity, bool) {
 		return Identity{}, false
 	}
 	return t.Check(token)
-}
-
-// requireJSON rejects a request whose body is not plain JSON. A web page of another
-// origin cannot send this content type without a preflight request, which fails.
-func requireJSON(h http.Header) error {
-	values := h["Content-Type"]
-	if len(values) != 1 || !isJSON(values[0]) {
-		return &httplimit.Problem{
-			Status: http.StatusUnsupportedMediaType, Detail: "Content-Type: must be application/json",
-		}
-	}
-
-	if h.Get("Content-Encoding") != "" {
-		return &httplimit.Problem{Status: http.StatusUnsupportedMediaType, Detail: "Content-Encoding: must be absent"}
-	}
-	return nil
-}
-
-func isJSON(contentType string) bool {
-	if contentType == typeJSON {
-		return true
-	}
-	kind, _, err := mime.ParseMediaType(contentType)
-	return err == nil && kind == typeJSON
 }

@@ -3,30 +3,24 @@ package server
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"net/http"
-	"runtime/debug"
-	"strconv"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
 // call is one request to a route.
 type call struct {
+	*web.Call
 	*view
 	server *Server
 	ctx    context.Context //nolint:containedctx // it lives as long as the request
 	by     Identity
-	r      *http.Request
-	body   []byte      // of a POST
-	header http.Header // of the answer
 	// answered keeps what the call took, or gives it back if the answer was not
 	// delivered. It is nil if the call took nothing.
 	answered func(delivered bool)
@@ -37,7 +31,7 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, err := s.prepare(w, r, rt)
 		if err != nil {
-			_ = s.fail(w.Header(), err).write(w)
+			_ = s.fail(w.Header(), err).Write(w)
 			return
 		}
 
@@ -52,10 +46,10 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 		answer := s.run(c, rt)
 
 		if c.answered == nil {
-			_ = answer.write(w)
+			_ = answer.Write(w)
 			return
 		}
-		c.answered(!isReset(r) && answer.deliver(w, r))
+		c.answered(!isReset(r) && deliver(answer, w, r))
 	}
 }
 
@@ -102,12 +96,9 @@ func (s *Server) prepare(w http.ResponseWriter, r *http.Request, rt *route) (*ca
 		}
 	}
 
-	c := &call{server: s, by: by, r: r, header: w.Header()}
-	if r.Method == http.MethodPost {
-		if err := requireJSON(r.Header); err != nil {
-			return nil, err
-		}
-		if c.body, err = readBody(w, r, s.opts.MaxBody); err != nil {
+	c := &call{Call: &web.Call{Request: r, Header: w.Header()}, server: s, by: by}
+	if rt.Request != nil {
+		if c.Body, err = rules.ReadBody(w, r, s.opts.MaxBody); err != nil {
 			return nil, err
 		}
 	}
@@ -120,74 +111,47 @@ func (s *Server) prepare(w http.ResponseWriter, r *http.Request, rt *route) (*ca
 	return c, nil
 }
 
-// readBody returns the body of a request, of at most most bytes.
-func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
-	// A client that sends Expect: 100-continue then does not send the body at all.
-	if r.ContentLength > most {
-		return nil, &http.MaxBytesError{Limit: most}
-	}
-
-	var body []byte
-	var err error
-	if r.ContentLength >= 0 {
-		body = make([]byte, r.ContentLength)
-		// While the body is on its way the connection does not count as busy,
-		// so that many slow clients can be replaced.
-		listen.Receive(r, func() { _, err = io.ReadFull(r.Body, body) })
-	} else {
-		listen.Receive(r, func() { body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, most)) })
-	}
-
-	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, tooLong
-	}
-	if err != nil {
-		return nil, &httplimit.Problem{Status: http.StatusBadRequest, Detail: "the body ended early or came too slowly"}
-	}
-	return body, nil
-}
-
 // serveOnce answers a request with an idempotency key. The call goes on without its
 // client, which may come back for the answer.
 func (s *Server) serveOnce(w http.ResponseWriter, c *call, rt *route, values []string) {
 	key, err := parseKey(values)
 	if err != nil {
-		_ = s.fail(w.Header(), err).write(w)
+		_ = s.fail(w.Header(), err).Write(w)
 		return
 	}
 
 	// The digest ties the key to its request, since a client may use a key
 	// twice by mistake.
-	digest := sha256.Sum256(append([]byte(c.r.Method+" "+c.r.URL.Path+"\n"), c.body...))
+	digest := sha256.Sum256(append([]byte(c.Request.Method+" "+c.Request.URL.Path+"\n"), c.Body...))
 	earlier, err := s.keys.begin(c.by.owner, key, digest)
 	if err != nil {
-		_ = s.fail(w.Header(), err).write(w)
+		_ = s.fail(w.Header(), err).Write(w)
 		return
 	}
 
 	if earlier != nil {
-		maps.Copy(w.Header(), earlier.header)
-		_ = earlier.write(w)
+		maps.Copy(w.Header(), earlier.Header)
+		_ = earlier.Write(w)
 		return
 	}
 
-	var kept *reply
+	var kept *web.Answer
 	defer func() { s.keys.finish(c.by.owner, key, kept) }()
 
-	c.ctx = context.WithoutCancel(c.r.Context())
+	c.ctx = context.WithoutCancel(c.Request.Context())
 	answer := s.run(c, rt)
 
 	// A refusal and a failure had no effect, so they leave the key to the next
 	// try.
-	if answer.status < http.StatusMultipleChoices {
-		kept = &reply{answer.status, answer.header.Clone(), answer.body}
+	if answer.Status < http.StatusMultipleChoices {
+		kept = &web.Answer{Status: answer.Status, Header: answer.Header.Clone(), Body: answer.Body}
 	}
 	// A client that does not get this answer gets it at its next try.
 	if c.answered != nil {
 		c.answered(true)
 	}
 
-	_ = answer.write(w)
+	_ = answer.Write(w)
 }
 
 // parseKey checks an Idempotency-Key.
@@ -210,19 +174,17 @@ func parseKey(values []string) (string, error) {
 }
 
 // run calls the route and encodes its answer, if there is a place for the call.
-func (s *Server) run(c *call, rt *route) (result *reply) {
-	select {
-	case s.running <- struct{}{}:
-		defer func() { <-s.running }()
-	default:
-		return s.fail(c.header, errTooMany)
+func (s *Server) run(c *call, rt *route) (result *web.Answer) {
+	if err := s.running.Take(1, s.allCalls); err != nil {
+		return s.fail(c.Header, err)
 	}
+	defer s.running.Give(1, s.allCalls)
 
 	// A panic must not end the process, nor keep the places that the call has
 	// taken.
 	defer func() {
 		if p := recover(); p != nil {
-			result = s.fail(c.header, fmt.Errorf("%s panicked: %v\n%s", rt.path, p, debug.Stack()))
+			result = s.fail(c.Header, web.Panicked(rt.Path, p))
 		}
 	}()
 
@@ -232,41 +194,30 @@ func (s *Server) run(c *call, rt *route) (result *reply) {
 		if errors.Is(err, limiter.ErrNotFound) {
 			err = s.checkNamespace(c.ctx, c.by, err)
 		}
-		return s.fail(c.header, err)
+		return s.fail(c.Header, err)
 	}
 
-	body, err := json.Marshal(answer)
-	if err != nil {
-		return s.fail(c.header, err)
+	if result, err = web.NewJSON(c.Header, http.StatusOK, answer); err != nil {
+		return s.fail(c.Header, err)
 	}
-	return newReply(c.header, http.StatusOK, typeJSON, append(body, '\n'))
+	return result
 }
 
-const typeJSON = "application/json"
-
-// newReply completes the header of an answer.
-func newReply(h http.Header, status int, kind string, body []byte) *reply {
-	h.Set("Content-Type", kind)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	return &reply{status, h, body}
+// do makes a call whose parameters are right.
+func (rt *route) do(c *call) (any, error) {
+	if err := rt.CheckQuery(c); err != nil {
+		return nil, err
+	}
+	return rt.Run(c)
 }
 
-// write sends the answer, whose header w has already.
-func (a *reply) write(w http.ResponseWriter) error {
-	w.WriteHeader(a.status)
-	_, err := w.Write(a.body)
-	return err
-}
-
-// deliver sends the answer, and reports whether the client may have a part of it: the
+// deliver sends an answer, and reports whether the client may have a part of it: the
 // status alone says that a request was admitted. On HTTP/1.1, a failed answer is not
 // delivered if the network took no byte of it. On HTTP/2, a write can fail after the
 // status was sent, so that a failure proves nothing.
-func (a *reply) deliver(w http.ResponseWriter, r *http.Request) bool {
+func deliver(a *web.Answer, w http.ResponseWriter, r *http.Request) bool {
 	before := listen.Sent(r)
-	err := a.write(w)
+	err := a.Write(w)
 	// A small answer only fills a buffer, so a flush has to show that the connection
 	// takes it. Where there is no flush, the buffer counts as sent.
 	if err == nil {

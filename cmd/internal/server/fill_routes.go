@@ -23,7 +23,8 @@ type topUpBody struct {
 
 // toppedUp is the response to a top-up.
 type toppedUp struct {
-	Done   bool              `json:"done" doc:"whether the ID was new; if not, it was used before and nothing was added"`
+	Done bool `json:"done" doc:"whether the ID was new; if not, it was used before and nothing was added"`
+
 	Limits []jsonview.Status `json:"limits" doc:"limits of the bucket after it"`
 }
 

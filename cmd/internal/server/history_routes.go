@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
@@ -19,16 +20,16 @@ const agePattern = "^[1-9][0-9]{0,3}[dhms]$"
 
 var age = regexp.MustCompile(agePattern)
 
-func usageParameters(more ...parameter) []parameter {
-	return append([]parameter{
-		{name: "entity_id", schema: "EntityName", doc: "only usage of this entity"},
-		{name: "resource", schema: "ResourceName", doc: "only usage of this resource"},
-		{name: "window", words: windows, doc: "length of the windows"},
+func usageParameters(more ...web.Parameter) []web.Parameter {
+	return append([]web.Parameter{
+		{Name: "entity_id", Schema: "EntityName", Doc: "only usage of this entity"},
+		{Name: "resource", Schema: "ResourceName", Doc: "only usage of this resource"},
+		{Name: "window", Words: windows, Doc: "length of the windows"},
 		{
-			name: "start", schema: "Moment",
-			doc: "windows that start at this time or later: a day, a time, or an age such as 24h or 7d",
+			Name: "start", Schema: "Moment",
+			Doc: "windows that start at this time or later: a day, a time, or an age such as 24h or 7d",
 		},
-		{name: "end", schema: "Moment", doc: "windows that start at this time or earlier; none if it is before start"},
+		{Name: "end", Schema: "Moment", Doc: "windows that start at this time or earlier; none if it is before start"},
 	}, more...)
 }
 
@@ -37,20 +38,20 @@ func historyRoutes() []route {
 	return []route{
 		get("listUsage", "/v1/usage", "List usage, newest first", RoleRead,
 			usageParameters(
-				parameter{
-					name: "after", schema: "UsagePosition",
-					doc: "continue after this position, as in the link to the next page",
+				web.Parameter{
+					Name: "after", Schema: "UsagePosition",
+					Doc: "continue after this position, as in the link to the next page",
 				},
 				limitParameter,
 			),
 			listUsage),
 		get("summarizeUsage", "/v1/usage/summary", "Summarize usage", RoleRead, usageParameters(), usageSummary),
-		get("listAuditEvents", "/v1/audit", "List audit events, newest first", RoleRead, []parameter{
+		get("listAuditEvents", "/v1/audit", "List audit events, newest first", RoleRead, []web.Parameter{
 			{
-				name: "entity_id", schema: "AuditSubject",
-				doc: "only changes of this entity, of $SYSTEM, or of $RESOURCE: and a resource",
+				Name: "entity_id", Schema: "AuditSubject",
+				Doc: "only changes of this entity, of $SYSTEM, or of $RESOURCE: and a resource",
 			},
-			{name: "start_event_id", schema: "EventID", doc: "only events older than this event"},
+			{Name: "start_event_id", Schema: "EventID", Doc: "only events older than this event"},
 			limitParameter,
 		}, listAudit),
 	}
@@ -72,10 +73,10 @@ func (c *call) usageQuery() (limiter.UsageQuery, error) {
 		// end is the unit of an age. ParseTime would also take 0 and ages such
 		// as 1h30m, which the OpenAPI document does not allow.
 		if text[len(text)-1] >= 'a' && !age.MatchString(text) || text == "0" {
-			return q, badQuery(name, "must be an age of at most 4 digits, such as 24h or 7d")
+			return q, web.Bad("parameter %s: must be an age of at most 4 digits, such as 24h or 7d", name)
 		}
 		if *target, err = jsonview.ParseTime(c.server.opts.Now(), text); err != nil {
-			return q, badQuery(name, err.Error())
+			return q, web.Bad("parameter %s: %v", name, err)
 		}
 	}
 
@@ -128,7 +129,7 @@ func listAudit(c *call) ([]jsonview.Audit, error) {
 	before := c.param("start_event_id")
 	if before != "" {
 		if _, err := jsonview.ParseEvent(before); err != nil {
-			return nil, badQuery("start_event_id", err.Error())
+			return nil, web.Bad("parameter start_event_id: %v", err)
 		}
 	}
 

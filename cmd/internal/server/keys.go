@@ -4,9 +4,10 @@ import (
 	"container/list"
 	"crypto/sha256"
 	"errors"
-	"net/http"
 	"sync"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // keyTable remembers the answers of requests with an Idempotency-Key, for each
@@ -30,15 +31,8 @@ type keyShelf struct {
 type keptAnswer struct {
 	key    string
 	digest [sha256.Size]byte // of the request
-	reply  *reply            // nil while the request is under way
+	reply  *web.Answer       // nil while the request is under way
 	until  time.Time
-}
-
-// reply is an answer. Its header is shared with the response until it is kept.
-type reply struct {
-	status int
-	header http.Header
-	body   []byte
 }
 
 var (
@@ -52,7 +46,7 @@ func newKeyTable(most int, ttl time.Duration) *keyTable {
 
 // begin returns the answer of an earlier request with the key, or nil if this is
 // the first. The caller of the first calls finish once.
-func (t *keyTable) begin(by owner, key string, digest [sha256.Size]byte) (*reply, error) {
+func (t *keyTable) begin(by owner, key string, digest [sha256.Size]byte) (*web.Answer, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 
@@ -106,7 +100,7 @@ func (s *keyShelf) drop(most int, now time.Time) {
 }
 
 // finish stores the answer of a request. Without an answer the key is free again.
-func (t *keyTable) finish(by owner, key string, answer *reply) {
+func (t *keyTable) finish(by owner, key string, answer *web.Answer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	shelf := t.tokens[by]

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
@@ -158,7 +159,7 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 
 	decision, outage := lease.Decision(), lease.Outage()
 	s.writes.note(c.ctx, outage)
-	jsonview.Fields(decision).Set(c.header, decision)
+	jsonview.Fields(decision).Set(c.Header, decision)
 	admitted := &admission{
 		Consumed: maps.Collect(lease.Consumed().All()), Outage: outage != nil, Limits: ownLimits(req, decision),
 	}
@@ -230,7 +231,7 @@ func ownLimits(req limiter.Request, d limiter.Decision) []jsonview.Status {
 
 // withLease calls do with a lease of the caller, one call at a time.
 func (c *call) withLease(do func(*openLease) error) (*settlement, error) {
-	open := c.server.leases.get(c.r.PathValue("id"), c.by.owner)
+	open := c.server.leases.get(c.Request.PathValue("id"), c.by.owner)
 	if open == nil {
 		return nil, errGone
 	}
@@ -251,7 +252,7 @@ func (c *call) withLease(do func(*openLease) error) (*settlement, error) {
 
 func consume(c *call, body consumeBody) (*settlement, error) {
 	if len(body.Consume) == 0 {
-		return nil, badBody(errors.New("field consume: must name a limit"))
+		return nil, web.Bad("body: field consume: must name a limit")
 	}
 	if err := errors.Join(checkNames(body.Consume), checkTaken(body.Consume)); err != nil {
 		return nil, err
@@ -281,7 +282,7 @@ func (c *call) forOperator(err error, entity, resource string) error {
 
 func adjust(c *call, body adjustBody) (*settlement, error) {
 	if len(body.Used)+len(body.Adjust) == 0 {
-		return nil, badBody(errors.New("used or adjust must name a limit"))
+		return nil, web.Bad("body: used or adjust must name a limit")
 	}
 	if err := body.check(); err != nil {
 		return nil, err
@@ -298,7 +299,7 @@ func (b adjustBody) check() error {
 
 	for limit, n := range b.Used {
 		if n < 0 {
-			return badBody(fmt.Errorf("field used: %q must be 0 or more", clip(limit)))
+			return web.Bad("body: field used: %q must be 0 or more", web.Clip(limit))
 		}
 		if _, twice := b.Adjust[limit]; twice {
 			return &httplimit.Problem{
@@ -310,8 +311,8 @@ func (b adjustBody) check() error {
 
 	for limit, n := range b.Adjust {
 		if n < -maxAdjusted || n > maxAdjusted {
-			return badBody(fmt.Errorf("field adjust: %q must be between %d and %d", clip(limit), -maxAdjusted,
-				maxAdjusted))
+			return web.Bad("body: field adjust: %q must be between %d and %d", web.Clip(limit), -maxAdjusted,
+				maxAdjusted)
 		}
 	}
 
@@ -387,7 +388,7 @@ func explain(c *call, body explainBody) (jsonview.Explanation, error) {
 		return jsonview.NewDisabledExplanation(req, off, levels), nil
 	}
 	if err != nil {
-		return jsonview.Explanation{}, outage("explain", err)
+		return jsonview.Explanation{}, web.Outage("explain", err)
 	}
 	return jsonview.NewExplanation(req, d, levels), nil
 }

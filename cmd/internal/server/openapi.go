@@ -5,13 +5,13 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/openapi"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
@@ -27,13 +27,9 @@ func (s *Server) openAPI() ([]byte, error) {
 		"/readyz":       probePath("getReadiness", "Whether the server can take work"),
 		"/openapi.json": documentPath(),
 	}
-	for _, rt := range s.routes {
-		item, _ := paths[rt.path].(object)
-		if item == nil {
-			item = object{}
-			paths[rt.path] = item
-		}
-		item[strings.ToLower(rt.method)] = rt.operation(schemas, s.opts.Tokens != nil)
+	for i := range s.routes {
+		rt := &s.routes[i]
+		rt.AddTo(paths, rt.operation(schemas, s.opts.Tokens != nil))
 	}
 
 	// What one field allows may depend on another, which no tag of a field says.
@@ -68,10 +64,10 @@ func (s *Server) openAPI() ([]byte, error) {
 }
 
 func probePath(id, summary string) object {
-	state := object{"description": "The state", "content": object{typeJSON: object{"schema": object{
+	state := object{"description": "The state", "content": openapi.Content(web.TypeJSON, object{
 		"type": "object", "properties": object{"status": object{"type": "string"}},
 		"required": []any{"status"}, "additionalProperties": false,
-	}}}}
+	})}
 
 	return object{"get": object{
 		// The empty list lifts the security of the document: probes need no token.
@@ -85,43 +81,24 @@ func documentPath() object {
 	return object{"get": object{
 		"operationId": "getOpenAPI", "summary": "This document", "security": []any{}, "responses": object{
 			"200": object{
-				"description": "An OpenAPI document", "content": object{typeJSON: object{"schema": document}},
+				"description": "An OpenAPI document", "content": openapi.Content(web.TypeJSON, document),
 			},
 		},
 	}}
 }
 
-var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
-
 // operation describes a route.
-func (rt route) operation(schemas *openapi.Schemas, tokens bool) object {
-	// The document must have a list, also without parameters.
-	parameters := []any{}
-	for _, m := range pathParameter.FindAllStringSubmatch(rt.path, -1) {
-		parameters = append(parameters, object{
-			"name": m[1], "in": "path", "required": true, "schema": schemas.Ref(idSchema(rt.path)),
-		})
-	}
-	for _, p := range rt.query {
-		parameters = append(parameters, object{
-			"name": p.name, "in": "query", "required": p.required, "description": p.doc, "schema": p.describe(schemas),
-		})
-	}
+func (rt *route) operation(schemas *openapi.Schemas, tokens bool) object {
+	op := rt.Operation(schemas, object{"schema": schemas.Ref(idSchema(rt.Path))})
+	op["operationId"], op["description"] = rt.id, "Needs the role "+rt.role.including()+"."
+	op["responses"] = rt.responses(schemas, tokens)
+
 	if rt.keyed {
-		parameters = append(parameters, object{
+		parameters, _ := op["parameters"].([]any)
+		op["parameters"] = append(parameters, object{
 			"name": "Idempotency-Key", "in": "header", "required": false, "schema": schemas.Ref("IdempotencyKey"),
 			"description": "A key that makes repetitions of this request return its first successful answer.",
 		})
-	}
-
-	op := object{
-		"operationId": rt.id, "summary": rt.summary, "description": "Needs the role " + rt.role.including() + ".",
-		"parameters": parameters, "responses": rt.responses(schemas, tokens),
-	}
-	if rt.request != nil {
-		op["requestBody"] = object{
-			"required": true, "content": object{typeJSON: object{"schema": schemas.Of(rt.request)}},
-		}
 	}
 	return op
 }
@@ -137,24 +114,14 @@ func idSchema(path string) string {
 	return "EntityName"
 }
 
-// describe returns the schema of a parameter.
-func (p parameter) describe(schemas *openapi.Schemas) object {
-	if p.words != nil {
-		return object{"type": "string", "enum": p.words}
-	}
-	return schemas.Ref(p.schema)
-}
-
 // responses describes the answers of a route.
-func (rt route) responses(schemas *openapi.Schemas, tokens bool) object {
-	done := object{"description": "Done", "content": object{typeJSON: object{"schema": schemas.Of(rt.answer)}}}
+func (rt *route) responses(schemas *openapi.Schemas, tokens bool) object {
+	done := object{"description": "Done", "content": openapi.Content(web.TypeJSON, schemas.Of(rt.Answer))}
 	all := object{}
 	problem := func(status int, when string, headers ...string) {
 		all[strconv.Itoa(status)] = object{
 			"description": when, "headers": headerRefs(headers),
-			"content": object{"application/problem+json": object{
-				"schema": schemas.Of(reflect.TypeFor[httplimit.Problem]()),
-			}},
+			"content": openapi.Content("application/problem+json", schemas.Of(reflect.TypeFor[httplimit.Problem]())),
 		}
 	}
 
@@ -173,7 +140,7 @@ func (rt route) responses(schemas *openapi.Schemas, tokens bool) object {
 	if tokens || rt.id == "acquire" || rt.id == "consumeLease" {
 		problem(http.StatusForbidden, "The token does not allow the call, or the entity or resource is disabled")
 	}
-	if rt.request != nil {
+	if rt.Request != nil {
 		problem(http.StatusRequestEntityTooLarge, "The body is too large")
 		problem(http.StatusUnsupportedMediaType, "The body is not application/json")
 	}
@@ -182,7 +149,7 @@ func (rt route) responses(schemas *openapi.Schemas, tokens bool) object {
 			"A request with this Idempotency-Key is under way, or the body contradicts itself", "Retry-After")
 		problem(http.StatusUnprocessableEntity, "The Idempotency-Key belongs to another request")
 	}
-	if strings.HasPrefix(rt.path, "/v1/leases/") {
+	if strings.HasPrefix(rt.Path, "/v1/leases/") {
 		problem(http.StatusGone, "The token has no such open lease here")
 	}
 	if rt.id == "acquire" || rt.id == "consumeLease" {
@@ -193,8 +160,8 @@ func (rt route) responses(schemas *openapi.Schemas, tokens bool) object {
 		done["headers"] = headerRefs([]string{"RateLimit", "RateLimit-Policy"})
 	}
 	// Only a list has the parameter limit, and so a next page.
-	for _, p := range rt.query {
-		if p.name == "limit" {
+	for _, p := range rt.Parameters {
+		if p.Name == "limit" {
 			done["headers"] = headerRefs([]string{"Link"})
 		}
 	}

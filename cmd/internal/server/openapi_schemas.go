@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // The largest numbers that package limiter takes: the capacity of a limit, what
@@ -38,7 +39,7 @@ func namedSchemas() object {
 		"EntityName": text(entity, 256, "ID of an entity"),
 		"LimitName":  name,
 		"LimitNames": object{
-			"type": "array", "items": toLimitName, "uniqueItems": true, "maxItems": maxFields,
+			"type": "array", "items": toLimitName, "uniqueItems": true, "maxItems": web.MaxFields,
 		},
 		"ResourceName": object{
 			"type": "string", "pattern": "^" + resource + "$", "maxLength": 64, "not": notReserved,
@@ -113,7 +114,7 @@ func whole(least, most int64, description string) object {
 func amounts(fewest int, least, most int64) object {
 	return object{
 		"type": "object", "propertyNames": object{"$ref": "#/components/schemas/LimitName"},
-		"additionalProperties": whole(least, most, ""), "minProperties": fewest, "maxProperties": maxFields,
+		"additionalProperties": whole(least, most, ""), "minProperties": fewest, "maxProperties": web.MaxFields,
 		"description": fmt.Sprintf("Tokens by limit, from %d to %d", least, most),
 	}
 }

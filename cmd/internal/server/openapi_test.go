@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"net/http/httptest"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // contract is the OpenAPI document of a server.
@@ -176,7 +177,7 @@ func TestOpenAPIListsTheRoutes(t *testing.T) {
 	r := newMemoryRig(t, Options{})
 	want := []string{"get /openapi.json", "get /healthz", "get /readyz"}
 	for _, rt := range r.routes {
-		want = append(want, strings.ToLower(rt.method)+" "+rt.path)
+		want = append(want, strings.ToLower(rt.Method)+" "+rt.Path)
 	}
 	slices.Sort(want)
 	if diff := cmp.Diff(want, newContract(t, r).operations()); diff != "" {
@@ -184,10 +185,10 @@ func TestOpenAPIListsTheRoutes(t *testing.T) {
 	}
 	for _, op := range want {
 		method, path, _ := strings.Cut(op, " ")
-		_, pattern := r.mux.Handler(httptest.NewRequestWithContext(context.Background(), strings.ToUpper(method),
-			strings.ReplaceAll(path, "{id}", "x"), nil))
-		if pattern != strings.ToUpper(method)+" "+path {
-			t.Errorf("%s is served by %q", op, pattern)
+		q := request{method: strings.ToUpper(method), path: strings.ReplaceAll(path, "{id}", "x"), body: "{}"}
+		_, pattern := r.mux.Handler(q.http(t))
+		if w := r.send(q); pattern != path || w.Code == http.StatusMethodNotAllowed {
+			t.Errorf("%s is served by %q: %d", op, pattern, w.Code)
 		}
 	}
 }
@@ -202,29 +203,29 @@ func TestOpenAPIListsTheParameters(t *testing.T) {
 		"start": "24h", "end": "2026-01-01", "start_event_id": "01ARZ3NDEKTSV4RRFFQ69G5FAV",
 	}
 	for _, rt := range r.routes {
-		if rt.method != "GET" {
+		if rt.Method != http.MethodGet {
 			continue
 		}
 		required := url.Values{}
-		for _, p := range rt.query {
-			if p.required {
-				required.Set(p.name, values[p.name])
+		for _, p := range rt.Parameters {
+			if p.Required {
+				required.Set(p.Name, values[p.Name])
 			}
 		}
-		path := strings.ReplaceAll(rt.path, "{id}", "child")
-		for _, p := range append(slices.Clone(rt.query), parameter{name: "unknown"}) {
+		path := strings.ReplaceAll(rt.Path, "{id}", "child")
+		for _, p := range append(slices.Clone(rt.Parameters), web.Parameter{Name: "unknown"}) {
 			query := maps.Clone(required)
-			query.Set(p.name, values[p.name])
+			query.Set(p.Name, values[p.Name])
 			switch {
-			case p.name == "unknown":
-				query.Set(p.name, "x")
-			case p.name == "after" && rt.path == "/v1/usage":
-				query.Set(p.name, "2026-01-31T15:00:00Z,gpt-4,child,hourly")
-			case p.name == "end":
+			case p.Name == "unknown":
+				query.Set(p.Name, "x")
+			case p.Name == "after" && rt.Path == "/v1/usage":
+				query.Set(p.Name, "2026-01-31T15:00:00Z,gpt-4,child,hourly")
+			case p.Name == "end":
 				query.Del("start")
 			}
 			w := r.send(request{method: "GET", path: path + "?" + query.Encode()})
-			if (w.Code == 200) != (p.name != "unknown") {
+			if (w.Code == 200) != (p.Name != "unknown") {
 				t.Errorf("%s with %s: %d %s", path, query.Encode(), w.Code, w.Body)
 			}
 		}

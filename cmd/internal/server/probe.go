@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // readiness caches the answer of the store, since anyone may ask for it.
@@ -99,5 +100,5 @@ func (s *Server) unready(ctx context.Context) string {
 }
 
 func answerProbe(w http.ResponseWriter, status int, text string) {
-	_ = newReply(w.Header(), status, typeJSON, fmt.Appendf(nil, `{"status":%q}`+"\n", text)).write(w)
+	_ = web.NewAnswer(w.Header(), status, web.TypeJSON, fmt.Appendf(nil, `{"status":%q}`+"\n", text)).Write(w)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
@@ -31,12 +32,6 @@ var errBusy = &httplimit.Problem{
 	RetryAfter: time.Second,
 }
 
-// errTooMany answers a call that finds no place.
-var errTooMany = &httplimit.Problem{
-	Status: http.StatusServiceUnavailable, Detail: "too many requests are under way; retry in a second",
-	RetryAfter: time.Second,
-}
-
 // errDraining answers an acquire while the server shuts down.
 var errDraining = &httplimit.Problem{
 	Status: http.StatusServiceUnavailable, Detail: "the server is shutting down; retry at another instance",
@@ -45,11 +40,9 @@ var errDraining = &httplimit.Problem{
 
 // fail returns the answer to a call that failed. A client sees the text of an
 // error only if it is about the client's own input.
-func (s *Server) fail(h http.Header, err error) *reply {
+func (s *Server) fail(h http.Header, err error) *web.Answer {
 	problem := s.problem(err)
-	// An error that is a Problem itself was made for the client, and hides nothing
-	// from the operator.
-	if problem.Status >= http.StatusInternalServerError && !errors.As(err, new(*httplimit.Problem)) {
+	if web.Hides(problem, err) {
 		s.opts.OnError(err)
 	}
 
@@ -60,52 +53,12 @@ func (s *Server) fail(h http.Header, err error) *reply {
 		sent, fields = refused, jsonview.Fields(refused.Decision)
 	}
 
-	capture := &captured{header: h}
-	httplimit.WriteError(capture, sent, fields)
-	return newReply(h, problem.Status, h.Get("Content-Type"), capture.body)
-}
-
-// captured is a ResponseWriter that keeps what is written.
-type captured struct {
-	header http.Header
-	body   []byte
-}
-
-// Header returns the header.
-func (c *captured) Header() http.Header { return c.header }
-
-// WriteHeader does nothing, since the problem has the status.
-func (c *captured) WriteHeader(int) {}
-
-// Write keeps b.
-func (c *captured) Write(b []byte) (int, error) {
-	c.body = append(c.body, b...)
-	return len(b), nil
+	return web.NewFailure(h, sent, fields)
 }
 
 // errNamespace answers the holder of a token whose namespace is gone.
 var errNamespace = &httplimit.Problem{
 	Status: http.StatusForbidden, Detail: "the namespace of this token does not exist",
-}
-
-// outage marks an error of a store as an outage, unless it is a documented error.
-func outage(op string, err error) error {
-	if err == nil || errors.Is(err, limiter.ErrNotFound) || errors.Is(err, limiter.ErrClosed) ||
-		errors.As(err, new(*limiter.UnavailableError)) ||
-		errors.As(err, new(*limiter.InvalidError)) || errors.As(err, new(*limiter.CorruptError)) ||
-		errors.As(err, new(*limiter.DisabledError)) {
-		return err
-	}
-	return &limiter.UnavailableError{Op: op, Err: err}
-}
-
-// statusOf returns 404 for a name that has the right form and does not exist, and
-// 400 for other bad input.
-func statusOf(bad *limiter.InvalidError) int {
-	if errors.Is(bad, limiter.ErrUnknown) {
-		return http.StatusNotFound
-	}
-	return http.StatusBadRequest
 }
 
 func (s *Server) problem(err error) *httplimit.Problem {
@@ -140,7 +93,7 @@ func (s *Server) problem(err error) *httplimit.Problem {
 		return &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: late.Public(), RetryAfter: time.Second}
 	}
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
-		return &httplimit.Problem{Status: statusOf(bad), Detail: bad.Error()}
+		return &httplimit.Problem{Status: web.StatusOf(bad), Detail: bad.Error()}
 	}
 	return httplimit.NewProblem(err)
 }

@@ -1,89 +1,26 @@
 package server
 
 import (
-	"fmt"
 	"iter"
-	"net/http"
-	"net/url"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
-	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // Rows of a list: how many it has without the parameter limit, and at most.
-const defaultRows, maxRows = 100, 1000
+const defaultRows, maxRows = "100", 1000
 
-var limitParameter = parameter{name: "limit", schema: "Rows", doc: "maximum number of rows, 1 to 1000; default 100"}
-
-// badQuery returns the problem of a parameter.
-func badQuery(name, reason string) error {
-	return &httplimit.Problem{Status: http.StatusBadRequest, Detail: "parameter " + name + ": " + reason}
+var limitParameter = web.Parameter{
+	Name: "limit", Schema: "Rows", Default: defaultRows, Doc: "maximum number of rows, 1 to 1000; default 100",
 }
 
-// checkQuery rejects parameters that the route does not have, and parameters that
-// occur twice, are empty or missing.
-func (c *call) checkQuery(known []parameter) error {
-	// Most calls have no query, and need no map of one.
-	if c.r.URL.RawQuery == "" && len(known) == 0 {
-		return nil
-	}
-
-	values, err := url.ParseQuery(c.r.URL.RawQuery)
-	if err != nil {
-		return &httplimit.Problem{Status: http.StatusBadRequest, Detail: "the query is not valid; escape its values"}
-	}
-
-	for name, given := range values {
-		i := slices.IndexFunc(known, func(p parameter) bool { return p.name == name })
-		switch {
-		case i < 0:
-			return badQuery(strconv.Quote(clip(name)), "is unknown"+knownNames(known))
-		case len(given) != 1 || given[0] == "":
-			return badQuery(name, "must have one value")
-		case known[i].words != nil && !slices.Contains(known[i].words, given[0]):
-			return badQuery(name, "must be "+strings.Join(known[i].words, " or "))
-		}
-	}
-
-	for _, p := range known {
-		if p.required && !values.Has(p.name) {
-			return badQuery(p.name, "is missing; it is the "+p.doc)
-		}
-	}
-
-	return nil
-}
-
-func knownNames(known []parameter) string {
-	if len(known) == 0 {
-		return "; the call has no parameters"
-	}
-
-	names := make([]string, len(known))
-	for i, p := range known {
-		names[i] = p.name
-	}
-	return "; the parameters are " + strings.Join(names, ", ")
-}
-
-func (c *call) param(name string) string { return c.r.URL.Query().Get(name) }
+func (c *call) param(name string) string { return c.Query.Get(name) }
 
 // rows returns the parameter limit.
 func (c *call) rows() (int, error) {
-	text := c.param("limit")
-	if text == "" {
-		return defaultRows, nil
-	}
-
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > maxRows {
-		return 0, badQuery("limit", fmt.Sprintf("must be a whole number from 1 to %d", maxRows))
-	}
-	return n, nil
+	n, err := rules.Whole(c.Query, limitParameter, 1, maxRows)
+	return int(n), err
 }
 
 // resource returns the parameter resource, "" for all resources.
@@ -102,7 +39,7 @@ func checkResource(name string) error {
 
 // entity returns the entity in the path.
 func (c *call) entity() (string, error) {
-	id := c.r.PathValue("id")
+	id := c.Request.PathValue("id")
 	return id, limiter.Entity{ID: id}.Validate()
 }
 
@@ -124,7 +61,7 @@ func collect[T, A any](
 		}
 	}) {
 		if err != nil {
-			return nil, outage("list", err)
+			return nil, web.Outage("list", err)
 		}
 		page = append(page, shape(row))
 	}
@@ -134,10 +71,10 @@ func collect[T, A any](
 
 // linkNext adds a link to the next page.
 func (c *call) linkNext(name, value string) {
-	query := c.r.URL.Query()
+	query := c.Request.URL.Query()
 	// The other parameters hold for the next page, too.
 	query.Set(name, value)
-	c.header.Set("Link", "<"+c.r.URL.EscapedPath()+"?"+query.Encode()+`>; rel="next"`)
+	c.Header.Set("Link", "<"+c.Request.URL.EscapedPath()+"?"+query.Encode()+`>; rel="next"`)
 }
 
 // skipTo drops the rows up to and including the row with the ID after. The rows

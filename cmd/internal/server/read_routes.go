@@ -5,50 +5,51 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 var (
-	afterEntity       = parameter{name: "after", schema: "After", doc: "only entities after this ID"}
-	resourceParameter = parameter{
-		name: "resource", schema: "ResourceOrAll",
-		doc: "resource of the limits; default: limits for all resources",
+	afterEntity       = web.Parameter{Name: "after", Schema: "After", Doc: "only entities after this ID"}
+	resourceParameter = web.Parameter{
+		Name: "resource", Schema: "ResourceOrAll",
+		Doc: "resource of the limits; default: limits for all resources",
 	}
-	onlyResource = parameter{name: "resource", schema: "ResourceOrAll", doc: "only this resource"}
+	onlyResource = web.Parameter{Name: "resource", Schema: "ResourceOrAll", Doc: "only this resource"}
 )
 
 // readRoutes returns the reads of entities, limits and buckets, in the shapes of
 // the command line.
 func readRoutes() []route {
 	return []route{
-		get("listEntities", "/v1/entities", "List entities", RoleRead, []parameter{afterEntity, limitParameter},
+		get("listEntities", "/v1/entities", "List entities", RoleRead, []web.Parameter{afterEntity, limitParameter},
 			listEntities),
 		get("getEntity", "/v1/entities/{id}", "Show an entity", RoleRead, nil, showEntity),
 		get("listChildren", "/v1/entities/{id}/children", "List the children of an entity", RoleRead,
-			[]parameter{afterEntity, limitParameter}, listChildren),
+			[]web.Parameter{afterEntity, limitParameter}, listChildren),
 		get("getEntityLimits", "/v1/entities/{id}/limits", "Show the limits stored for exactly this entity",
-			RoleRead, []parameter{resourceParameter}, entityLimits),
+			RoleRead, []web.Parameter{resourceParameter}, entityLimits),
 		get("listBuckets", "/v1/entities/{id}/buckets", "List the tokens in the buckets of an entity", RoleRead,
-			[]parameter{onlyResource, limitParameter}, entityBuckets),
+			[]web.Parameter{onlyResource, limitParameter}, entityBuckets),
 		get("getStatus", "/v1/entities/{id}/status", "Show what an entity has used and has left", RoleRead,
-			[]parameter{onlyResource}, entityStatus),
+			[]web.Parameter{onlyResource}, entityStatus),
 		get("listLimitedEntities", "/v1/limited-entities", "List the entities with limits of their own", RoleRead,
-			[]parameter{resourceParameter, afterEntity, limitParameter}, limitedEntities),
+			[]web.Parameter{resourceParameter, afterEntity, limitParameter}, limitedEntities),
 		get("listLimitedResources", "/v1/limited-resources", "List the resources for which entities have limits",
 			RoleRead, nil, limitedResources),
 		get("listResources", "/v1/resources", "List the resources with defaults", RoleRead, nil, listResources),
 		get("getResourceLimits", "/v1/resources/{id}/limits", "Show the defaults of a resource", RoleRead, nil,
 			resourceLimits),
 		get("getResourceCapacity", "/v1/resources/{id}/capacity",
-			"Show one limit of a resource across all entities", RoleRead, []parameter{
-				{name: "limit_name", schema: "LimitName", doc: "name of the limit", required: true},
+			"Show one limit of a resource across all entities", RoleRead, []web.Parameter{
+				{Name: "limit_name", Schema: "LimitName", Doc: "name of the limit", Required: true},
 				{
-					name: "parents_only", words: []string{"true", "false"},
-					doc: "whether to omit children and entities without a record",
+					Name: "parents_only", Words: []string{"true", "false"},
+					Doc: "whether to omit children and entities without a record",
 				},
 			}, resourceCapacity),
 		get("getSystemLimits", "/v1/system/limits", "Show the defaults of the system", RoleRead, nil, systemLimits),
 		get("listNamespaces", "/v1/namespaces", "List the namespaces of the store", RoleAdmin,
-			[]parameter{{name: "after", schema: "After", doc: "only namespaces after this name"}, limitParameter},
+			[]web.Parameter{{Name: "after", Schema: "After", Doc: "only namespaces after this name"}, limitParameter},
 			listNamespaces),
 	}
 }
@@ -208,13 +209,13 @@ func listResources(c *call) ([]jsonview.Resource, error) {
 }
 
 func resourceLimits(c *call) ([]jsonview.Limit, error) {
-	stored, err := c.lim.ResourceDefaults(c.ctx, c.r.PathValue("id"))
+	stored, err := c.lim.ResourceDefaults(c.ctx, c.Request.PathValue("id"))
 	return jsonview.NewLimits(stored), err
 }
 
 func resourceCapacity(c *call) ([]jsonview.Status, error) {
 	sum, err := c.lim.Capacity(c.ctx, limiter.CapacityQuery{
-		Resource: c.r.PathValue("id"), Limit: c.param("limit_name"),
+		Resource: c.Request.PathValue("id"), Limit: c.param("limit_name"),
 		ParentsOnly: c.param("parents_only") == "true",
 	})
 	return jsonview.NewStatuses(sum.Entities, nil), err

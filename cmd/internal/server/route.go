@@ -3,101 +3,60 @@ package server
 import (
 	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
-// route is a call that clients can make. It is also the source of the OpenAPI
-// document.
-type route struct {
-	id                    string // the operationId
-	method, path, summary string
-	role                  Role
-	keyed                 bool // an Idempotency-Key is honoured
-	query                 []parameter
-	request, answer       reflect.Type // of the JSON; request is nil for a GET
-	do                    func(*call) (any, error)
-}
+// rules takes every fault of a request for one, and 2.0 for a whole number.
+var rules = &web.Rules{WholeNumbers: true}
 
-// parameter is a parameter of a query.
-type parameter struct {
-	name, doc string
-	schema    string   // the name of its schema; "" for words
-	words     []string // the values that are allowed; nil for any
-	required  bool
+// route is a call that clients can make.
+type route struct {
+	web.Route[*call]
+	id    string // the operationId
+	role  Role
+	keyed bool // an Idempotency-Key is honoured
 }
 
 // post returns a route whose calls carry a body of type B.
 func post[B, A any](id, path, summary string, role Role, keyed bool, do func(*call, B) (A, error)) route {
-	allowed := shapeOf(reflect.TypeFor[B]())
-	return route{
-		id: id, method: http.MethodPost, path: path, summary: summary, role: role, keyed: keyed,
-		request: reflect.TypeFor[B](), answer: reflect.TypeFor[A](),
-		do: func(c *call) (any, error) {
-			if err := c.checkQuery(nil); err != nil {
-				return nil, err
-			}
-
-			body, err := decode[B](c.body, allowed)
-			if err != nil {
-				return nil, err
-			}
-
-			return do(c, body)
-		},
-	}
+	return route{web.Post(rules, path, summary, do), id, role, keyed}
 }
 
 // get returns a route that only reads.
-func get[A any](id, path, summary string, role Role, query []parameter, do func(*call) (A, error)) route {
-	return route{
-		id: id, method: http.MethodGet, path: path, summary: summary, role: role, query: query,
-		answer: reflect.TypeFor[A](),
-		do: func(c *call) (any, error) {
-			if err := c.checkQuery(query); err != nil {
-				return nil, err
-			}
-
-			return do(c)
-		},
-	}
+func get[A any](id, path, summary string, role Role, query []web.Parameter, do func(*call) (A, error)) route {
+	return route{web.Get(rules, path, summary, query, do), id, role, false}
 }
 
 // addRoutes registers all routes, the probes and the OpenAPI document.
 func (s *Server) addRoutes() error {
 	s.routes = slices.Concat(leaseRoutes(), switchRoutes(), fillRoutes(), readRoutes(), historyRoutes())
 
+	handlers := web.Handlers{}
 	for i := range s.routes {
 		rt := &s.routes[i]
-		s.handle(rt.method, rt.path, s.serve(rt))
+		handlers.Add(rt.Method, rt.Path, s.serve(rt))
 	}
-	// The 404 of the mux itself is not a problem document.
-	s.mux.Handle("/", &httplimit.Problem{Status: http.StatusNotFound})
 
 	document, err := s.openAPI()
 	if err != nil {
 		return fmt.Errorf("openapi: %w", err)
 	}
-
-	s.handle(http.MethodGet, "/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
-		_ = newReply(w.Header(), http.StatusOK, typeJSON, document).write(w)
+	handlers.Add(http.MethodGet, "/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		_ = web.NewAnswer(w.Header(), http.StatusOK, web.TypeJSON, document).Write(w)
 	})
-	s.handle(http.MethodGet, "/healthz", func(w http.ResponseWriter, _ *http.Request) {
+	handlers.Add(http.MethodGet, "/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		answerProbe(w, http.StatusOK, "alive")
 	})
-	s.handle(http.MethodGet, "/readyz", s.serveReady)
+	handlers.Add(http.MethodGet, "/readyz", s.serveReady)
+
+	for path, methods := range handlers {
+		s.mux.Handle(path, rules.ByMethod(methods, web.Fail))
+	}
+	// The 404 of the mux itself is not a problem document.
+	s.mux.Handle("/", &httplimit.Problem{Status: http.StatusNotFound})
 
 	return nil
-}
-
-// handle registers a path with its only method. Other methods get a problem
-// document.
-func (s *Server) handle(method, path string, handler http.HandlerFunc) {
-	s.mux.HandleFunc(method+" "+path, handler)
-	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Allow", method)
-		(&httplimit.Problem{Status: http.StatusMethodNotAllowed}).ServeHTTP(w, r)
-	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
@@ -74,7 +75,8 @@ type Server struct {
 	home     *view
 	leases   *leaseTable
 	keys     *keyTable
-	running  chan struct{} // a place for each call under way
+	running  web.Places // of calls under way
+	allCalls web.Bound
 	draining atomic.Bool
 	ready    readiness
 	writes   writeHealth
@@ -115,7 +117,7 @@ func New(repo limiter.Repository, opts *Options) (*Server, error) {
 	s.home = home
 
 	s.leases = newLeaseTable(cmp.Or(o.MaxLeases, DefaultMaxLeases), cmp.Or(o.LeaseTTL, DefaultLeaseTTL), o.OnError)
-	s.running = make(chan struct{}, cmp.Or(o.MaxRequests, DefaultMaxRequests))
+	s.allCalls = web.Bound{Most: int64(cmp.Or(o.MaxRequests, DefaultMaxRequests)), Full: web.ErrTooMany}
 	s.keys = newKeyTable(cmp.Or(o.MaxKeys, DefaultMaxKeys), cmp.Or(o.KeyTTL, DefaultKeyTTL))
 
 	if err := s.addRoutes(); err != nil {
@@ -146,7 +148,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 // redirect.
 func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != path.Clean(r.URL.Path) || !path.IsAbs(r.URL.Path) {
-		_ = s.fail(w.Header(), &httplimit.Problem{Status: http.StatusNotFound}).write(w)
+		_ = s.fail(w.Header(), &httplimit.Problem{Status: http.StatusNotFound}).Write(w)
 		return
 	}
 
@@ -199,7 +201,7 @@ func (s *Server) view(ctx context.Context, id Identity) (*view, error) {
 		return nil, errNamespace
 	}
 	if err != nil {
-		return nil, outage("namespace", err)
+		return nil, web.Outage("namespace", err)
 	}
 
 	v, err := s.newView(repo)

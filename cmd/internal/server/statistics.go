@@ -20,7 +20,7 @@ func (s *Server) Statistics() iter.Seq[limiter.Statistic] {
 			},
 			{
 				Name: "server.calls", Unit: "{call}", Description: "Calls over HTTP that are under way",
-				Value: float64(len(s.running)),
+				Value: float64(s.running.Held(s.allCalls)),
 			},
 		} {
 			if !yield(stat) {

@@ -3,13 +3,13 @@ package server
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
@@ -56,8 +56,8 @@ func switchRoutes() []route {
 		post("disable", "/v1/disable", "Switch a level off: its calls get 403", RoleAdmin, true, disable),
 		post("enable", "/v1/enable", "Switch a level on again", RoleAdmin, true, enable),
 		get("listSwitches", "/v1/switches", "List the levels that are off", RoleRead,
-			[]parameter{
-				{name: "after", schema: "After", doc: "continue after this position, as in the link to the next page"},
+			[]web.Parameter{
+				{Name: "after", Schema: "After", Doc: "continue after this position, as in the link to the next page"},
 				limitParameter,
 			},
 			listSwitches),
@@ -76,17 +76,14 @@ func (b levelBody) scope() (limiter.Scope, error) {
 		}
 		// An empty name would widen the level to every entity or resource.
 		if *field.from == "" {
-			return of, badBody(fmt.Errorf("field %s: must not be empty; leave it out", name))
+			return of, web.Bad("body: field %s: must not be empty; leave it out", name)
 		}
 		*field.to = *field.from
 	}
 	if b.All == (of == limiter.Scope{}) {
 		return of, nil
 	}
-	return of, &httplimit.Problem{
-		Status: http.StatusBadRequest,
-		Detail: "body: give entity_id, resource or both, or all: true for everything in the namespace",
-	}
+	return of, web.Bad("body: give entity_id, resource or both, or all: true for everything in the namespace")
 }
 
 func disable(c *call, body disableBody) (levelState, error) {

@@ -2,14 +2,12 @@ package webdemo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
@@ -33,7 +31,7 @@ func (h *Handler) serveChat(w http.ResponseWriter, r *http.Request) {
 
 	lease, err := h.gateway.admit(r.Context(), key, req)
 	if err != nil {
-		h.refuse(w, r, err)
+		h.refuseChat(w, r, err)
 		return
 	}
 
@@ -47,13 +45,13 @@ func (h *Handler) serveChat(w http.ResponseWriter, r *http.Request) {
 
 	// complete fails only if the client has left, which needs no answer.
 	if answer, err := h.gateway.complete(r.Context(), lease, req); err == nil {
-		writeJSON(w, http.StatusOK, answer)
+		h.send(w, r, http.StatusOK, answer)
 	}
 }
 
 // readChat returns the API key and the request.
 func (h *Handler) readChat(w http.ResponseWriter, r *http.Request) (key string, req *llm.Request, err error) {
-	if err := checkQuery(r, nil); err != nil {
+	if _, err := rules.ParseQuery(r, nil); err != nil {
 		return "", nil, err
 	}
 
@@ -62,7 +60,7 @@ func (h *Handler) readChat(w http.ResponseWriter, r *http.Request) (key string, 
 		return "", nil, err
 	}
 
-	body, err := readBody(w, r)
+	body, err := rules.ReadBody(w, r, maxBody)
 	if err != nil {
 		return "", nil, err
 	}
@@ -84,16 +82,10 @@ func apiKey(h http.Header) string {
 	return strings.TrimSpace(token)
 }
 
-func readBody(w http.ResponseWriter, r *http.Request) (body []byte, err error) {
-	// While the body arrives, the connection of a slow client can be replaced.
-	listen.Receive(r, func() { body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody)) })
-	return body, err
-}
-
-// refuse answers a call that was not admitted. A refusal shows every limit, also of
+// refuseChat answers a call that was not admitted. A refusal shows every limit, also of
 // the parent, since the demo explains them; a gateway would show
 // limiter.ExceededError.Public.
-func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
+func (h *Handler) refuseChat(w http.ResponseWriter, r *http.Request, err error) {
 	refusal, ok := errors.AsType[*limiter.ExceededError](err)
 	if !ok {
 		h.fail(w, r, err)
@@ -106,13 +98,16 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if after := refusal.RetryAfterHeader(); after != "" && !refusal.Decision.NeverFits() {
 		w.Header().Set("Retry-After", after)
 	}
-	writeJSON(w, http.StatusTooManyRequests, refusal)
+	h.send(w, r, http.StatusTooManyRequests, refusal)
 }
 
 // streamChat sends an answer word by word. A client that leaves pays for the words
 // that were sent to it, and for nothing if there were none.
 func (h *Handler) streamChat(w http.ResponseWriter, r *http.Request, lease *llm.Lease, req *llm.Request) {
-	s := &chatStream{send: startStream(w), request: req, answer: h.gateway.simulator.draw(req.Model, req.MaxOutput)}
+	s := &chatStream{
+		send: web.NewEvents(w, writeTime).Send, request: req,
+		answer: h.gateway.simulator.draw(req.Model, req.MaxOutput),
+	}
 	s.first = chunk{ID: newID(), Object: "chat.completion.chunk", Created: now(), Model: req.Model}
 	s.run(r.Context())
 
@@ -127,22 +122,6 @@ func (h *Handler) streamChat(w http.ResponseWriter, r *http.Request, lease *llm.
 	if s.whole {
 		_ = s.finish()
 	}
-}
-
-// writeJSON answers with a JSON value.
-func writeJSON(w http.ResponseWriter, status int, value any) {
-	body, err := json.Marshal(value)
-	if err != nil {
-		(&httplimit.Problem{Status: http.StatusInternalServerError}).ServeHTTP(w, nil)
-		return
-	}
-
-	header := w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Cache-Control", "no-store")
-	header.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n'))
 }
 
 // gone reports whether a call ended because its client has left.

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // checkChat rejects what OpenAI's API rejects too, and package llm does not look at.
@@ -19,7 +20,7 @@ func checkChat(body []byte) error {
 		Temperature json.RawMessage `json:"temperature"`
 	}
 	if err := json.Unmarshal(body, &request); err != nil {
-		return invalidf("body: must be one JSON object")
+		return web.Bad("body: must be one JSON object")
 	}
 
 	if err := checkMessages(request.Messages); err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/openapi"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // reference is the document as the page /docs shows it.
@@ -17,7 +18,7 @@ type reference struct {
 
 type callDoc struct {
 	Method, Path, Summary string
-	Parameters            []parameter
+	Parameters            []web.Parameter
 	Request, Answer       string // names of schemas
 	Status                int
 }
@@ -32,27 +33,20 @@ type fieldDoc struct {
 	Required        bool
 }
 
-// Name returns the name, for the template.
-func (p parameter) Name() string { return p.name }
-
-// Doc returns the description, for the template.
-func (p parameter) Doc() string { return p.doc }
-
-// Default returns the default, for the template.
-func (p parameter) Default() string { return p.fallback }
-
 func (h *Handler) reference(document openapi.Object) reference {
 	info, _ := document["info"].(openapi.Object)
 	out := reference{Info: info}
 	names := &openapi.Schemas{}
 
 	for _, rt := range h.routes {
-		c := callDoc{Method: rt.method, Path: rt.path, Summary: rt.summary, Parameters: rt.query, Status: rt.status}
-		if rt.request != nil {
-			c.Request = typeName(names.Of(rt.request))
+		c := callDoc{
+			Method: rt.Method, Path: rt.Path, Summary: rt.Summary, Parameters: rt.Parameters, Status: rt.status,
 		}
-		if rt.answer != nil {
-			c.Answer = typeName(names.Of(rt.answer))
+		if rt.Request != nil {
+			c.Request = typeName(names.Of(rt.Request))
+		}
+		if rt.Answer != nil {
+			c.Answer = typeName(names.Of(rt.Answer))
 		}
 
 		out.Calls = append(out.Calls, c)

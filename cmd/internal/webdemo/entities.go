@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // entityBody is a request to create an entity.
@@ -23,51 +24,51 @@ type entityPage struct {
 	Next     *string           `json:"next" doc:"value of the parameter after for the next page; null after the last"`
 }
 
-func pageParameters() []parameter {
-	return []parameter{
-		{name: "limit", doc: "most rows of the page, from 1 to 1000", kind: "integer", fallback: "100"},
-		{name: "after", doc: "last ID of the page before", kind: "string"},
+func pageParameters() []web.Parameter {
+	return []web.Parameter{
+		{Name: "limit", Doc: "most rows of the page, from 1 to 1000", Type: "integer", Default: "100"},
+		{Name: "after", Doc: "last ID of the page before"},
 	}
 }
 
 func (h *Handler) entityRoutes() []route {
 	return []route{
-		get(h, "/api/entities", "List the entities", pageParameters(), func(r *http.Request) (entityPage, error) {
-			return readPage(r, h.lim.Entities(r.Context()))
+		get("/api/entities", "List the entities", pageParameters(), func(c *call) (entityPage, error) {
+			return readPage(c, h.lim.Entities(c.Request.Context()))
 		}),
-		change(h, http.MethodPost, "/api/entities", "Create an entity", http.StatusCreated, nil, h.createEntity),
-		get(h, "/api/entities/{id}", "Show an entity", nil, func(r *http.Request) (jsonview.Entity, error) {
-			e, err := h.lim.Entity(r.Context(), r.PathValue("id"))
+		change(http.MethodPost, "/api/entities", "Create an entity", http.StatusCreated, nil, h.createEntity),
+		get("/api/entities/{id}", "Show an entity", nil, func(c *call) (jsonview.Entity, error) {
+			e, err := h.lim.Entity(c.Request.Context(), c.Request.PathValue("id"))
 			if err != nil {
 				return jsonview.Entity{}, err
 			}
 			return jsonview.NewEntity(e), nil
 		}),
-		remove(h, "/api/entities/{id}", "Delete an entity with its limits and buckets", nil,
-			func(r *http.Request) error {
-				if _, err := h.lim.Entity(r.Context(), r.PathValue("id")); err != nil {
+		remove("/api/entities/{id}", "Delete an entity with its limits and buckets", nil,
+			func(c *call) error {
+				if _, err := h.lim.Entity(c.Request.Context(), c.Request.PathValue("id")); err != nil {
 					return err
 				}
-				return h.lim.DeleteEntity(r.Context(), r.PathValue("id"))
+				return h.lim.DeleteEntity(c.Request.Context(), c.Request.PathValue("id"))
 			}),
-		get(h, "/api/entities/{id}/children", "List the children of an entity", pageParameters(),
-			func(r *http.Request) (entityPage, error) {
-				if _, err := h.lim.Entity(r.Context(), r.PathValue("id")); err != nil {
+		get("/api/entities/{id}/children", "List the children of an entity", pageParameters(),
+			func(c *call) (entityPage, error) {
+				if _, err := h.lim.Entity(c.Request.Context(), c.Request.PathValue("id")); err != nil {
 					return entityPage{}, err
 				}
-				return readPage(r, h.lim.Children(r.Context(), r.PathValue("id")))
+				return readPage(c, h.lim.Children(c.Request.Context(), c.Request.PathValue("id")))
 			}),
 	}
 }
 
-func (h *Handler) createEntity(r *http.Request, body entityBody) (jsonview.Entity, error) {
+func (h *Handler) createEntity(c *call, body entityBody) (jsonview.Entity, error) {
 	// A child charges its parent unless the request says otherwise.
 	cascade := body.Parent != ""
 	if body.Cascade != nil {
 		cascade = *body.Cascade
 	}
 
-	e, err := h.lim.CreateEntity(r.Context(), limiter.Entity{
+	e, err := h.lim.CreateEntity(c.Request.Context(), limiter.Entity{
 		ID: body.ID, Name: body.Name, Parent: body.Parent, Cascade: cascade, Metadata: body.Metadata,
 	})
 	if err != nil {
@@ -77,9 +78,9 @@ func (h *Handler) createEntity(r *http.Request, body entityBody) (jsonview.Entit
 }
 
 // readPage returns the page of entities that a request asks for.
-func readPage(r *http.Request, all iter.Seq2[limiter.Entity, error]) (entityPage, error) {
+func readPage(c *call, all iter.Seq2[limiter.Entity, error]) (entityPage, error) {
 	page := entityPage{Entities: []jsonview.Entity{}}
-	chosen, next, err := onPage(r, all)
+	chosen, next, err := onPage(c, all)
 	for _, e := range chosen {
 		page.Entities = append(page.Entities, jsonview.NewEntity(e))
 	}
@@ -89,13 +90,13 @@ func readPage(r *http.Request, all iter.Seq2[limiter.Entity, error]) (entityPage
 
 // onPage returns the entities of a page, and the ID after which the next one
 // begins, or "".
-func onPage(r *http.Request, all iter.Seq2[limiter.Entity, error]) (page []limiter.Entity, next string, err error) {
-	limit, err := numberOf(r, pageParameters()[0], 1, 1000)
+func onPage(c *call, all iter.Seq2[limiter.Entity, error]) (page []limiter.Entity, next string, err error) {
+	limit, err := rules.Whole(c.Query, pageParameters()[0], 1, 1000)
 	if err != nil {
 		return nil, "", err
 	}
 
-	after := r.URL.Query().Get("after")
+	after := c.Query.Get("after")
 	for e, err := range all {
 		switch {
 		case err != nil:

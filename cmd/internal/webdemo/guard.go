@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // policy allows a page of the demo its own style sheet, and nothing else.
@@ -15,16 +16,12 @@ const policy = "default-src 'none'; style-src 'self'; img-src data:; form-action
 func guard(next http.Handler, opts *listen.HostOptions) http.Handler {
 	hosts := listen.Hosts(next, opts)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		header := w.Header()
-		header.Set("Content-Security-Policy", policy)
-		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("Referrer-Policy", "no-referrer")
-		header.Set("Cross-Origin-Opener-Policy", "same-origin")
-		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+		web.Protect(w.Header(), policy)
+		w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
 
 		// Hosts rejects what a page sends by these fields. Without them the
-		// demo's own pages, and links to it, pass.
-		if sameOrigin(r) || isNavigation(r) {
+		// demo's own pages pass, and links of other pages to it.
+		if sameOrigin(r) || r.Header.Get("Origin") == "" && web.IsNavigation(r) {
 			r = r.Clone(r.Context())
 			r.Header.Del("Origin")
 			r.Header.Del("Sec-Fetch-Site")
@@ -42,12 +39,4 @@ func sameOrigin(r *http.Request) bool {
 	}
 	origin := r.Header.Get("Origin")
 	return origin == "http://"+r.Host || origin == "https://"+r.Host
-}
-
-// isNavigation reports whether a person follows a link of another page to a page of
-// the demo. The other page cannot read the answer.
-func isNavigation(r *http.Request) bool {
-	h := r.Header
-	return r.Method == http.MethodGet && h.Get("Origin") == "" && h.Get("Sec-Fetch-Mode") == "navigate" &&
-		h.Get("Sec-Fetch-Dest") == "document"
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/llm"
 	"github.com/zeroae/zae-limiter-go/memory"
 	"github.com/zeroae/zae-limiter-go/repotest"
@@ -111,11 +112,11 @@ func TestDocumentIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, rt := range d.routes {
-		if document.Paths[rt.path][strings.ToLower(rt.method)] == nil {
-			t.Errorf("%s %s is not described", rt.method, rt.path)
+		if document.Paths[rt.Path][strings.ToLower(rt.Method)] == nil {
+			t.Errorf("%s %s is not described", rt.Method, rt.Path)
 		}
-		if !strings.Contains(page, "<b>"+rt.method+"</b> "+rt.path+"<") {
-			t.Errorf("the page does not show %s %s", rt.method, rt.path)
+		if !strings.Contains(page, "<b>"+rt.Method+"</b> "+rt.Path+"<") {
+			t.Errorf("the page does not show %s %s", rt.Method, rt.Path)
 		}
 	}
 	for _, m := range regexp.MustCompile(`"#/components/schemas/(\w+)"`).FindAllStringSubmatch(text, -1) {
@@ -139,7 +140,7 @@ func TestDocumentDescribesRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := decode[refusalJSON](text); err != nil {
+	if _, err := web.Decode[refusalJSON](rules, text); err != nil {
 		t.Errorf("%v in %s", err, text)
 	}
 }
@@ -207,8 +208,8 @@ func TestStreamsAreBounded(t *testing.T) {
 		for range maxStreams {
 			<-ended
 		}
-		if got := d.streams.Load(); got != 0 {
-			t.Errorf("%d streams are open", got)
+		if d.streams.Holders() != 0 {
+			t.Error("streams are open")
 		}
 	})
 }

@@ -5,14 +5,13 @@ package webdemo
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 
@@ -37,7 +36,7 @@ type Handler struct {
 	opts    Options
 	mux     *http.ServeMux
 	routes  []route
-	streams atomic.Int64       // open streams of the state
+	streams web.Places         // of the state
 	ended   context.Context    //nolint:containedctx // ends with Close
 	end     context.CancelFunc // ends all streams
 }
@@ -86,39 +85,5 @@ func (h *Handler) Close() error {
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
 
-// writeTime bounds one write to a client.
+// writeTime bounds one write of a stream to a client.
 const writeTime = 10 * time.Second
-
-// startStream prepares an answer for server-sent events. The returned function
-// sends one event, and fails if the client does not take it in time.
-func startStream(w http.ResponseWriter) (send func(event []byte) error) {
-	control := http.NewResponseController(w)
-	// The request has arrived, and a stream may last longer than that may take.
-	_ = control.SetReadDeadline(time.Time{})
-
-	header := w.Header()
-	header.Set("Content-Type", "text/event-stream")
-	header.Set("Cache-Control", "no-store")
-
-	// nginx would collect the events without this field.
-	header.Set("X-Accel-Buffering", "no")
-
-	return func(event []byte) error {
-		// A writer without deadlines, such as that of a test, has no such bound.
-		if err := control.SetWriteDeadline(time.Now().Add(writeTime)); err != nil &&
-			!errors.Is(err, http.ErrNotSupported) {
-			return err
-		}
-
-		if _, err := w.Write(event); err != nil {
-			return err
-		}
-
-		if err := control.Flush(); err != nil {
-			return err
-		}
-		// The pause until the next event is no write.
-		_ = control.SetWriteDeadline(time.Time{})
-		return nil
-	}
-}

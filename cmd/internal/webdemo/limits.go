@@ -1,13 +1,16 @@
 package webdemo
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 // limitJSON is a stored limit.
@@ -37,32 +40,27 @@ type limitsJSON struct {
 	Limits   []limitJSON `json:"limits" doc:"stored limits; empty if defaults apply"`
 }
 
-func resourceParameter() parameter {
-	return parameter{name: "resource", doc: "name of the model", kind: "string", fallback: modelLarge}
+func resourceParameter() web.Parameter {
+	return web.Parameter{Name: "resource", Doc: "name of the model", Default: modelLarge}
 }
 
-func resourceOf(r *http.Request) string {
-	if name := r.URL.Query().Get("resource"); name != "" {
-		return name
-	}
-	return modelLarge
-}
+func resourceOf(query url.Values) string { return cmp.Or(query.Get("resource"), modelLarge) }
 
 func (h *Handler) limitRoutes() []route {
-	query := []parameter{resourceParameter()}
+	query := []web.Parameter{resourceParameter()}
 	return []route{
-		get(h, "/api/limits/{id}", "Show the limits of an entity for a model", query,
-			func(r *http.Request) (limitsJSON, error) {
-				return h.readLimits(r.Context(), r.PathValue("id"), resourceOf(r))
+		get("/api/limits/{id}", "Show the limits of an entity for a model", query,
+			func(c *call) (limitsJSON, error) {
+				return h.readLimits(c.Request.Context(), c.Request.PathValue("id"), resourceOf(c.Query))
 			}),
-		change(h, http.MethodPut, "/api/limits/{id}", "Replace the limits of an entity for a model", http.StatusOK,
+		change(http.MethodPut, "/api/limits/{id}", "Replace the limits of an entity for a model", http.StatusOK,
 			query, h.setLimits),
-		remove(h, "/api/limits/{id}", "Delete the limits of an entity for a model, so that the defaults apply",
-			query, func(r *http.Request) error {
-				if _, err := h.lim.Entity(r.Context(), r.PathValue("id")); err != nil {
+		remove("/api/limits/{id}", "Delete the limits of an entity for a model, so that the defaults apply",
+			query, func(c *call) error {
+				if _, err := h.lim.Entity(c.Request.Context(), c.Request.PathValue("id")); err != nil {
 					return err
 				}
-				return h.lim.DeleteLimits(r.Context(), r.PathValue("id"), resourceOf(r))
+				return h.lim.DeleteLimits(c.Request.Context(), c.Request.PathValue("id"), resourceOf(c.Query))
 			}),
 	}
 }
@@ -81,9 +79,9 @@ func (h *Handler) readLimits(ctx context.Context, id, resource string) (limitsJS
 	return out, err
 }
 
-func (h *Handler) setLimits(r *http.Request, body limitsBody) (limitsJSON, error) {
-	id, resource := r.PathValue("id"), resourceOf(r)
-	if _, err := h.lim.Entity(r.Context(), id); err != nil {
+func (h *Handler) setLimits(c *call, body limitsBody) (limitsJSON, error) {
+	id, resource := c.Request.PathValue("id"), resourceOf(c.Query)
+	if _, err := h.lim.Entity(c.Request.Context(), id); err != nil {
 		return limitsJSON{}, err
 	}
 
@@ -96,10 +94,10 @@ func (h *Handler) setLimits(r *http.Request, body limitsBody) (limitsJSON, error
 		limits[i] = l
 	}
 
-	if err := h.lim.SetLimits(r.Context(), id, resource, limits...); err != nil {
+	if err := h.lim.SetLimits(c.Request.Context(), id, resource, limits...); err != nil {
 		return limitsJSON{}, err
 	}
-	return h.readLimits(r.Context(), id, resource)
+	return h.readLimits(c.Request.Context(), id, resource)
 }
 
 // limit returns the limit of a request.
@@ -107,7 +105,7 @@ func (b limitBody) limit() (limiter.Limit, error) {
 	given := b.Refill != 0 || b.Seconds != 0
 	switch {
 	case b.Rate != 0 && given:
-		return limiter.Limit{}, invalidf(
+		return limiter.Limit{}, web.Bad(
 			"limit %.64s: give refill_rate, or refill_amount and refill_period_seconds, not both", b.Name,
 		)
 	case given:
@@ -116,7 +114,7 @@ func (b limitBody) limit() (limiter.Limit, error) {
 
 	amount, seconds, ok := exactRate(b.Rate)
 	if !ok {
-		return limiter.Limit{}, invalidf(
+		return limiter.Limit{}, web.Bad(
 			"limit %.64s: refill_rate must be the rate of a whole number of tokens every 1 to %d seconds; "+
 				"give refill_amount and refill_period_seconds for another",
 			b.Name, maxRatePeriod,

@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"net/http"
 	"reflect"
-	"regexp"
 	"strconv"
-	"strings"
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/openapi"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
@@ -46,13 +45,8 @@ type refusingLimit struct {
 func (h *Handler) openAPI() openapi.Object {
 	schemas := &openapi.Schemas{Doc: jsonview.Doc}
 	paths := openapi.Object{}
-	for _, rt := range h.routes {
-		item, _ := paths[rt.path].(openapi.Object)
-		if item == nil {
-			item = openapi.Object{}
-			paths[rt.path] = item
-		}
-		item[strings.ToLower(rt.method)] = rt.operation(schemas)
+	for i := range h.routes {
+		h.routes[i].AddTo(paths, h.routes[i].operation(schemas))
 	}
 
 	return openapi.Object{
@@ -73,66 +67,37 @@ func (h *Handler) openAPI() openapi.Object {
 	}
 }
 
-var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
-
 // operation describes a route.
-func (rt route) operation(schemas *openapi.Schemas) openapi.Object {
-	parameters := []any{}
-	for _, m := range pathParameter.FindAllStringSubmatch(rt.path, -1) {
-		parameters = append(parameters, openapi.Object{
-			"name": m[1], "in": "path", "required": true, "description": "ID of the entity",
-			"schema": openapi.Object{"type": "string"},
-		})
-	}
-
-	for _, p := range rt.query {
-		schema := openapi.Object{"type": p.kind}
-
-		// The default of an integer is a number in JSON, not a text.
-		if p.fallback != "" {
-			schema["default"] = p.fallback
-			if n, err := strconv.Atoi(p.fallback); err == nil {
-				schema["default"] = n
-			}
-		}
-		parameters = append(parameters, openapi.Object{
-			"name": p.name, "in": "query", "required": false, "description": p.doc, "schema": schema,
-		})
-	}
-
+func (rt *route) operation(schemas *openapi.Schemas) openapi.Object {
 	done := openapi.Object{"description": http.StatusText(rt.status)}
-	if rt.answer != nil {
-		done["content"] = content(cmp.Or(rt.media, "application/json"), schemas, rt.answer)
+	if rt.Answer != nil {
+		done["content"] = openapi.Content(cmp.Or(rt.media, web.TypeJSON), schemas.Of(rt.Answer))
 	}
 
-	op := openapi.Object{"summary": rt.summary, "parameters": parameters, "responses": openapi.Object{
-		strconv.Itoa(rt.status): done,
-		"default": openapi.Object{
-			"description": "A problem",
-			"content":     content("application/problem+json", schemas, reflect.TypeFor[httplimit.Problem]()),
+	op := rt.Operation(schemas, openapi.Object{
+		"description": "ID of the entity", "schema": openapi.Object{"type": "string"},
+	})
+	problem := schemas.Of(reflect.TypeFor[httplimit.Problem]())
+	op["responses"] = openapi.Object{
+		strconv.Itoa(rt.status): done, "default": openapi.Object{
+			"description": "A problem", "content": openapi.Content("application/problem+json", problem),
 		},
-	}}
-
-	if rt.request != nil {
-		op["requestBody"] = openapi.Object{
-			"required": true, "content": content("application/json", schemas, rt.request),
-		}
 	}
 
-	if rt.path == chatPath {
-		rt.describeChat(op, schemas)
+	if rt.Path == chatPath {
+		describeChat(op, schemas)
 	}
 	return op
 }
 
 // describeChat adds what only the chat has: keys, refusals and streams.
-func (rt route) describeChat(op openapi.Object, schemas *openapi.Schemas) {
+func describeChat(op openapi.Object, schemas *openapi.Schemas) {
 	op["security"] = []any{openapi.Object{"key": []any{}}, openapi.Object{"bearer": []any{}}}
 	responses, _ := op["responses"].(openapi.Object)
 	// A refusal is no problem document: it lists the limits.
 	responses["429"] = openapi.Object{
 		"description": "A limit is exceeded",
-		"content":     content("application/json", schemas, reflect.TypeFor[refusalJSON]()),
+		"content":     openapi.Content(web.TypeJSON, schemas.Of(reflect.TypeFor[refusalJSON]())),
 	}
 
 	done, _ := responses["200"].(openapi.Object)
@@ -140,8 +105,4 @@ func (rt route) describeChat(op openapi.Object, schemas *openapi.Schemas) {
 	types["text/event-stream"] = openapi.Object{"schema": openapi.Object{
 		"type": "string", "description": "chunks as OpenAI sends them, the last one with the usage",
 	}}
-}
-
-func content(media string, schemas *openapi.Schemas, t reflect.Type) openapi.Object {
-	return openapi.Object{media: openapi.Object{"schema": schemas.Of(t)}}
 }

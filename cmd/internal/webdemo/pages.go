@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"reflect"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 )
 
 //go:embed assets
@@ -20,14 +22,19 @@ type healthJSON struct {
 func (h *Handler) gatewayRoutes() []route {
 	return []route{
 		{
-			method: http.MethodPost, path: chatPath,
-			summary: "Complete a chat, with an API key in X-API-Key or as a bearer token",
-			request: reflect.TypeFor[chatBody](), answer: reflect.TypeFor[completion](), status: http.StatusOK,
-			serve: h.serveChat,
+			Route: web.Route[*call]{
+				Method: http.MethodPost, Path: chatPath,
+				Summary: "Complete a chat, with an API key in X-API-Key or as a bearer token",
+				Request: reflect.TypeFor[chatBody](), Answer: reflect.TypeFor[completion](),
+			},
+			status: http.StatusOK, serve: h.serveChat,
 		},
 		{
-			method: http.MethodGet, path: "/health", summary: "Show whether the demo can serve",
-			answer: reflect.TypeFor[healthJSON](), status: http.StatusOK, serve: h.serveHealth,
+			Route: web.Route[*call]{
+				Method: http.MethodGet, Path: "/health", Summary: "Show whether the demo can serve",
+				Answer: reflect.TypeFor[healthJSON](),
+			},
+			status: http.StatusOK, serve: h.serveHealth,
 		},
 	}
 }
@@ -38,11 +45,11 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) {
 		if !gone(r, err) {
 			h.opts.OnError(err)
 		}
-		writeJSON(w, http.StatusServiceUnavailable, healthJSON{"unhealthy"})
+		h.send(w, r, http.StatusServiceUnavailable, healthJSON{"unhealthy"})
 		return
 	}
 
-	writeJSON(w, http.StatusOK, healthJSON{"healthy"})
+	h.send(w, r, http.StatusOK, healthJSON{"healthy"})
 }
 
 // pages returns the pages by path.

@@ -2,10 +2,11 @@ package webdemo
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
@@ -14,9 +15,8 @@ import (
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	problem := newProblem(err)
 
-	// A problem that the demo chose itself is no failure, and a client that
-	// left causes errors of its own.
-	if problem.Status >= http.StatusInternalServerError && !gone(r, err) && !errors.As(err, new(*httplimit.Problem)) {
+	// A client that left causes errors of its own.
+	if web.Hides(problem, err) && !gone(r, err) {
 		h.opts.OnError(err)
 	}
 
@@ -24,7 +24,6 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="zae-limiter demo"`)
 	}
 
-	w.Header().Set("Cache-Control", "no-store")
 	problem.ServeHTTP(w, r)
 }
 
@@ -52,7 +51,31 @@ func newProblem(err error) *httplimit.Problem {
 	return httplimit.NewProblem(err)
 }
 
-// invalidf returns the problem of a request with wrong input.
-func invalidf(format string, args ...any) error {
-	return &httplimit.Problem{Status: http.StatusBadRequest, Detail: fmt.Sprintf(format, args...)}
+// rules are lenient as OpenAI's API is: the demo takes any content type, and what
+// encoding/json takes for the fields of a body.
+var rules = &web.Rules{Refuse: refuse}
+
+// refuse returns the answer to a fault of a request, in the words of the demo.
+func refuse(f *web.Fault) error {
+	switch f.Kind {
+	case web.OtherType, web.RepeatedField, web.Unusual, web.BadQuery, web.EmptyParameter:
+		return nil
+	case web.OtherMethod:
+		return &httplimit.Problem{Status: f.Status, Detail: "this path allows " + f.Want}
+	case web.CutOff:
+		return f.Err
+	case web.Trailing:
+		return web.Bad("body: must be one JSON object, with nothing after it")
+	case web.WrongType:
+		return web.Bad("body: field %s must not be a JSON %s", f.Name, f.Got)
+	case web.UnknownField:
+		return web.Bad("body: field %.40s is unknown; /docs lists the fields", strconv.Quote(f.Name))
+	case web.UnknownParameter:
+		return web.Bad("parameter %.40q is unknown; /docs lists the parameters", f.Name)
+	case web.RepeatedParameter:
+		return web.Bad("parameter %s is given twice; give it once", f.Name)
+	case web.WrongParameter:
+		return web.Bad("parameter %s must be %s", f.Name, f.Want)
+	}
+	return f
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
@@ -50,35 +51,37 @@ type waitJSON struct {
 }
 
 func (h *Handler) stateRoutes() []route {
-	resource := []parameter{resourceParameter()}
-	wait := []parameter{
+	resource := []web.Parameter{resourceParameter()}
+	wait := []web.Parameter{
 		resourceParameter(),
-		{name: limiter.RPM, doc: "requests", kind: "integer", fallback: "1"},
-		{name: limiter.TPM, doc: "tokens", kind: "integer", fallback: "100"},
+		{Name: limiter.RPM, Doc: "requests", Type: "integer", Default: "1"},
+		{Name: limiter.TPM, Doc: "tokens", Type: "integer", Default: "100"},
 	}
 
 	return []route{
-		get(h, "/api/dashboard/entities", "Show the balances of all entities",
-			append(pageParameters(), resource...), func(r *http.Request) (stateJSON, error) {
-				page, next, err := onPage(r, h.lim.Entities(r.Context()))
+		get("/api/dashboard/entities", "Show the balances of all entities",
+			append(pageParameters(), resource...), func(c *call) (stateJSON, error) {
+				page, next, err := onPage(c, h.lim.Entities(c.Request.Context()))
 				if err != nil {
 					return stateJSON{}, err
 				}
-				state, err := h.readState(r.Context(), page, resourceOf(r))
+				state, err := h.readState(c.Request.Context(), page, resourceOf(c.Query))
 				state.Next = jsonview.OrNull(next)
 				return state, err
 			}),
-		get(h, "/api/dashboard/availability/{id}", "Show the tokens that an entity has left", resource,
+		get("/api/dashboard/availability/{id}", "Show the tokens that an entity has left", resource,
 			h.readAvailability),
-		get(h, "/api/dashboard/wait-time/{id}", "Show how long an entity has to wait for tokens", wait,
-			func(r *http.Request) (waitJSON, error) {
-				return h.readWait(r, wait[1], wait[2])
+		get("/api/dashboard/wait-time/{id}", "Show how long an entity has to wait for tokens", wait,
+			func(c *call) (waitJSON, error) {
+				return h.readWait(c, wait[1], wait[2])
 			}),
 		{
-			method: http.MethodGet, path: "/api/dashboard/stream",
-			summary: "Stream the balances of all entities, every second", query: resource,
-			answer: reflect.TypeFor[stateJSON](), status: http.StatusOK, media: "text/event-stream",
-			serve: h.streamState,
+			Route: web.Route[*call]{
+				Method: http.MethodGet, Path: "/api/dashboard/stream",
+				Summary:    "Stream the balances of all entities, every second",
+				Parameters: resource, Answer: reflect.TypeFor[stateJSON](),
+			},
+			status: http.StatusOK, media: "text/event-stream", serve: h.streamState,
 		},
 	}
 }
@@ -114,14 +117,14 @@ func newBalance(s limiter.Status) limitBalance {
 	}
 }
 
-func (h *Handler) readAvailability(r *http.Request) (availabilityJSON, error) {
-	out := availabilityJSON{r.PathValue("id"), resourceOf(r), map[string]int64{}}
-	e, err := h.lim.Entity(r.Context(), out.Entity)
+func (h *Handler) readAvailability(c *call) (availabilityJSON, error) {
+	out := availabilityJSON{c.Request.PathValue("id"), resourceOf(c.Query), map[string]int64{}}
+	e, err := h.lim.Entity(c.Request.Context(), out.Entity)
 	if err != nil {
 		return out, err
 	}
 
-	state, err := h.readState(r.Context(), []limiter.Entity{e}, out.Resource)
+	state, err := h.readState(c.Request.Context(), []limiter.Entity{e}, out.Resource)
 	if err != nil {
 		return out, err
 	}
@@ -132,22 +135,22 @@ func (h *Handler) readAvailability(r *http.Request) (availabilityJSON, error) {
 	return out, nil
 }
 
-func (h *Handler) readWait(r *http.Request, requests, tokens parameter) (waitJSON, error) {
-	if _, err := h.lim.Entity(r.Context(), r.PathValue("id")); err != nil {
+func (h *Handler) readWait(c *call, requests, tokens web.Parameter) (waitJSON, error) {
+	if _, err := h.lim.Entity(c.Request.Context(), c.Request.PathValue("id")); err != nil {
 		return waitJSON{}, err
 	}
 
 	var amounts limiter.Amounts
-	for _, p := range []parameter{requests, tokens} {
-		n, err := numberOf(r, p, 0, 1<<40)
+	for _, p := range []web.Parameter{requests, tokens} {
+		n, err := rules.Whole(c.Query, p, 0, 1<<40)
 		if err != nil {
 			return waitJSON{}, err
 		}
-		amounts = amounts.And(p.name, n)
+		amounts = amounts.And(p.Name, n)
 	}
 
-	d, err := h.lim.Explain(r.Context(), limiter.Request{
-		Entity: r.PathValue("id"), Resource: resourceOf(r), Consume: amounts,
+	d, err := h.lim.Explain(c.Request.Context(), limiter.Request{
+		Entity: c.Request.PathValue("id"), Resource: resourceOf(c.Query), Consume: amounts,
 	})
 	if err != nil {
 		return waitJSON{}, err
@@ -163,33 +166,38 @@ func (h *Handler) readWait(r *http.Request, requests, tokens parameter) (waitJSO
 // maxStreams bounds the streams of the state. Each reads the store every second.
 const maxStreams = 64
 
+var errStreams = &httplimit.Problem{
+	Status: http.StatusServiceUnavailable, Detail: "too many streams are open; close one", RetryAfter: time.Second,
+}
+
 // streamState sends the state every second until the client leaves or the handler
 // closes. An error of the store is an event of its own, and the stream goes on.
 func (h *Handler) streamState(w http.ResponseWriter, r *http.Request) {
-	if err := checkQuery(r, []parameter{resourceParameter()}); err != nil {
+	query, err := rules.ParseQuery(r, []web.Parameter{resourceParameter()})
+	if err != nil {
 		h.fail(w, r, err)
 		return
 	}
 
-	// Add comes before the check, so that two streams cannot both take the last
-	// place. After Close, no stream may begin.
-	if h.streams.Add(1) > maxStreams || h.ended.Err() != nil {
-		h.streams.Add(-1)
-		h.fail(w, r, &httplimit.Problem{
-			Status: http.StatusServiceUnavailable, Detail: "too many streams are open; close one",
-			RetryAfter: time.Second,
-		})
+	// After Close, no stream may begin.
+	if h.ended.Err() != nil {
+		h.fail(w, r, errStreams)
 		return
 	}
+	all := web.Bound{Most: maxStreams, Full: errStreams}
+	if err := h.streams.Take(1, all); err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	defer h.streams.Give(1, all)
 
-	defer h.streams.Add(-1)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(h.ended, cancel)() //nolint:contextcheck // Close ends all streams
 
-	send := startStream(w)
+	events := web.NewEvents(w, writeTime)
 	for {
-		if err := send([]byte("data: " + h.stateEvent(ctx, resourceOf(r)) + "\n\n")); err != nil {
+		if err := events.Send([]byte("data: " + h.stateEvent(ctx, resourceOf(query)) + "\n\n")); err != nil {
 			return
 		}
 		if pause.For(ctx, time.Second) != nil {

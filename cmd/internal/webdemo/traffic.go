@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/internal/pause"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
@@ -45,13 +46,13 @@ func newTraffic(g *gateway, seed uint64) *traffic {
 
 func (h *Handler) trafficRoutes() []route {
 	return []route{
-		get(h, "/api/traffic", "Show the background traffic", nil, func(*http.Request) (trafficJSON, error) {
+		get("/api/traffic", "Show the background traffic", nil, func(*call) (trafficJSON, error) {
 			return h.traffic.read(), nil
 		}),
-		change(h, http.MethodPost, "/api/traffic", "Pause or resume the background traffic", http.StatusOK, nil,
-			func(_ *http.Request, body trafficBody) (trafficJSON, error) {
+		change(http.MethodPost, "/api/traffic", "Pause or resume the background traffic", http.StatusOK, nil,
+			func(_ *call, body trafficBody) (trafficJSON, error) {
 				if body.Paused == nil {
-					return trafficJSON{}, invalidf("body: field paused is missing; give true or false")
+					return trafficJSON{}, web.Bad("body: field paused is missing; give true or false")
 				}
 				h.traffic.update(func(s *trafficJSON) { s.Paused = *body.Paused })
 				return h.traffic.read(), nil

@@ -47,8 +47,8 @@ func TestSlowBodiesHoldUpNoOthers(t *testing.T) {
 			}
 		}
 		r.wantOf(200, request{path: "/api/info", cookie: r.login("a")})
-		if len(r.calls.by) != 0 || r.calls.used != 0 {
-			t.Errorf("places are lost: %v, %d", r.calls.by, r.calls.used)
+		if n := r.calls.Holders(); n != 0 {
+			t.Errorf("places of %d holders are lost", n)
 		}
 		r.ok(r.Close())
 	})

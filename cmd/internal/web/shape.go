@@ -1,9 +1,9 @@
-package server
+package web
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -21,9 +21,13 @@ type shape struct {
 // of its own.
 func shapeOf(t reflect.Type) *shape {
 	switch {
-	// limiter.Limit decodes itself and has no tags.
+	// limiter.Limit decodes itself, has no tags, and looks at no dollars.
 	case t == reflect.TypeFor[limiter.Limit]():
-		return shapeOf(reflect.TypeFor[jsonview.Limit]())
+		s := shapeOf(reflect.TypeFor[jsonview.Limit]())
+		s.inner["dollars"] = nil
+		return s
+	case t.Kind() == reflect.Pointer:
+		return shapeOf(t.Elem())
 	case t.Kind() == reflect.Slice:
 		return &shape{each: shapeOf(t.Elem())}
 	case t.Kind() != reflect.Struct:
@@ -57,15 +61,26 @@ func (s *shape) element() *shape {
 	return s.each
 }
 
-// field returns the shape of a field, or an error if the object has no such field.
-func (s *shape) field(name string) (*shape, error) {
-	switch {
-	case s == nil || s.names == nil:
-		return nil, nil //nolint:nilnil // any shape
-	case slices.Contains(s.names, name):
-		return s.inner[name], nil
-	case len(s.names) == 0:
-		return nil, fmt.Errorf("unknown field %q; the object has no fields", clip(name))
+// field returns the shape of a field. The fault says that the object has no such
+// field, or only one that encoding/json takes for it.
+func (s *shape) field(name string) (*shape, *Fault) {
+	if s == nil || s.names == nil {
+		return nil, nil
 	}
-	return nil, fmt.Errorf("unknown field %q; the fields are %s", clip(name), strings.Join(s.names, ", "))
+	if slices.Contains(s.names, name) {
+		return s.inner[name], nil
+	}
+
+	want := strings.Join(s.names, ", ")
+	f := fault(UnknownField, name, "body: unknown field %s; the fields are %s", strconv.Quote(Clip(name)), want)
+	if f.Want = want; want == "" {
+		f.Detail = "body: unknown field " + strconv.Quote(Clip(name)) + "; the object has no fields"
+	}
+
+	i := slices.IndexFunc(s.names, func(n string) bool { return strings.EqualFold(n, name) })
+	if i < 0 {
+		return nil, f
+	}
+	f.Kind = Unusual
+	return s.inner[s.names[i]], f
 }

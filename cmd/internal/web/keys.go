@@ -1,37 +1,45 @@
-package server
+package web
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
-// Bounds of a body's structure: the fields of an object, and its nesting.
-const maxFields, maxDepth = 100, 8
+// MaxFields bounds the fields of an object, and maxDepth the nesting of a body.
+const MaxFields, maxDepth = 100, 8
 
 // keyCheck walks over the keys of a valid JSON text. Package encoding/json
 // accepts a key twice and in any case, so that two readers of one body could see
 // different requests.
 type keyCheck struct {
-	text []byte
-	at   int
-	err  error
+	rules *Rules
+	text  []byte
+	at    int
+	err   error
 }
 
 // checkKeys rejects fields of objects that shape does not have, fields that occur
-// twice in any object, and null: it would stand for 0 tokens.
-func checkKeys(valid []byte, allowed *shape) error {
-	c := keyCheck{text: valid}
+// twice in any object, null, which would stand for 0 tokens, and bodies of too many
+// or too deep values.
+func (r *Rules) checkKeys(valid []byte, allowed *shape) error {
+	c := keyCheck{rules: r, text: valid}
 	c.value(allowed, 0)
 	return c.err
+}
+
+// note keeps the answer to a fault, unless it may pass.
+func (c *keyCheck) note(f *Fault) {
+	if f != nil && c.err == nil {
+		c.err = c.rules.refuse(f)
+	}
 }
 
 // value passes a value of a shape; nil is any shape.
 func (c *keyCheck) value(allowed *shape, depth int) {
 	if depth > maxDepth {
-		c.err = fmt.Errorf("values are nested more than %d deep", maxDepth)
+		c.note(fault(Unusual, "", "body: values are nested more than %d deep", maxDepth))
 	}
 	if c.err != nil {
 		return
@@ -44,17 +52,16 @@ func (c *keyCheck) value(allowed *shape, depth int) {
 	case '[':
 		c.array(allowed.element(), depth)
 	case '"':
-		c.stringText()
-	case 'n':
-		c.err = errNull
+		c.at = stringEnd(c.text, c.at)
 	default:
+		if c.text[c.at] == 'n' {
+			c.note(fault(Unusual, "", "body: null is not a value; leave the field out"))
+		}
 		for c.at < len(c.text) && !strings.ContainsRune(",]} \t\r\n", rune(c.text[c.at])) {
 			c.at++
 		}
 	}
 }
-
-var errNull = errors.New("null is not a value; leave the field out")
 
 // next passes a comma, or the end of an object or array, and reports whether
 // another element follows.
@@ -78,46 +85,36 @@ func (c *keyCheck) array(element *shape, depth int) {
 }
 
 func (c *keyCheck) object(allowed *shape, depth int) {
-	// Most objects have few fields, whose names need no allocation then.
-	var space [8]string
-	seen := space[:0]
+	seen := map[string]bool{}
 	for c.at++; c.err == nil && c.next('}'); {
-		key := c.stringText()
-
-		field, err := allowed.field(key)
-		switch {
-		case err != nil:
-			c.err = err
-		case slices.Contains(seen, key):
-			c.err = fmt.Errorf("field %q occurs twice", clip(key))
-		case len(seen) == maxFields:
-			c.err = fmt.Errorf("an object has more than %d fields", maxFields)
+		key := c.key()
+		field, unknown := allowed.field(key)
+		c.note(unknown)
+		if seen[key] {
+			c.note(fault(RepeatedField, key, "body: field %q occurs twice", Clip(key)))
+		}
+		if seen[key] = true; len(seen) == MaxFields+1 {
+			c.note(fault(Unusual, "", "body: an object has more than %d fields", MaxFields))
 		}
 
-		seen = append(seen, key)
 		c.at = skipSpace(c.text, c.at) + 1 // the colon
 		c.value(field, depth+1)
 	}
 }
 
-// stringText passes a string and returns its value.
-func (c *keyCheck) stringText() string {
-	begin, escaped := c.at, false
-	for c.at++; c.text[c.at] != '"'; c.at++ {
-		if c.text[c.at] == '\\' {
-			escaped = true
-			c.at++
-		}
-	}
-	c.at++
+// key passes a key and returns its value, as encoding/json sees it.
+func (c *keyCheck) key() string {
+	begin := c.at
+	c.at = stringEnd(c.text, begin)
+	quoted := c.text[begin:c.at]
 
-	// Most strings have no escapes, and need no decoder.
-	if !escaped {
-		return string(c.text[begin+1 : c.at-1])
+	// Most keys need no decoder.
+	if !slices.ContainsFunc(quoted, func(b byte) bool { return b == '\\' || b >= utf8.RuneSelf }) {
+		return string(quoted[1 : len(quoted)-1])
 	}
 
 	var text string
-	c.err = json.Unmarshal(c.text[begin:c.at], &text)
+	_ = json.Unmarshal(quoted, &text) // it is valid
 	return text
 }
 

@@ -1,15 +1,10 @@
 package server
 
 import (
-	"encoding/json"
 	"io"
 	"net/http/httptest"
-	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // A body that is not exactly one request gets 400, and charges nothing.
@@ -161,31 +156,4 @@ func TestHeadersOfRequests(t *testing.T) {
 			t.Errorf("%s: the content type is %s", name, w.Header().Get("Content-Type"))
 		}
 	}
-}
-
-// A body that is accepted means the same when it is written again.
-func FuzzDecode(f *testing.F) {
-	f.Add(acquireJSON("key", `{"rpm":1}`))
-	f.Add(`{"entity_id":"k","limits":[{"name":"rpm","capacity":1,"refill_amount":1,"refill_period_seconds":1}]}`)
-	allowed := shapeOf(reflect.TypeFor[acquireBody]())
-	f.Fuzz(func(t *testing.T, text string) {
-		body, err := decode[acquireBody]([]byte(text), allowed)
-		if err != nil {
-			return
-		}
-		if body.Consume == nil {
-			body.Consume = map[string]int64{} // null is refused
-		}
-		written, err := json.Marshal(body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := decode[acquireBody](written, allowed)
-		if err != nil {
-			t.Fatalf("%s, from %q: %v", written, text, err)
-		}
-		if diff := cmp.Diff(body, again, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("%q (-first +again):\n%s", text, diff)
-		}
-	})
 }
