@@ -174,7 +174,7 @@ func change(c *call) (any, error) {
 		return nil, err
 	}
 
-	lim := c.changes.As(c.by.Name)
+	lim := c.lim.As(c.by.Name)
 	switch p.action {
 	case setLimits:
 		err = c.setLimits(lim, p)
@@ -198,7 +198,7 @@ func change(c *call) (any, error) {
 	c.switches.forget()
 	c.pages.forget()
 	c.names.forget(p.scope.Entity)
-	c.scans.forget()
+	c.tallies.expire()
 
 	return changed{p.repeated}, err
 }
