@@ -40,7 +40,7 @@ type reader[K comparable, V any] struct {
 
 // reading is what a reader knows of a key.
 type reading[V any] struct {
-	// value is that of the last read that succeeded, if known is set.
+	// value is the result of the last read that succeeded, if known is set.
 	value V
 	known bool
 	// err is the error of the last read.
