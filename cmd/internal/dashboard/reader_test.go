@@ -22,6 +22,7 @@ type readerRig struct {
 // newReaderRig returns a reader in a bubble. Its values serve for a minute, and its
 // errors for a second.
 func newReaderRig(t *testing.T, parallel, most int) *readerRig {
+	t.Helper()
 	r := newRig(t, Options{Now: time.Now})
 	r.want(200, "/api/info", "")
 	rr := &readerRig{}

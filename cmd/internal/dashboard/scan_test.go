@@ -102,9 +102,13 @@ func TestAScanStopsIfNoViewerAsks(t *testing.T) {
 			}
 		})
 		time.Sleep(scanPatience)
-		if len(s.scans.all) != 0 || len(s.tallies.kept) != 0 {
-			t.Error("the scan goes on without a viewer")
-		}
+		s.tallies.mu.Lock()
+		s.scans.update(func() {
+			if len(s.scans.all) != 0 || len(s.tallies.kept) != 0 {
+				t.Error("the scan goes on without a viewer")
+			}
+		})
+		s.tallies.mu.Unlock()
 		result() // starts again
 		time.Sleep(5 * time.Second)
 		if got, done := result(); !done || got.scanned != 1200 {
