@@ -46,19 +46,12 @@ type BucketPage struct {
 // ReadBudgeter is an optional interface of a [Repository] whose service bills
 // reads.
 type ReadBudgeter interface {
-	// WithReadBudget returns a view whose reads use at most so many read units a
-	// second on average: a read waits until earlier ones are paid, or until its
-	// context ends. At most one second's units accumulate. Views that Namespace of
-	// the view returns share the budget. Charges, credits and changes do not wait.
-	// The view shares caches and connections with the repository, and Close does
-	// nothing on it. Fewer units than 1 count as 1.
-	WithReadBudget(units float64) (Repository, ReadMeter)
-}
-
-// ReadMeter reports the read units that a budget has spent. Its methods do no I/O.
-type ReadMeter interface {
-	// Used returns the units spent so far.
-	Used() float64
-	// Rate returns the units spent per second, over the last seconds.
-	Rate() float64
+	// NewReadBudget starts a budget of read units a second; fewer than 1 count as 1.
+	// spend adds it to the context of a call that reads, on any view of the store.
+	// Calls with such contexts use together at most that many units a second on
+	// average: a read waits until earlier ones are paid, or until its context ends.
+	// At most one second's units accumulate. Calls without the budget never wait for
+	// it, as charges, credits and changes should not. spent returns the units used so
+	// far, and the rate over the last seconds. It does no I/O.
+	NewReadBudget(units float64) (spend func(context.Context) context.Context, spent func() (units, rate float64))
 }

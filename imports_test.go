@@ -192,7 +192,7 @@ var packages = []rule{
 		"cmd/internal/dashboard",
 		[]string{
 			".", "httplimit", "manifest", "cmd/internal/jsonview", "internal/bucket", "internal/figure",
-			"cmd/internal/listen", "cmd/internal/web",
+			"cmd/internal/listen", "cmd/internal/web", "internal/pause",
 		},
 		"a handler on any store: tokens, listeners and the choice of a store belong to its callers",
 	},

@@ -92,15 +92,15 @@ func TestBudgetHolds(t *testing.T) {
 					t.Fatalf("bill %d is %g units beyond a budget of %g", i, sum-paid-lowest, rate)
 				}
 			}
-			if used := b.Used(); used != table.sum() || used < 0.9*rate*seconds {
-				t.Errorf("%g units used by the meter, %g billed, want at least 90 %% of %g", used, table.sum(),
+			if used, _ := b.spent(); used != table.sum() || used < 0.9*rate*seconds {
+				t.Errorf("%g units used by the budget, %g billed, want at least 90 %% of %g", used, table.sum(),
 					rate*seconds)
 			}
-			if got := b.Rate(); got < 0.7*rate-largest/recentSeconds || got > 1.3*rate+largest {
+			if _, got := b.spent(); got < 0.7*rate-largest/recentSeconds || got > 1.3*rate+largest {
 				t.Errorf("a rate of %g units, by a budget of %g", got, rate)
 			}
 			time.Sleep(recentSeconds * time.Second)
-			if got := b.Rate(); got != 0 {
+			if _, got := b.spent(); got != 0 {
 				t.Errorf("a rate of %g units after a pause", got)
 			}
 		})
@@ -162,7 +162,7 @@ func TestPrepaidReadsDoNotWait(t *testing.T) {
 			t.Errorf("reads waited for %v", took)
 		}
 		end()
-		if used := b.Used(); used != table.sum() || used < 20 {
+		if used, _ := b.spent(); used != table.sum() || used < 20 {
 			t.Errorf("%g units used, %g billed", used, table.sum())
 		}
 		begin = time.Now()

@@ -58,7 +58,7 @@ func (s *storedTable) listings() map[string][]string {
 		"usage":      s.usage(limiter.UsageQuery{Resource: "gpt-4"}),
 		"namespaces": texts(dynamotest.Collect(s.T, s.Repo.Namespaces(ctx))),
 	}
-	for _, b := range readPages(s.T, s.Repo, dynamotest.Dawn, limiter.BucketQuery{Max: 1}) {
+	for _, b := range readPages(s.T.Context(), s.T, s.Repo, dynamotest.Dawn, limiter.BucketQuery{Max: 1}) {
 		shown["pages"] = append(shown["pages"], fmt.Sprint(b.Account.Entity, b.Tokens))
 	}
 	for _, parent := range []string{"", "parent"} {

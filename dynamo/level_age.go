@@ -28,7 +28,7 @@ func (r *Repository) factLife(ctx context.Context) time.Duration {
 // levelLife returns how long a page or a list uses levels that were read with a
 // lag.
 func (r *Repository) levelLife(ctx context.Context, at moment, keys []factKey) time.Duration {
-	s, _ := ctx.Value(spendingKey{}).(spending)
+	s := spendingOf(ctx)
 	if s.budget == nil {
 		return recentLimits
 	}

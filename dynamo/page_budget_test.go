@@ -19,13 +19,13 @@ func TestTightBudgetsShortenPages(t *testing.T) {
 	for i := range entities {
 		consume(t, repo, 0, chargeOf(fmt.Sprintf("e-%02d", i), 1), true)
 	}
-	view, _ := repo.WithReadBudget(3)
-	page, err := view.(limiter.BucketPager).BucketPage(t.Context(), start, limiter.BucketQuery{Max: entities})
+	spend, _ := repo.NewReadBudget(3)
+	page, err := repo.BucketPage(spend(t.Context()), start, limiter.BucketQuery{Max: entities})
 	must(t, err)
 	if n := len(page.Buckets); n == 0 || n == entities || page.Next == "" {
 		t.Fatalf("%d buckets and next %q, want some of %d", n, page.Next, entities)
 	}
-	rest := readPages(t, repo, start, limiter.BucketQuery{After: page.Next})
+	rest := readPages(t.Context(), t, repo, start, limiter.BucketQuery{After: page.Next})
 	for i, b := range append(page.Buckets, rest...) {
 		if want := fmt.Sprintf("e-%02d", i); b.Account.Entity != want {
 			t.Fatalf("bucket %d is %s, want %s", i, b.Account.Entity, want)
@@ -36,31 +36,31 @@ func TestTightBudgetsShortenPages(t *testing.T) {
 	}
 }
 
-// TestViewsShowLimitsOfOthers checks that reads with a budget show limits that
+// TestReadsShowLimitsOfOthers checks that reads with a budget show limits that
 // another process has set two seconds ago, although charges use older ones.
-func TestViewsShowLimitsOfOthers(t *testing.T) {
+func TestReadsShowLimitsOfOthers(t *testing.T) {
 	t.Parallel()
 	table := dynamotest.NewTable(t)
 	repo, other := dynamotest.Connect(t, table, nil), dynamotest.Connect(t, table, nil)
 	key := limiter.Scope{Entity: "key-1", Resource: model}
 	setDefaults(t, repo, perMinute60)
 	consume(t, repo, 0, chargeOf(key.Entity, 1), true)
-	view, _ := repo.WithReadBudget(1000)
-	pager := view.(limiter.BucketPager)
+	spend, _ := repo.NewReadBudget(1000)
+	ctx := spend(t.Context())
 	reads := map[string]func(time.Time) (limiter.Bucket, error){
 		"BucketPage": func(now time.Time) (limiter.Bucket, error) {
-			page, err := pager.BucketPage(t.Context(), now, limiter.BucketQuery{})
+			page, err := repo.BucketPage(ctx, now, limiter.BucketQuery{})
 			return page.Buckets[0], err
 		},
 		"BucketsAt": func(now time.Time) (limiter.Bucket, error) {
-			found, err := pager.BucketsAt(t.Context(), now, []limiter.Scope{key})
+			found, err := repo.BucketsAt(ctx, now, []limiter.Scope{key})
 			return found[0], err
 		},
 		"Buckets": func(now time.Time) (limiter.Bucket, error) {
-			return dynamotest.Collect(t, view.Buckets(t.Context(), now, key))[0], nil
+			return dynamotest.Collect(t, repo.Buckets(ctx, now, key))[0], nil
 		},
 		"Peek": func(now time.Time) (limiter.Bucket, error) {
-			out, err := view.Peek(t.Context(), now, chargeOf(key.Entity, 1))
+			out, err := repo.Peek(ctx, now, chargeOf(key.Entity, 1))
 			return out.Self, err
 		},
 	}

@@ -17,10 +17,12 @@ import (
 )
 
 // readPages returns the buckets of all pages.
-func readPages(tb testing.TB, repo limiter.Repository, now time.Time, q limiter.BucketQuery) (all []limiter.Bucket) {
+func readPages(
+	ctx context.Context, tb testing.TB, repo limiter.Repository, now time.Time, q limiter.BucketQuery,
+) (all []limiter.Bucket) {
 	tb.Helper()
 	for {
-		page, err := repo.(limiter.BucketPager).BucketPage(context.Background(), now, q)
+		page, err := repo.(limiter.BucketPager).BucketPage(ctx, now, q)
 		must(tb, err)
 		if all = append(all, page.Buckets...); page.Next == "" {
 			return all
@@ -56,7 +58,7 @@ func TestPagesPassUsageByKey(t *testing.T) {
 		t.Helper()
 		for range 2 { // the first one reads the levels
 			m.reset()
-			if all := readPages(t, repo, start, limiter.BucketQuery{}); len(all) != entities {
+			if all := readPages(t.Context(), t, repo, start, limiter.BucketQuery{}); len(all) != entities {
 				t.Fatalf("%d buckets, want %d", len(all), entities)
 			}
 		}
@@ -73,7 +75,13 @@ func TestPagesPassUsageByKey(t *testing.T) {
 	}
 }
 
-// TestBudgetsMeasureReads checks that the meter of a view shows what the table
+// used returns the units that a budget has spent.
+func used(spent func() (units, rate float64)) float64 {
+	units, _ := spent()
+	return units
+}
+
+// TestBudgetsMeasureReads checks that a budget counts what the table
 // bills, in all namespaces, and that charges need no budget.
 func TestBudgetsMeasureReads(t *testing.T) {
 	t.Parallel()
@@ -87,31 +95,32 @@ func TestBudgetsMeasureReads(t *testing.T) {
 	for i := range 30 {
 		consume(t, repo, 0, chargeOf(fmt.Sprint("e-", i), 1), true)
 	}
-	view, meter := repo.WithReadBudget(1e6)
+	spend, spent := repo.NewReadBudget(1e6)
+	ctx := spend(t.Context())
 	repo.Forget()
 	before := repo.Stats().ReadUnits
-	inside, err := view.Namespace(t.Context(), "other")
+	inside, err := repo.Namespace(ctx, "other")
 	must(t, err)
-	for _, v := range []limiter.Repository{view, inside} {
-		readPages(t, v, start, limiter.BucketQuery{Max: 7})
-		_, err := v.(limiter.BucketPager).BucketsAt(t.Context(), start,
+	for _, v := range []limiter.Repository{repo, inside} {
+		readPages(ctx, t, v, start, limiter.BucketQuery{Max: 7})
+		_, err := v.(limiter.BucketPager).BucketsAt(ctx, start,
 			[]limiter.Scope{{Entity: "e-1", Resource: model}})
 		must(t, err)
-		_, err = v.Config(t.Context(), limiter.Scope{Resource: model})
+		_, err = v.Config(ctx, limiter.Scope{Resource: model})
 		must(t, err)
-		dynamotest.Collect(t, v.Entities(t.Context(), ""))
-		dynamotest.Collect(t, v.Buckets(t.Context(), start, limiter.Scope{}))
-		must(t, v.Ping(t.Context()))
+		dynamotest.Collect(t, v.Entities(ctx, ""))
+		dynamotest.Collect(t, v.Buckets(ctx, start, limiter.Scope{}))
+		must(t, v.Ping(ctx))
 	}
-	_, err = view.Peek(t.Context(), start, chargeOf("new", 1))
+	_, err = repo.Peek(ctx, start, chargeOf("new", 1))
 	must(t, err)
-	if used, billed := meter.Used(), repo.Stats().ReadUnits-before; used != billed || used < 15 {
-		t.Errorf("%g units on the meter, %g billed", used, billed)
+	if used, billed := used(spent), repo.Stats().ReadUnits-before; used != billed || used < 15 {
+		t.Errorf("%g units spent, %g billed", used, billed)
 	}
-	before = meter.Used()
+	before = used(spent)
 	repo.Forget()
-	consume(t, view, 0, chargeOf("e-1", 1), true)
-	if used := meter.Used(); used != before {
+	consume(t, repo, 0, chargeOf("e-1", 1), true)
+	if used := used(spent); used != before {
 		t.Errorf("a charge used %g units of the budget", used-before)
 	}
 }
@@ -122,30 +131,29 @@ func TestBudgetsHoldUpNoCharge(t *testing.T) {
 	t.Parallel()
 	repo := dynamotest.Connect(t, dynamotest.NewTable(t), nil)
 	setDefaults(t, repo, perMinute60)
-	view, meter := repo.WithReadBudget(1)
+	spend, spent := repo.NewReadBudget(1)
 	var keys []limiter.Scope
 	for i := range 80 {
 		keys = append(keys, limiter.Scope{Entity: fmt.Sprint("e-", i), Resource: model})
 		consume(t, repo, 0, chargeOf(keys[i].Entity, 1), true)
 	}
-	readPages(t, repo, start, limiter.BucketQuery{})                         // so that the next call needs one request
-	_, err := view.(limiter.BucketPager).BucketsAt(t.Context(), start, keys) // leaves a debt of more than half a minute
+	readPages(t.Context(), t, repo, start, limiter.BucketQuery{}) // so that the next call needs one request
+	_, err := repo.BucketsAt(spend(t.Context()), start, keys)     // leaves a debt of more than half a minute
 	must(t, err)
-	if meter.Used() < 40 {
-		t.Fatalf("%g units used, want a debt", meter.Used())
+	if used(spent) < 40 {
+		t.Fatalf("%g units used, want a debt", used(spent))
 	}
 	repo.Forget()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(spend(t.Context()))
 	reads := make(chan error, 3)
-	go func() { _, err := view.Peek(ctx, start, chargeOf("alice", 1)); reads <- err }()
+	go func() { _, err := repo.Peek(ctx, start, chargeOf("alice", 1)); reads <- err }()
 	go func() {
-		_, err := view.(limiter.BucketPager).BucketPage(ctx, start, limiter.BucketQuery{})
+		_, err := repo.BucketPage(ctx, start, limiter.BucketQuery{})
 		reads <- err
 	}()
-	go func() { _, err := view.Config(ctx, limiter.Scope{}); reads <- err }()
+	go func() { _, err := repo.Config(ctx, limiter.Scope{}); reads <- err }()
 	for range 10 {
 		consume(t, repo, 0, chargeOf("alice", 1), true)
-		consume(t, view, 0, chargeOf("alice", 1), true)
 		repo.Forget()
 	}
 	cancel()

@@ -41,14 +41,15 @@ func (r *Repository) BucketsAt(ctx context.Context, now time.Time, keys []limite
 	return buckets, err
 }
 
-// WithReadBudget returns a view with a read budget that shares the pots. It returns
-// nil if the store is no limiter.ReadBudgeter.
-func (r *Repository) WithReadBudget(units float64) (limiter.Repository, limiter.ReadMeter) {
+// NewReadBudget starts a read budget of the store. It returns nil if the store is no
+// limiter.ReadBudgeter.
+func (r *Repository) NewReadBudget(
+	units float64,
+) (spend func(context.Context) context.Context, spent func() (units, rate float64)) {
 	store, ok := limiter.Optional[limiter.ReadBudgeter](r.Repository)
 	if !ok {
 		return nil, nil
 	}
 
-	inside, meter := store.WithReadBudget(units)
-	return &Repository{Repository: inside, escrow: r.escrow, pots: r.pots, name: r.name, view: true}, meter
+	return store.NewReadBudget(units)
 }

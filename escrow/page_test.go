@@ -1,6 +1,7 @@
 package escrow_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -68,42 +69,42 @@ func TestStoresWithoutPages(t *testing.T) {
 	if _, ok := limiter.Optional[limiter.BucketPager](r); ok {
 		t.Error("the wrapper shows an interface that its store lacks")
 	}
-	view, meter := r.WithReadBudget(1)
-	if _, ok := limiter.Optional[limiter.ReadBudgeter](r); ok || view != nil || meter != nil {
+	spend, spent := r.NewReadBudget(1)
+	if _, ok := limiter.Optional[limiter.ReadBudgeter](r); ok || spend != nil || spent != nil {
 		t.Error("the wrapper shows a budget that its store lacks")
 	}
 }
 
 // budgeted is a store with a read budget.
-type budgeted struct {
-	*memory.Repository
-	units float64
+type budgeted struct{ *memory.Repository }
+
+type budgetKey struct{}
+
+// NewReadBudget starts a budget that has spent all of its units.
+func (budgeted) NewReadBudget(
+	units float64,
+) (spend func(context.Context) context.Context, spent func() (units, rate float64)) {
+	return func(ctx context.Context) context.Context { return context.WithValue(ctx, budgetKey{}, units) },
+		func() (float64, float64) { return units, 0 }
 }
 
-// WithReadBudget returns a view and its meter.
-func (b budgeted) WithReadBudget(units float64) (limiter.Repository, limiter.ReadMeter) {
-	b.units = units
-	return b, b
-}
-
-// Close does nothing.
-func (b budgeted) Close() error { return nil }
-
-// Used returns the units of the budget.
-func (b budgeted) Used() float64 { return b.units }
-
-// Rate returns 0.
-func (budgeted) Rate() float64 { return 0 }
-
-// TestBudgetsPassThrough checks that a view with a budget is one of the store, and
-// shares the pots.
-func TestBudgetsPassThrough(t *testing.T) {
-	r := escrow.New(budgeted{Repository: memory.New(nil)}, nil)
-	t.Cleanup(func() { _ = r.Close() })
-	view, meter := r.WithReadBudget(7)
-	if inside, ok := view.(*escrow.Repository).Unwrap().(budgeted); !ok || inside.units != 7 || meter.Used() != 7 {
-		t.Errorf("the view is of %v", view.(*escrow.Repository).Unwrap())
+// BucketsAt reads nothing unless the budget reaches the store.
+func (b budgeted) BucketsAt(ctx context.Context, _ time.Time, keys []limiter.Scope) ([]limiter.Bucket, error) {
+	if units, _ := ctx.Value(budgetKey{}).(float64); units != 7 {
+		return nil, errors.New("a read without the budget")
 	}
-	must(t, view.Close())
-	must(t, r.Ping(t.Context()))
+	return make([]limiter.Bucket, len(keys)), nil
+}
+
+// TestBudgetsPassThrough checks that a budget is one of the store, and that reads
+// through the wrapper use it.
+func TestBudgetsPassThrough(t *testing.T) {
+	r := escrow.New(budgeted{memory.New(nil)}, nil)
+	t.Cleanup(func() { _ = r.Close() })
+	spend, spent := r.NewReadBudget(7)
+	if units, _ := spent(); units != 7 {
+		t.Errorf("%g units, want those of the store", units)
+	}
+	_, err := r.BucketsAt(spend(t.Context()), time.Now(), []limiter.Scope{{Entity: "alice", Resource: "gpt-4"}})
+	must(t, err)
 }

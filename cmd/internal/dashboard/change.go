@@ -171,7 +171,7 @@ func change(c *call, body Change) (any, error) {
 		return nil, err
 	}
 
-	lim := c.changes.As(c.by.Name)
+	lim := c.lim.As(c.by.Name)
 	switch p.action {
 	case setLimits:
 		err = c.setLimits(lim, p)
@@ -195,7 +195,7 @@ func change(c *call, body Change) (any, error) {
 	c.switches.forget()
 	c.pages.forget()
 	c.names.forget(p.scope.Entity)
-	c.scans.forget()
+	c.tallies.expire()
 
 	return changed{p.repeated}, err
 }

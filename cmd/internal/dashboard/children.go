@@ -40,12 +40,12 @@ func children(c *call) (any, error) {
 		}
 
 		answer.Children = append(answer.Children, newRecord(e))
-		c.names.learn(e)
+		c.learn(e)
 	}
 
 	var buckets []limiter.Bucket
 	for _, child := range answer.Children {
-		for b, err := range c.reads.Buckets(c.ctx, c.now(), limiter.Scope{Entity: child.Entity}) {
+		for b, err := range c.repo.Buckets(c.ctx, c.now(), limiter.Scope{Entity: child.Entity}) {
 			if err != nil {
 				return nil, outage(err)
 			}

@@ -84,7 +84,7 @@ type Handler struct {
 	gate     gate
 	calls    web.Places
 	streams  web.Places
-	replays  places // for what-if
+	replays  chan struct{} // has a place for each what-if under way
 	times    streamTimes
 
 	ctx    context.Context //nolint:containedctx // it lives as long as the handler
@@ -95,8 +95,10 @@ type Handler struct {
 	mu     sync.Mutex
 	closed bool
 	spaces map[string]*space // by namespace
-	// budget is nil until a store that bills reads is opened.
-	budget *budget
+	// spend and spent are the read budget. They are nil until a store that bills
+	// reads is opened.
+	spend func(context.Context) context.Context
+	spent func() (units, rate float64)
 }
 
 // Bounds of what viewers can hold: all of them together, and those of one token.
@@ -116,7 +118,7 @@ func New(opts *Options) (*Handler, error) {
 	}
 
 	h := &Handler{
-		opts: *opts, spaces: map[string]*space{}, replays: make(places, maxReplays), times: usualTimes,
+		opts: *opts, spaces: map[string]*space{}, replays: make(chan struct{}, maxReplays), times: usualTimes,
 		routes: map[string]http.HandlerFunc{},
 	}
 

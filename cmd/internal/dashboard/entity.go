@@ -71,7 +71,7 @@ func entity(c *call) (any, error) {
 	case err == nil:
 		record := newRecord(e)
 		v.Entity = &record
-		c.names.learn(e)
+		c.learn(e)
 	case !errors.Is(err, limiter.ErrNotFound):
 		return nil, err
 	}
@@ -105,14 +105,14 @@ func entity(c *call) (any, error) {
 	}
 
 	related := []Row{{Parent: e.Parent}}
-	v.Ancestors = c.names.ancestors(c.ctx, related, c.pace.patience)
+	v.Ancestors = c.ancestors(c.ctx, related, c.pace.patience)
 	return v, nil
 }
 
 // entityRows returns the buckets of an entity.
 func (s *space) entityRows(ctx context.Context, id string) ([]Row, error) {
 	var buckets []limiter.Bucket
-	for b, err := range s.reads.Buckets(ctx, s.now(), limiter.Scope{Entity: id}) {
+	for b, err := range s.repo.Buckets(ctx, s.now(), limiter.Scope{Entity: id}) {
 		if err != nil {
 			return nil, outage(err)
 		}
@@ -153,7 +153,7 @@ func (c *call) addLevels(v *EntityView, id string) error {
 	for _, resource := range v.Resources {
 		force := InForce{Resource: resource, Limits: []jsonview.Limit{}}
 		for _, scope := range limiter.Precedence(id, resource) {
-			cfg, err := c.config(c.ctx, scope)
+			cfg, err := c.configs.get(c.ctx, scope)
 			if err != nil {
 				return err
 			}
@@ -198,7 +198,7 @@ func rank(s Source) int {
 func (c *call) addGeneralLevels(v *EntityView, id string) error {
 	// The other two levels name a resource.
 	for _, scope := range []limiter.Scope{{Entity: id}, {}} {
-		cfg, err := c.config(c.ctx, scope)
+		cfg, err := c.configs.get(c.ctx, scope)
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func explain(c *call, body explainRequest) (any, error) {
 		req.Consume = req.Consume.And(name, *amount)
 	}
 
-	decision, levels, err := jsonview.Explain(c.ctx, c.lim, c.reads, req)
+	decision, levels, err := jsonview.Explain(c.ctx, c.lim, c.repo, req)
 	if off, disabled := errors.AsType[*limiter.DisabledError](err); disabled {
 		return jsonview.NewDisabledExplanation(req, off, levels), nil
 	}

@@ -53,10 +53,12 @@ func info(c *call) (any, error) {
 // readRate returns the read units spent per second, nil unless the store bills
 // them.
 func (s *space) readRate() *float64 {
-	if s.meter == nil {
+	if !s.billed() {
 		return nil
 	}
-	rate := math.Round(s.meter.Rate()*10) / 10
+
+	_, rate := s.spent()
+	rate = math.Round(rate*10) / 10
 	return &rate
 }
 

@@ -2,7 +2,7 @@ package dashboard
 
 import (
 	"context"
-	"fmt"
+	"encoding/base64"
 	"strings"
 	"time"
 
@@ -58,7 +58,7 @@ func overview(c *call) (any, error) {
 	// all of them.
 	ctx, cancel := context.WithTimeout(c.ctx, c.pace.patience)
 	defer cancel()
-	o.Ancestors = c.names.ancestors(ctx, o.Rows, c.pace.patience)
+	o.Ancestors = c.ancestors(ctx, o.Rows, c.pace.patience)
 
 	return o, nil
 }
@@ -82,7 +82,7 @@ func (c *call) byName(limit int, search string) (Overview, error) {
 			size = c.pace.page
 		}
 
-		page, err := c.page(c.ctx, limiter.BucketQuery{Prefix: c.param("prefix"), After: at.page, Max: size})
+		page, err := c.pages.get(c.ctx, limiter.BucketQuery{Prefix: c.param("prefix"), After: at.page, Max: size})
 		if err != nil {
 			return o, err
 		}
@@ -123,7 +123,7 @@ func (c *call) matching(buckets []limiter.Bucket, search string, until time.Time
 		return c.rows(c.ctx, buckets, c.pace.patience), 0
 	}
 
-	labels, off := c.names.await(c.ctx, c.idsOf(buckets), until), c.off(c.ctx)
+	labels, off := c.allLabels(c.ctx, c.idsOf(buckets), until), c.off(c.ctx)
 	for i, b := range buckets {
 		l, known := labels[b.Account.Entity]
 		r := newRow(b, l, off)
@@ -139,13 +139,42 @@ func (c *call) matching(buckets []limiter.Bucket, search string, until time.Time
 	return rows, 0
 }
 
-// page reads a page of buckets, once for all viewers that want it now.
-func (s *space) page(ctx context.Context, q limiter.BucketQuery) (limiter.BucketPage, error) {
-	return s.pages.do(ctx, fmt.Sprintf("%d\x00%s\x00%s", q.Max, q.After, q.Prefix),
-		func(ctx context.Context) (limiter.BucketPage, error) {
-			page, err := s.pager.BucketPage(ctx, s.now(), q)
-			return page, outage(err)
-		})
+// readPage returns a page of buckets, and its life.
+func (s *space) readPage(ctx context.Context, q limiter.BucketQuery) (limiter.BucketPage, time.Duration, error) {
+	page, err := s.pager.BucketPage(ctx, s.now(), q)
+	if err != nil {
+		return page, 0, outage(err)
+	}
+	return page, s.pace.pageFor, nil
+}
+
+func cursorOf(b limiter.Bucket) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(b.Account.Entity + "\x00" + b.Account.Resource))
+}
+
+// parseCursor returns the bucket of a cursor, nil for "".
+func parseCursor(text string) (*limiter.Bucket, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // the start
+	}
+
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	entity, resource, ok := strings.Cut(string(raw), "\x00")
+	if err != nil || !ok {
+		return nil, &limiter.InvalidError{
+			Field: "after", Value: web.Clip(text), Reason: "must be the position of an earlier page",
+		}
+	}
+
+	return &limiter.Bucket{Account: &limiter.Account{Entity: entity, Resource: resource}}, nil
+}
+
+// compareBuckets compares buckets by entity, then resource.
+func compareBuckets(a, b limiter.Bucket) int { return compareScopes(keyOf(a), keyOf(b)) }
+
+// keyOf returns the key of a bucket.
+func keyOf(b limiter.Bucket) limiter.Scope {
+	return limiter.Scope{Entity: b.Account.Entity, Resource: b.Account.Resource}
 }
 
 // matches reports whether a search in lower case finds a row.

@@ -134,13 +134,13 @@ func TestSearchFindsIDsAndNames(t *testing.T) {
 type wounded struct{ limiter.Repository }
 
 func (w wounded) BucketPage(ctx context.Context, now time.Time, q limiter.BucketQuery) (limiter.BucketPage, error) {
-	page, err := listPager{w.Repository}.BucketPage(ctx, now, q)
+	page, err := w.Repository.(limiter.BucketPager).BucketPage(ctx, now, q)
 	page.Damaged = []limiter.Scope{{Entity: "bad", Resource: "gpt-4"}}
 	return page, err
 }
 
 func (w wounded) BucketsAt(ctx context.Context, now time.Time, keys []limiter.Scope) ([]limiter.Bucket, error) {
-	return listPager{w.Repository}.BucketsAt(ctx, now, keys)
+	return w.Repository.(limiter.BucketPager).BucketsAt(ctx, now, keys)
 }
 
 func TestDamagedBucketsHideNoOthers(t *testing.T) {

@@ -70,7 +70,7 @@ func preview(c *call, body Change) (any, error) {
 		return v, nil
 	}
 
-	stored, err := c.reads.Config(c.ctx, p.scope)
+	stored, err := c.repo.Config(c.ctx, p.scope)
 	if err != nil {
 		return nil, outage(err)
 	}
@@ -81,7 +81,7 @@ func preview(c *call, body Change) (any, error) {
 	}
 
 	v.Before, v.After = orNull(stored.Limits), orNull(p.limits)
-	e := &effect{call: c, change: p, preview: &v, configs: map[limiter.Scope][]limiter.Limit{}}
+	e := &effect{call: c, change: p, preview: &v, levels: map[limiter.Scope][]limiter.Limit{}}
 	if err := e.scan(); err != nil {
 		return nil, err
 	}
@@ -161,8 +161,8 @@ type effect struct {
 	*call
 	change  *plannedChange
 	preview *Preview
-	// configs has stored limits of levels.
-	configs map[limiter.Scope][]limiter.Limit
+	// levels has stored limits.
+	levels map[limiter.Scope][]limiter.Limit
 	// lost has the limits that a bucket has and would lose.
 	lost map[string]bool
 	// bare counts the buckets for which no level would provide limits.
@@ -199,9 +199,9 @@ func (e *effect) scan() error {
 // candidates iterates over the buckets that may get their limits from the level.
 func (e *effect) candidates(ctx context.Context) iter.Seq2[limiter.Bucket, error] {
 	if e.change.scope == (limiter.Scope{}) {
-		return e.allBuckets(ctx, e.pace.page, func(int) {})
+		return e.allBuckets(ctx, func(int) {})
 	}
-	return e.reads.Buckets(ctx, e.now(), e.change.scope)
+	return e.repo.Buckets(ctx, e.now(), e.change.scope)
 }
 
 // judge counts a bucket if its limits would change.
@@ -276,16 +276,16 @@ func (e *effect) stored(scope limiter.Scope, a *limiter.Account) ([]limiter.Limi
 		return nil, nil
 	}
 
-	if known, ok := e.configs[scope]; ok {
+	if known, ok := e.levels[scope]; ok {
 		return known, nil
 	}
 
-	cfg, err := e.config(e.ctx, scope)
+	cfg, err := e.configs.get(e.ctx, scope)
 	if err != nil {
 		return nil, err
 	}
-	if len(e.configs) < maxFlights {
-		e.configs[scope] = cfg.Limits
+	if len(e.levels) < usualValues {
+		e.levels[scope] = cfg.Limits
 	}
 
 	return cfg.Limits, nil

@@ -108,9 +108,15 @@ func TestBadInputGetsASentence(t *testing.T) {
 	r.want(413, "/api/explain", `{"entity":"`+strings.Repeat("x", maxBody)+`"}`)
 }
 
+// failing is a store whose buckets cannot be read.
 type failing struct {
 	limiter.Repository
+	limiter.BucketPager
 	err error
+}
+
+func (f failing) BucketPage(context.Context, time.Time, limiter.BucketQuery) (limiter.BucketPage, error) {
+	return limiter.BucketPage{}, f.err
 }
 
 func (f failing) Buckets(context.Context, time.Time, limiter.Scope) iter.Seq2[limiter.Bucket, error] {
@@ -125,7 +131,9 @@ func TestErrorsOfTheStore(t *testing.T) {
 		r := newRig(t, Options{})
 		var reported atomic.Bool
 		r.opts.OnError = func(error) { reported.Store(true) }
-		r.opts.Open = func(context.Context, string) (limiter.Repository, error) { return failing{r.repo, err}, nil }
+		r.opts.Open = func(context.Context, string) (limiter.Repository, error) {
+			return failing{r.repo, nil, err}, nil
+		}
 		for _, path := range []string{"/api/overview", "/api/entity?id=a", "/api/resource?name=gpt-4"} {
 			answer := r.want(want, path, "")
 			if detail := fmt.Sprint(answer["detail"]); strings.Contains(detail, "10.0.0.1") {

@@ -60,7 +60,7 @@ func resources(c *call) (any, error) {
 		if !slices.Contains(shared, name) {
 			continue
 		}
-		defaults, err := c.config(c.ctx, limiter.Scope{Resource: name})
+		defaults, err := c.configs.get(c.ctx, limiter.Scope{Resource: name})
 		if err != nil {
 			return nil, err
 		}
@@ -100,12 +100,12 @@ func resource(c *call) (any, error) {
 		return nil, err
 	}
 
-	defaults, err := c.config(c.ctx, limiter.Scope{Resource: name})
+	defaults, err := c.configs.get(c.ctx, limiter.Scope{Resource: name})
 	if err != nil {
 		return nil, err
 	}
 
-	t, done, err := c.scans.of(name).await(c.ctx)
+	t, done, err := c.scanned(c.ctx, name)
 	if err != nil {
 		return nil, err
 	}

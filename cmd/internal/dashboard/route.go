@@ -153,6 +153,11 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, rt *route) (any, 
 		return nil, err
 	}
 
+	// A change is not rationed.
+	if !rt.write {
+		c.ctx = c.space.paid(ctx)
+	}
+
 	h.gate.enter()
 	defer h.gate.leave()
 

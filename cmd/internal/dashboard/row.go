@@ -71,7 +71,7 @@ func newSource(s limiter.Scope) Source { return Source{s.Level(), s.Entity, s.Re
 // rows returns buckets as JSON. Names that are missing after patience come with a
 // later event.
 func (s *space) rows(ctx context.Context, buckets []limiter.Bucket, patience time.Duration) []Row {
-	labels := s.names.resolve(ctx, s.idsOf(buckets), patience)
+	labels := s.labels(ctx, s.idsOf(buckets), patience)
 	rows, off := make([]Row, 0, len(buckets)), s.off(ctx)
 
 	for _, b := range buckets {
@@ -133,13 +133,14 @@ func sourceOf(a *limiter.Account) Source {
 	return newSource(a.Source)
 }
 
-// config returns the limits stored at a level, as of a moment ago.
-func (s *space) config(ctx context.Context, scope limiter.Scope) (limiter.Config, error) {
-	return s.configs.do(ctx, scope.Entity+"\x00"+scope.Resource, func(ctx context.Context) (limiter.Config, error) {
-		cfg, err := s.reads.Config(ctx, scope)
-		cfg.Scope = scope
-		return cfg, outage(err)
-	})
+// readConfig returns the limits stored at a level, and their life.
+func (s *space) readConfig(ctx context.Context, scope limiter.Scope) (limiter.Config, time.Duration, error) {
+	cfg, err := s.repo.Config(ctx, scope)
+	cfg.Scope = scope
+	if err != nil {
+		return cfg, 0, outage(err)
+	}
+	return cfg, s.pace.configFor, nil
 }
 
 // tightness returns the least share of a capacity that a bucket has left. Debt is

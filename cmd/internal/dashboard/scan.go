@@ -1,48 +1,40 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"iter"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 
-// scans holds the scans of a namespace: of one resource, or of all buckets under
-// "". Viewers share them.
+// A scan reads the buckets of a resource, or all buckets under "", in the
+// background. It is a read like any other, which viewers share and whose result
+// serves for its life, but they see what it has found so far. It goes on only while
+// they ask for it.
+
+// scans holds the scans under way.
 type scans struct {
-	s   *space
 	mu  sync.Mutex
 	all map[string]*scan
 }
 
-// scan reads many buckets in the background, and keeps a tally of them. It goes on
-// only while viewers ask for it.
+// scan is a scan under way.
 type scan struct {
-	s        *space
-	resource string
-	mu       sync.Mutex
-	asked    time.Time
-	// wanted has room for one token, which says that a viewer asked.
-	wanted  chan struct{}
-	running bool
-	// over is closed when the scan under way is over.
-	over chan struct{}
-	// current belongs to the scan under way, and complete to the last one that came
-	// to its end. It is nil if none did.
-	current  *tally
-	complete *tally
-	// begun is the start of the scan under way, or of the last one.
-	begun    time.Time
-	finished time.Time
-	// err is the error of the last scan.
-	err error
+	tally *tally
+	asked time.Time // when a viewer last wanted it
 }
 
 // Bounds of scans.
 const (
-	maxScans = 16
 	// scanInterest is how long a scan goes on after a viewer asked, and scanPatience
 	// how long it then waits for the next one that asks.
 	scanInterest = 10 * time.Second
@@ -55,246 +47,138 @@ const (
 	scanRest = 5
 )
 
-func newScans(s *space) *scans { return &scans{s: s, all: map[string]*scan{}} }
+// errAbandoned ends a scan that no viewer wants. It leaves no result.
+var errAbandoned = errors.New("no viewer wants the scan")
 
-// of returns the scan of a resource, or of all buckets.
-func (s *scans) of(resource string) *scan {
+// scanned returns the tally of a scan, and reports whether that is complete. It
+// waits a moment for the first complete one, and then returns what the scan has
+// found so far.
+func (s *space) scanned(ctx context.Context, resource string) (t *tally, done bool, err error) {
+	one := s.tallies.ask(resource)
+	s.scans.want(resource)
+
+	// The scan yields to calls, and must not yield to those that wait for it.
+	s.h.gate.leave()
+	defer s.h.gate.enter()
+	ctx, cancel := context.WithTimeout(ctx, scanAwait)
+	defer cancel()
+
+	t, known, err := s.tallies.await(ctx, one, true)
+	switch {
+	// An old result says more than the error of the scan that should replace
+	// it.
+	case known:
+		return t, true, nil
+	case err == nil || errors.Is(err, errAbandoned):
+		return s.scans.want(resource), false, nil
+	}
+	return nil, false, err
+}
+
+// want notes that a viewer wants a scan, and returns a copy of its tally so far.
+func (s *scans) want(resource string) *tally {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
 	one := s.all[resource]
+	// The scan has not begun yet, or is just over.
 	if one == nil {
-		s.makeRoom()
-		one = &scan{s: s.s, resource: resource, wanted: make(chan struct{}, 1)}
-		s.all[resource] = one
+		return newTally(resource)
 	}
 
-	return one
+	one.asked = time.Now()
+	return one.tally.clone()
 }
 
-// makeRoom drops the scan that was asked for least recently. It ends by itself.
-func (s *scans) makeRoom() {
-	if len(s.all) < maxScans {
-		return
-	}
-
-	oldest, name := time.Time{}, ""
-	for resource, one := range s.all {
-		one.mu.Lock()
-		asked := one.asked
-		one.mu.Unlock()
-		// The scan of all buckets stays, since the overview opens with it.
-		if name == "" && resource != "" || resource != "" && asked.Before(oldest) {
-			oldest, name = asked, resource
-		}
-	}
-
-	delete(s.all, name)
-}
-
-// await returns the result of a scan, for which it waits a moment.
-func (s *scan) await(ctx context.Context) (*tally, bool, error) {
-	if t, done, err := s.result(); done || err != nil {
-		return t, done, err
-	}
-
-	// The scan yields to calls, and must not yield to those that wait for it.
-	s.s.h.gate.leave()
-	defer s.s.h.gate.enter()
-
-	s.mu.Lock()
-	over := s.over
-	s.mu.Unlock()
-
-	timer := time.NewTimer(scanAwait)
-	defer timer.Stop()
-	select {
-	case <-over:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-
-	return s.result()
-}
-
-// result returns a copy of the tally so far, and reports whether it is complete.
-// It starts a scan if there is none, or if the last one is too old.
-func (s *scan) result() (*tally, bool, error) {
+// wanted reports whether a viewer has asked for a scan lately.
+func (s *scans) wanted(one *scan) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked = time.Now()
-
-	select {
-	case s.wanted <- struct{}{}:
-	default:
-	}
-
-	if s.due() {
-		s.current, s.running, s.over, s.begun = newTally(s.resource), true, make(chan struct{}), time.Now()
-		if !s.s.h.start(s.run) {
-			s.running = false
-			close(s.over)
-			return nil, false, errClosed
-		}
-	}
-
-	// An old result says more than the error of the scan that should replace
-	// it.
-	switch {
-	case s.complete != nil:
-		return s.complete.clone(), true, nil
-	case s.err != nil:
-		return nil, false, s.err
-	}
-	return s.current.clone(), false, nil
+	return time.Since(one.asked) < scanInterest
 }
 
-// due reports whether a scan has to start.
-func (s *scan) due() bool {
-	if s.running {
-		return false
+// update changes the scans under way, or the tally of one.
+func (s *scans) update(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// scan reads buckets once, and returns their tally and its life. It takes longer
+// than other reads may, so it ends with the namespace and not with ctx.
+func (s *space) scan(_ context.Context, resource string) (*tally, time.Duration, error) {
+	one := &scan{tally: newTally(resource), asked: time.Now()}
+	s.scans.update(func() { s.scans.all[resource] = one })
+	defer s.scans.update(func() { delete(s.scans.all, resource) })
+
+	begun := time.Now()
+	n, part := 0, begun
+	for b, err := range s.bucketsOf(one, resource) {
+		if err != nil {
+			if s.ctx.Err() == nil {
+				s.h.opts.OnError(outage(err))
+			}
+			return nil, scanRetry, outage(err)
+		}
+
+		s.scans.update(func() { one.tally.add(b) })
+
+		// A scan of one resource has no pages, and rests after as many buckets
+		// as a page has.
+		if n++; n%s.pace.page != 0 {
+			continue
+		}
+		if !s.breathe(one, time.Since(part)) {
+			return nil, 0, errAbandoned
+		}
+		part = time.Now()
 	}
 
-	keep := s.s.pace.scanFor
+	keep := s.pace.scanFor
 	// A small store is quick to read, so that new buckets of it show soon.
-	if s.complete != nil && s.complete.scanned < s.s.pace.page {
-		keep = s.s.pace.smallFor
+	if one.tally.scanned < s.pace.page {
+		keep = s.pace.smallFor
 	}
 
 	// A scan that took a minute is repeated after five, so that a large store
 	// is not read without a pause.
-	keep = max(keep, scanRest*s.finished.Sub(s.begun))
-	if s.err != nil {
-		keep = scanRetry
-	}
-
-	return s.finished.IsZero() || time.Since(s.finished) > keep
-}
-
-// forget makes the last result old.
-func (s *scans) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	for _, one := range s.all {
-		one.mu.Lock()
-		one.finished = time.Time{}
-		one.mu.Unlock()
-	}
-}
-
-// run reads the buckets once.
-func (s *scan) run() {
-	ctx, cancel := context.WithCancel(s.s.ctx)
-	defer cancel()
-	begun, n, abandoned := time.Now(), 0, false
-	var failure error
-
-	for b, err := range s.buckets(ctx) {
-		if err != nil {
-			failure = outage(err)
-			break
-		}
-
-		s.add(b)
-
-		// A scan of one resource has no pages, and rests after as many buckets
-		// as a page has.
-		if n++; n%s.s.pace.page != 0 {
-			continue
-		}
-
-		if !s.breathe(ctx, time.Since(begun)) {
-			abandoned = true
-			break
-		}
-
-		begun = time.Now()
-	}
-
-	s.finish(failure, abandoned || ctx.Err() != nil)
-}
-
-func (s *scan) add(b limiter.Bucket) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.current.add(b)
-}
-
-// finish ends a scan. One that was abandoned leaves no result.
-func (s *scan) finish(failure error, abandoned bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running = false
-	close(s.over)
-
-	// Without a time of its end, the next viewer starts another scan.
-	if abandoned {
-		s.finished = time.Time{}
-		return
-	}
-
-	s.finished, s.err = time.Now(), failure
-	if failure == nil {
-		s.complete = s.current
-	} else {
-		s.s.h.opts.OnError(failure)
-	}
+	return one.tally, max(keep, scanRest*time.Since(begun)), nil
 }
 
 // breathe lets calls of viewers pass, and rests for as long as the last part took.
 // Then it waits while no viewer wants the result, and reports whether one does.
-func (s *scan) breathe(ctx context.Context, took time.Duration) bool {
-	s.s.h.gate.yield(ctx, scanPatience)
+func (s *space) breathe(one *scan, took time.Duration) bool {
+	s.h.gate.yield(s.ctx, scanPatience)
 
 	// A second bounds the rest, since a slow part may be the fault of the read
 	// budget.
-	timer := time.NewTimer(min(took, time.Second))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+	if pause.For(s.ctx, min(took, time.Second)) != nil {
 		return false
 	}
 
-	for !s.interesting() {
-		timer.Reset(scanPatience)
-		select {
-		case <-s.wanted:
-		case <-timer.C:
-			return false
-		case <-ctx.Done():
+	const look = 100 * time.Millisecond
+	for end := time.Now().Add(scanPatience); !s.scans.wanted(one); {
+		if time.Now().After(end) || pause.For(s.ctx, look) != nil {
 			return false
 		}
 	}
 
-	return true
+	return s.ctx.Err() == nil
 }
 
-func (s *scan) interesting() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Since(s.asked) < scanInterest
-}
-
-// buckets iterates over the buckets of the scan.
-func (s *scan) buckets(ctx context.Context) iter.Seq2[limiter.Bucket, error] {
-	if s.resource != "" {
-		return s.s.reads.Buckets(ctx, s.s.now(), limiter.Scope{Resource: s.resource})
+// bucketsOf iterates over the buckets of a scan.
+func (s *space) bucketsOf(one *scan, resource string) iter.Seq2[limiter.Bucket, error] {
+	if resource != "" {
+		return s.repo.Buckets(s.ctx, s.now(), limiter.Scope{Resource: resource})
 	}
-
-	return s.s.allBuckets(ctx, s.s.pace.page, func(n int) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.current.damaged += n
-	})
+	return s.allBuckets(s.ctx, func(n int) { s.scans.update(func() { one.tally.damaged += n }) })
 }
 
 // allBuckets iterates over all buckets, in pages. It calls damaged with the number
 // of buckets that a page leaves out.
-func (s *space) allBuckets(ctx context.Context, size int, damaged func(int)) iter.Seq2[limiter.Bucket, error] {
+func (s *space) allBuckets(ctx context.Context, damaged func(int)) iter.Seq2[limiter.Bucket, error] {
 	return func(yield func(limiter.Bucket, error) bool) {
-		q := limiter.BucketQuery{Max: size}
+		q := limiter.BucketQuery{Max: s.pace.page}
 		for {
 			page, err := s.pager.BucketPage(ctx, s.now(), q)
 			if err != nil {
@@ -314,4 +198,115 @@ func (s *space) allBuckets(ctx context.Context, size int, damaged func(int)) ite
 			}
 		}
 	}
+}
+
+// tally counts buckets and keeps the tightest of them.
+type tally struct {
+	scanned int
+	damaged int // buckets that are left out
+	top     []limiter.Bucket
+	most    int
+	// sums has the sum of each limit. It is nil in a tally of all buckets.
+	sums map[string]sum
+}
+
+// sum adds up one limit over buckets, in whole tokens.
+type sum struct{ capacity, available int64 }
+
+// Bounds of a tally.
+const (
+	tightestOfAll      = 100
+	tightestOfResource = 10
+	maxSums            = 100
+)
+
+// newTally returns a tally of a resource, or of all buckets under "".
+func newTally(resource string) *tally {
+	t := &tally{most: tightestOfAll}
+	if resource != "" {
+		t.most, t.sums = tightestOfResource, map[string]sum{}
+	}
+	return t
+}
+
+// byTightness compares buckets by what they have left, and then by name.
+func byTightness(a, b limiter.Bucket) int {
+	if c := cmp.Compare(tightness(a), tightness(b)); c != 0 {
+		return c
+	}
+	return compareBuckets(a, b)
+}
+
+func (t *tally) add(b limiter.Bucket) {
+	t.scanned++
+	if i, _ := slices.BinarySearchFunc(t.top, b, byTightness); i < t.most {
+		t.top = slices.Insert(t.top, i, b)
+		t.top = t.top[:min(len(t.top), t.most)]
+	}
+
+	if t.sums == nil {
+		return
+	}
+
+	for i, l := range b.Account.Limits {
+		s, known := t.sums[l.Name]
+		if !known && len(t.sums) == maxSums {
+			continue
+		}
+		t.sums[l.Name] = sum{bucket.Add(s.capacity, l.Capacity), bucket.Add(s.available, bucket.Whole(b.Tokens[i]))}
+	}
+}
+
+func (t *tally) clone() *tally {
+	c := *t
+
+	c.top = slices.Clone(t.top)
+	c.sums = maps.Clone(t.sums)
+	return &c
+}
+
+// tightest returns the rows that have least left, of all buckets scanned so far.
+func (c *call) tightest(limit int, search string) (Overview, error) {
+	t, done, err := c.scanned(c.ctx, "")
+	if err != nil {
+		return Overview{}, err
+	}
+
+	rows, err := c.tightRows(t)
+	if err != nil {
+		return Overview{}, err
+	}
+
+	prefix := c.param("prefix")
+	rows = slices.DeleteFunc(rows, func(r Row) bool {
+		return !strings.HasPrefix(r.Entity, prefix) || !r.matches(search)
+	})
+
+	return Overview{Rows: rows[:min(limit, len(rows))], Scanned: t.scanned, Done: done, Damaged: t.damaged}, nil
+}
+
+// tightRows returns the tightest buckets of a tally. It reads them again where
+// that costs nothing, since they change while the scan goes on.
+func (c *call) tightRows(t *tally) ([]Row, error) {
+	buckets := t.top
+
+	if !c.billed() && len(buckets) > 0 {
+		keys := make([]limiter.Scope, len(buckets))
+
+		for i, b := range buckets {
+			keys[i] = keyOf(b)
+		}
+
+		var err error
+		if buckets, _, err = c.bucketsAt(c.ctx, keys); err != nil {
+			return nil, outage(err)
+		}
+
+		// A bucket may have gone, or changed its place, since the scan passed
+		// it.
+		buckets = slices.DeleteFunc(buckets, func(b limiter.Bucket) bool { return b.Account == nil })
+		slices.SortFunc(buckets, byTightness)
+	}
+
+	return c.rows(c.ctx, buckets, c.pace.patience), nil
 }

@@ -81,32 +81,38 @@ func TestAScanStopsIfNoViewerAsks(t *testing.T) {
 		}
 		r.gate.enter() // a call that takes long
 		r.want(200, "/api/info", "")
-		s := r.spaces["default"].scans.of("")
-		_, _, err := s.result()
-		r.ok(err)
-		synctest.Wait()
-		if t1, _, _ := s.result(); t1.scanned != r.spaces["default"].pace.page {
-			t.Errorf("scanned %d while a call is under way", t1.scanned)
+		s := r.spaces["default"]
+		result := func() (*tally, bool) {
+			s.h.gate.enter() // as a call does
+			defer s.h.gate.leave()
+			all, done, err := s.scanned(t.Context(), "")
+			r.ok(err)
+			return all, done
+		}
+		result()
+		if first, _ := result(); first.scanned != s.pace.page {
+			t.Errorf("scanned %d while a call is under way", first.scanned)
 		}
 		time.Sleep(scanInterest + time.Second)
 		r.gate.leave()
 		time.Sleep(scanPatience / 2)
-		s.mu.Lock()
-		if !s.running || s.current.scanned != s.s.pace.page {
-			t.Errorf("running %v, scanned %d without a viewer", s.running, s.current.scanned)
-		}
-		s.mu.Unlock()
+		s.scans.update(func() {
+			if one := s.scans.all[""]; one == nil || one.tally.scanned != s.pace.page {
+				t.Errorf("without a viewer: %+v", one)
+			}
+		})
 		time.Sleep(scanPatience)
-		s.mu.Lock()
-		if s.running || s.complete != nil {
-			t.Error("the scan goes on without a viewer")
-		}
-		s.mu.Unlock()
-		_, _, err = s.result() // starts again
-		r.ok(err)
+		s.tallies.mu.Lock()
+		s.scans.update(func() {
+			if len(s.scans.all) != 0 || len(s.tallies.kept) != 0 {
+				t.Error("the scan goes on without a viewer")
+			}
+		})
+		s.tallies.mu.Unlock()
+		result() // starts again
 		time.Sleep(5 * time.Second)
-		if got, done, err := s.result(); err != nil || !done || got.scanned != 1200 {
-			t.Errorf("done %v, %v", done, err)
+		if got, done := result(); !done || got.scanned != 1200 {
+			t.Errorf("done %v, %v", done, got.scanned)
 		}
 		r.ok(r.Close())
 	})

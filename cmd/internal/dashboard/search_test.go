@@ -72,8 +72,6 @@ type forgetful struct {
 	failures atomic.Int64
 }
 
-func (f *forgetful) WithReadBudget(float64) (limiter.Repository, limiter.ReadMeter) { return f, f }
-
 func (f *forgetful) Entity(ctx context.Context, id string) (limiter.Entity, error) {
 	if f.failures.Add(-1) >= 0 {
 		return limiter.Entity{}, errors.New("busy")

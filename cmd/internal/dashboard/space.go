@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -16,81 +15,32 @@ type space struct {
 	h    *Handler
 	name string
 	repo limiter.Repository
-	// changes is a limiter on repo.
-	changes *limiter.RateLimiter
-	// reads is a view within the read budget, and lim a limiter on it.
-	reads limiter.Repository
+	// lim is a limiter on repo, and pager its pages.
 	lim   *limiter.RateLimiter
 	pager limiter.BucketPager
-	// meter is nil unless the store bills reads.
-	meter limiter.ReadMeter
 	pace  pace
+	// spend adds the read budget to the context of a call. It is nil unless the
+	// store bills reads, as is spent, which returns the units in use.
+	spend func(context.Context) context.Context
+	spent func() (units, rate float64)
 
-	pages    *flights[limiter.BucketPage]
-	configs  *flights[limiter.Config]
-	switches *flights[switchSet]
-	names    *names
+	// These read for all viewers. Rows that are watched are read by hub.
+	pages    *reader[limiter.BucketQuery, limiter.BucketPage]
+	configs  *reader[limiter.Scope, limiter.Config]
+	switches *reader[struct{}, switchSet]
+	names    *reader[string, label]
+	tallies  *reader[string, *tally]
+	scans    scans
 	hub      *hub
-	scans    *scans
 	seen     *resourceSet
 
+	// ctx is of reads for all viewers.
 	ctx    context.Context //nolint:containedctx // it ends when the namespace or the handler does
 	cancel context.CancelFunc
 	// mu guards the fields below.
 	mu sync.Mutex
 	// checked is when the namespace was last found.
 	checked time.Time
-	// lastOff has the switches of the last read.
-	lastOff switchSet
-}
-
-// pace is how often the store of a namespace is read.
-type pace struct {
-	// interval is the time between two reads of a row that is watched.
-	interval time.Duration
-	// rows bounds a page for a viewer, page a page in the background, and chunk the
-	// keys that are read at once.
-	rows  int
-	page  int
-	chunk int
-	// These are how long a name, the limits of a level and a page are kept.
-	namesFor  time.Duration
-	configFor time.Duration
-	pageFor   time.Duration
-	// patience is how long a call waits for names.
-	patience time.Duration
-	// scanFor is how long the result of a scan is kept, and smallFor how long if one
-	// page holds all buckets.
-	scanFor  time.Duration
-	smallFor time.Duration
-}
-
-// paceOf returns the pace of a store. Reads that are billed are fewer.
-func paceOf(billed bool, budget float64) pace {
-	if !billed {
-		return pace{
-			interval: 500 * time.Millisecond, rows: mostRows, page: 500, chunk: 500, namesFor: 2 * time.Second,
-			configFor: 500 * time.Millisecond,
-			patience:  5 * time.Second, scanFor: 10 * time.Second, smallFor: 2 * time.Second,
-		}
-	}
-	// Half a second of a budget of 50 units pays for 50 keys at half a unit
-	// each.
-	part := min(max(int(budget), 10), 100)
-	// A page takes two seconds of the budget, if nothing else is read.
-	const rowsPerUnit = 4
-
-	return pace{
-		interval: time.Second, rows: min(max(int(budget*rowsPerUnit), 5), mostRows), page: part, chunk: part,
-		namesFor: time.Minute, configFor: 2 * time.Second, pageFor: 3 * time.Second,
-		patience: time.Second, scanFor: 5 * time.Minute, smallFor: 15 * time.Second,
-	}
-}
-
-// budget is a view of the store that spends the read budget of all viewers.
-type budget struct {
-	repo  limiter.Repository
-	meter limiter.ReadMeter
 }
 
 // recheck is how often a namespace is looked up again. Its name may have been
@@ -129,7 +79,7 @@ func (h *Handler) space(ctx context.Context, namespace string) (*space, error) {
 	}
 
 	h.drop(kept)
-	return h.addSpace(ctx, name, repo)
+	return h.addSpace(name, repo)
 }
 
 // sameNamespace reports whether two views are of one namespace. It reports true if
@@ -158,7 +108,7 @@ func (s *space) refresh() {
 func (s *space) explain(ctx context.Context, err error) error {
 	// The system level exists in every namespace, so nothing else can be
 	// missing.
-	if _, gone := s.reads.Config(ctx, limiter.Scope{}); errors.Is(gone, limiter.ErrNotFound) {
+	if _, gone := s.repo.Config(s.paid(ctx), limiter.Scope{}); errors.Is(gone, limiter.ErrNotFound) {
 		s.h.drop(s)
 		return errNamespace
 	}
@@ -173,7 +123,7 @@ func (s *space) exists(ctx context.Context) error {
 		return nil
 	}
 
-	if _, err := s.config(ctx, limiter.Scope{}); errors.Is(err, limiter.ErrNotFound) {
+	if _, err := s.configs.get(ctx, limiter.Scope{}); errors.Is(err, limiter.ErrNotFound) {
 		s.h.drop(s)
 		return errNamespace
 	}
@@ -197,84 +147,73 @@ func (h *Handler) drop(s *space) {
 }
 
 // addSpace adds a namespace, unless another call did meanwhile.
-func (h *Handler) addSpace(ctx context.Context, name string, repo limiter.Repository) (*space, error) {
-	reads, meter, err := h.budgeted(ctx, name, repo)
-	if err != nil {
+func (h *Handler) addSpace(name string, repo limiter.Repository) (*space, error) {
+	s := &space{h: h, name: name, repo: repo, checked: time.Now(), seen: newResourceSet()}
+
+	var err error
+	if s.lim, err = limiter.New(repo, &limiter.Options{Now: h.opts.Now}); err != nil {
 		return nil, err
 	}
 
-	changes, err := limiter.New(repo, &limiter.Options{Now: h.opts.Now})
-	if err != nil {
-		return nil, err
+	var ok bool
+	if s.pager, ok = limiter.Optional[limiter.BucketPager](repo); !ok {
+		return nil, errors.New("dashboard: the store has no pages of buckets")
 	}
-	lim, err := limiter.New(reads, &limiter.Options{Now: h.opts.Now})
-	if err != nil {
-		return nil, err
-	}
-
-	s := &space{
-		h: h, name: name, repo: repo, changes: changes, reads: reads, lim: lim, meter: meter,
-		pace: paceOf(meter != nil, h.opts.ReadBudget), checked: time.Now(),
-	}
-	s.ctx, s.cancel = context.WithCancel(h.ctx)
-	s.pager = pagerOf(reads)
-	s.pages = newFlights[limiter.BucketPage](s, s.pace.pageFor)
-	s.configs = newFlights[limiter.Config](s, s.pace.configFor)
-	s.switches = newFlights[switchSet](s, s.pace.configFor)
-	s.names = newNames(s)
-	s.hub = newHub(s)
-	s.scans = newScans(s)
-	s.seen = newResourceSet()
 
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.closed {
+		return nil, errClosed
+	}
+
 	// Another call may have opened the namespace at the same time.
-	if kept := h.spaces[name]; kept != nil || h.closed {
-		s.cancel()
-		if h.closed {
-			return nil, errClosed
-		}
+	if kept := h.spaces[name]; kept != nil {
 		return kept, nil
 	}
 
+	s.ctx, s.cancel = context.WithCancel(h.ctx)
+	h.addBudget(s)
+	s.pace = paceOf(s.billed(), h.opts.ReadBudget)
+	s.addReaders()
+	s.hub = newHub(s)
 	h.spaces[name] = s
 	return s, nil
 }
 
-// budgeted returns the view for reads, and its meter if the store bills reads. One
-// budget serves all namespaces.
-func (h *Handler) budgeted(
-	ctx context.Context, name string, repo limiter.Repository,
-) (limiter.Repository, limiter.ReadMeter, error) {
-	budgeter, ok := limiter.Optional[limiter.ReadBudgeter](repo)
+// addBudget gives a namespace the read budget, if its store bills reads. One budget
+// serves all namespaces. The caller holds mu.
+func (h *Handler) addBudget(s *space) {
+	store, ok := limiter.Optional[limiter.ReadBudgeter](s.repo)
 	if !ok {
-		return repo, nil, nil
+		return
 	}
 
-	h.mu.Lock()
-	if h.budget == nil {
-		view, meter := budgeter.WithReadBudget(h.opts.ReadBudget)
-		h.budget = &budget{view, meter}
-		h.mu.Unlock()
-		return view, meter, nil
+	if h.spend == nil {
+		h.spend, h.spent = store.NewReadBudget(h.opts.ReadBudget)
 	}
+	s.spend, s.spent = h.spend, h.spent
+	s.ctx = s.spend(s.ctx)
+}
 
-	shared := h.budget
-	h.mu.Unlock()
+func (s *space) addReaders() {
+	s.pages = newReader(s, usualReads, usualValues, s.readPage)
+	s.configs = newReader(s, usualReads, usualValues, s.readConfig)
+	s.switches = newReader(s, usualReads, usualValues, s.readSwitches)
+	s.names = newReader(s, maxNameReads, maxNames, s.readLabel)
+	s.tallies = newReader(s, usualReads, usualValues, s.scan)
+	s.scans.all = map[string]*scan{}
+}
 
-	view, err := shared.repo.Namespace(ctx, name)
-	if errors.Is(err, limiter.ErrNotFound) {
-		return nil, nil, errNamespace
+// paid returns a context for reads, which spend the read budget if there is one.
+func (s *space) paid(ctx context.Context) context.Context {
+	if s.billed() {
+		return s.spend(ctx)
 	}
-	if err != nil {
-		return nil, nil, outage(fmt.Errorf("namespace: %w", err))
-	}
-
-	return view, shared.meter, nil
+	return ctx
 }
 
 // billed reports whether the store bills reads.
-func (s *space) billed() bool { return s.meter != nil }
+func (s *space) billed() bool { return s.spent != nil }
 
 // now returns the time for the store.
 func (s *space) now() time.Time { return s.h.opts.Now() }

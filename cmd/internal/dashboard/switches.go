@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
@@ -17,26 +18,22 @@ const maxSwitches = 10_000
 // off returns the levels that are off, as of a moment ago. If the store does not
 // answer, off returns the result of the last read.
 func (s *space) off(ctx context.Context) switchSet {
-	set, err := s.switches.do(ctx, "", func(ctx context.Context) (switchSet, error) {
-		set := switchSet{}
-		for one, err := range s.reads.Switches(ctx) {
-			if err != nil {
-				return nil, outage(err)
-			}
-			if set[one.Scope] = one; len(set) == maxSwitches {
-				break
-			}
+	set, _ := s.switches.get(ctx, struct{}{})
+	return set
+}
+
+// readSwitches returns the levels that are off, and the life of that.
+func (s *space) readSwitches(ctx context.Context, _ struct{}) (switchSet, time.Duration, error) {
+	set := switchSet{}
+	for one, err := range s.repo.Switches(ctx) {
+		if err != nil {
+			return nil, 0, outage(err)
 		}
-		return set, nil
-	})
-
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err == nil {
-		s.lastOff = set
+		if set[one.Scope] = one; len(set) == maxSwitches {
+			break
+		}
 	}
-
-	return s.lastOff
+	return set, s.pace.configFor, nil
 }
 
 // refusing returns the switch that refuses the charges of a bucket, or nil.

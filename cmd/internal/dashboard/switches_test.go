@@ -180,7 +180,10 @@ func TestRowsShowWindowsAndShadowLimits(t *testing.T) {
 }
 
 // lateMarks is a store that stores switches and cannot mark buckets.
-type lateMarks struct{ limiter.Repository }
+type lateMarks struct {
+	limiter.Repository
+	limiter.BucketPager
+}
 
 // SetSwitch stores the switch and returns a *limiter.SwitchDelayedError.
 func (l lateMarks) SetSwitch(ctx context.Context, s limiter.Switch, ev limiter.AuditEvent) error {
@@ -197,7 +200,7 @@ func TestDelayedDisable(t *testing.T) {
 		Write: true, OnError: func(error) {},
 		Open: func(ctx context.Context, name string) (limiter.Repository, error) {
 			view, err := repo.Namespace(ctx, name)
-			return lateMarks{view}, err
+			return lateMarks{view, repo.(limiter.BucketPager)}, err
 		},
 	})
 	answer := r.want(http.StatusServiceUnavailable, "/api/change", `{"action":"disable","entity":"key"}`)

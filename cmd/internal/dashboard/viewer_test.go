@@ -162,7 +162,7 @@ type counted struct {
 }
 
 func (c *counted) BucketPage(ctx context.Context, now time.Time, q limiter.BucketQuery) (limiter.BucketPage, error) {
-	return listPager{c.Repository}.BucketPage(ctx, now, q)
+	return c.Repository.(limiter.BucketPager).BucketPage(ctx, now, q)
 }
 
 func (c *counted) BucketsAt(ctx context.Context, now time.Time, keys []limiter.Scope) ([]limiter.Bucket, error) {
@@ -176,7 +176,7 @@ func (c *counted) BucketsAt(ctx context.Context, now time.Time, keys []limiter.S
 			return nil, &limiter.CorruptError{Item: key.Entity, Reason: "a test"}
 		}
 	}
-	return listPager{c.Repository}.BucketsAt(ctx, now, keys)
+	return c.Repository.(limiter.BucketPager).BucketsAt(ctx, now, keys)
 }
 
 // newCountedRig returns a rig in a bubble, on a store that counts its reads.

@@ -38,10 +38,12 @@ func whatIf(c *call, body whatIfRequest) (any, error) {
 	}
 
 	// A replay reads up to 100,000 snapshots, so that few run at a time.
-	if err := c.h.replays.enter(c.ctx); err != nil {
-		return nil, err
+	select {
+	case c.h.replays <- struct{}{}:
+		defer func() { <-c.h.replays }()
+	case <-c.ctx.Done():
+		return nil, c.ctx.Err()
 	}
-	defer c.h.replays.leave()
 
 	report, err := c.replay(body)
 	if err != nil {
@@ -90,7 +92,7 @@ func (c *call) replay(body whatIfRequest) (*manifest.WhatIfReport, error) {
 			return nil, err
 		}
 
-		return manifest.WhatIfLimits(c.ctx, c.reads,
+		return manifest.WhatIfLimits(c.ctx, c.repo,
 			limiter.Config{Scope: limiter.Scope{Entity: body.Entity, Resource: body.Resource}, Limits: limits},
 			opts)
 	}
@@ -106,7 +108,7 @@ func (c *call) replay(body whatIfRequest) (*manifest.WhatIfReport, error) {
 	// The view has its namespace already.
 	m.Namespace = ""
 
-	return manifest.WhatIf(c.ctx, c.reads, m, opts)
+	return manifest.WhatIf(c.ctx, c.repo, m, opts)
 }
 
 // limitsOf returns valid limits.
