@@ -74,7 +74,7 @@ var packages = []rule{
 	{
 		"dynamo/internal/dynamotest",
 		[]string{
-			".", "dynamo/aggregator", "dynamo", "internal/dynamolocal", "internal/localserver", "github.com/aws/",
+			".", "dynamo/aggregator", "dynamo", "internal/engine", "internal/engine/dynamodb", "github.com/aws/",
 			"github.com/google/go-cmp",
 		},
 		"the engine, wires and tables of the store's tests: it must not know what they assert",
@@ -236,26 +236,26 @@ var packages = []rule{
 		"starts and stops engines: what is in them belongs to its callers, and no cloud is needed for that",
 	},
 	{
-		"internal/localserver", nil,
+		"internal/engine", nil,
 		"starts and stops a script: it must not know what it serves",
 	},
 	{
-		"internal/dynamolocal",
-		[]string{"internal/localserver"},
+		"internal/engine/dynamodb",
+		[]string{"internal/engine"},
 		"only tests start an engine, also those that must not compile a cloud",
 	},
 	{
-		"internal/motolocal",
-		[]string{"internal/localserver"},
+		"internal/engine/moto",
+		[]string{"internal/engine"},
 		"only tests start an emulator, also those that must not compile a cloud",
 	},
 	{
-		"internal/envoylocal",
-		[]string{"internal/localserver"},
+		"internal/engine/envoy",
+		[]string{"internal/engine"},
 		"only tests start Envoy: it must not know what they configure",
 	},
 	{
-		"internal/s3local", nil,
+		"internal/engine/s3", nil,
 		"only tests store objects here, also those that must not compile a cloud",
 	},
 	{
@@ -400,8 +400,8 @@ var inTests = map[string][]string{
 // testOnly lists the packages that only tests import.
 var testOnly = []string{
 	"./dynamo/internal/dynamotest", "./dynamo/internal/interop", "./dynamo/infra/internal/fakeaws",
-	"./internal/localserver", "./internal/dynamolocal", "./internal/motolocal", "./internal/envoylocal",
-	"./internal/s3local", "./internal/golden", "./internal/race", "./cmd/internal/release", "./api",
+	"./internal/engine", "./internal/engine/dynamodb", "./internal/engine/moto", "./internal/engine/envoy",
+	"./internal/engine/s3", "./internal/golden", "./internal/race", "./cmd/internal/release", "./api",
 	"./cmd/internal/docs", "./cmd/internal/stores",
 }
 

@@ -1,7 +1,9 @@
-// Package localserver starts and stops the servers that tests of this module use.
-// Each has a script that prints the URL of the server and runs until its input is
-// closed.
-package localserver
+// Package engine runs what tests of this repository use beside Go: servers such
+// as DynamoDB Local, and tools such as Locust. Each has a script in the folder
+// scripts. The script of a server prints the URL and runs until its input is
+// closed. The script of a tool installs it and prints its path. The packages below
+// this one are the servers.
+package engine
 
 import (
 	"bufio"
@@ -17,8 +19,9 @@ import (
 	"time"
 )
 
-// ErrMissing is returned by Start if the programs or the script of a server are
-// missing. The wrapping error names them.
+// ErrMissing is returned by Start, Run and Setup if the script, or a program that
+// it needs, is missing. The wrapping error names it. [Require] decides what that
+// means for a test.
 var ErrMissing = errors.New("a local server cannot run here")
 
 const (
@@ -53,6 +56,30 @@ func Run(script string, args ...string) (*Server, error) {
 		return nil, err
 	}
 	return launch(name, append([]string{"run"}, args...)...)
+}
+
+// Setup runs a script that installs a tool unless it is installed, and returns the
+// path that the script prints.
+func Setup(ctx context.Context, script string) (string, error) {
+	name, err := findScript(script)
+	if err != nil {
+		return "", err
+	}
+
+	output, err := exec.CommandContext(ctx, name, "setup").Output()
+	exit, _ := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return strings.TrimSpace(string(output)), nil
+	// Windows needs a shell to start a script.
+	case errors.Is(err, exec.ErrNotFound):
+		return "", fmt.Errorf("%w: %w", ErrMissing, err)
+	case exit == nil:
+		return "", fmt.Errorf("scripts/%s setup: %w", script, err)
+	case exit.ExitCode() == missingProgram:
+		return "", fmt.Errorf("%w: %s", ErrMissing, bytes.TrimSpace(exit.Stderr))
+	}
+	return "", fmt.Errorf("scripts/%s setup: %w\n%s%s", script, err, exit.Stderr, output)
 }
 
 // findScript returns the path of a script in the module of the working directory,
@@ -103,7 +130,7 @@ type process struct {
 // launch starts a script and reads the URL that it prints. It uses files and a
 // deadline instead of buffers, since those need goroutines.
 func launch(name string, args ...string) (*Server, error) {
-	stderr, err := os.CreateTemp("", "localserver-*.log")
+	stderr, err := os.CreateTemp("", "engine-*.log")
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
-// Package s3local serves the part of S3 that tests of this module need on the
-// loopback interface: whole reads and conditional writes of objects.
-package s3local
+// Package s3 serves the part of S3 that tests need on the loopback interface: whole
+// reads and conditional writes of objects. It runs in the process of the test.
+package s3
 
 import (
 	"crypto/sha256"

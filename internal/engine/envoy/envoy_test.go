@@ -1,4 +1,4 @@
-package envoylocal
+package envoy
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/engine"
 )
 
 const config = `
@@ -22,12 +24,7 @@ static_resources:
 
 func TestEnvoyServesUntilStopped(t *testing.T) {
 	e, err := Start(config)
-	if errors.Is(err, ErrMissing) && os.Getenv("CI") != "true" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine.Require(t, err)
 	addr := e.Addr("front")
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
 	if err != nil {
@@ -51,7 +48,7 @@ func TestEnvoyServesUntilStopped(t *testing.T) {
 
 func TestWrongConfigurationIsExplained(t *testing.T) {
 	_, err := Start("nonsense: true")
-	if errors.Is(err, ErrMissing) && os.Getenv("CI") != "true" {
+	if errors.Is(err, engine.ErrMissing) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
 	if err == nil || !strings.Contains(err.Error(), "nonsense") {

@@ -1,10 +1,11 @@
-package motolocal
+package moto
 
 import (
-	"errors"
 	"net/http"
 	"os"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/engine"
 )
 
 // TestServerServesUntilStopped requests a page that only moto serves.
@@ -13,12 +14,7 @@ func TestServerServesUntilStopped(t *testing.T) {
 		t.Skip("Stop does not stop a server that Start did not start")
 	}
 	s, err := Start()
-	if errors.Is(err, ErrMissing) && os.Getenv("CI") != "true" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine.Require(t, err)
 	page := s.URL() + "/moto-api/data.json"
 	code, err := get(t, page)
 	if err != nil || code != http.StatusOK {

@@ -1,4 +1,4 @@
-package localserver
+package engine
 
 import (
 	"errors"
@@ -8,11 +8,25 @@ import (
 	"sync/atomic"
 )
 
-// test is the part of testing.TB that Shared uses.
+// test is the part of testing.TB that this package uses. Package testing itself
+// would bring the flags of tests.
 type test interface {
 	Helper()
 	Skip(args ...any)
 	Fatal(args ...any)
+}
+
+// Require ends a test whose engine did not start. If programs are missing, Require
+// skips the test, or fails it in CI, where a skipped test would hide that nothing
+// was tested. It fails the test for any other error, and does nothing if err is nil.
+func Require(tb test, err error) {
+	tb.Helper()
+	if errors.Is(err, ErrMissing) && os.Getenv("CI") != "true" {
+		tb.Skip(err)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
 }
 
 // Shared is a server for all tests of a package. The first test that needs it
@@ -33,18 +47,12 @@ func Share(start func() (*Server, error)) *Shared {
 	return s
 }
 
-// URL returns the base URL of the server. If programs for it are missing, URL
-// skips the test, or fails it in CI.
+// URL returns the base URL of the server. It ends the test like [Require] if the
+// server did not start.
 func (s *Shared) URL(tb test) string {
 	tb.Helper()
 	server, err := s.start()
-	// In CI a skipped test would hide that nothing was tested.
-	if errors.Is(err, ErrMissing) && os.Getenv("CI") != "true" {
-		tb.Skip(err)
-	}
-	if err != nil {
-		tb.Fatal(err)
-	}
+	Require(tb, err)
 	return server.URL()
 }
 

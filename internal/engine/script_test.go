@@ -1,9 +1,10 @@
-package localserver
+package engine
 
 import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -44,6 +45,31 @@ func TestServerIsMissingWithoutItsScript(t *testing.T) {
 	write(t, "go.mod", "")
 	if s, err := Start("any", "ZAEL_TEST_SERVER"); !errors.Is(err, ErrMissing) {
 		t.Errorf("in a module without it: %v, %v", s, err)
+	}
+}
+
+func TestSetup(t *testing.T) {
+	root := t.TempDir()
+	t.Chdir(root)
+	write(t, "go.mod", "")
+	for _, test := range []struct {
+		script, body string
+		path, says   string
+		missing      bool
+	}{
+		{"good", "echo /there", "/there", "", false},
+		{"lacking", "echo 'install Python' >&2; exit 3", "", "install Python", true},
+		{"bad", "echo some; echo 'no disk' >&2; exit 1", "", "no disk", false},
+	} {
+		write(t, "scripts/"+test.script, "#!/bin/sh\n[ \"$*\" = setup ] || exit 9\n"+test.body+"\n")
+		path, err := Setup(t.Context(), test.script)
+		if path != test.path || errors.Is(err, ErrMissing) != test.missing || (err == nil) != (test.says == "") ||
+			err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %q, %v", test.script, path, err)
+		}
+	}
+	if path, err := Setup(t.Context(), "none"); !errors.Is(err, ErrMissing) {
+		t.Errorf("without a script: %q, %v", path, err)
 	}
 }
 

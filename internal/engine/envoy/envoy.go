@@ -1,5 +1,5 @@
-// Package envoylocal starts Envoy for the tests of this module.
-package envoylocal
+// Package envoy starts Envoy for tests.
+package envoy
 
 import (
 	"context"
@@ -11,20 +11,15 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/localserver"
+	"github.com/zeroae/zae-limiter-go/internal/engine"
 )
-
-// ErrMissing is returned by Start if the programs or the script of Envoy are
-// missing. The wrapping error names them. Tests should skip then, but fail if the
-// environment has CI=true.
-var ErrMissing = localserver.ErrMissing
 
 // readyTimeout bounds the time that Envoy needs after its start.
 const readyTimeout = 30 * time.Second
 
-// Envoy is a running Envoy. It stops when this process dies.
-type Envoy struct {
-	server    *localserver.Server
+// Server is a running Envoy. It stops when this process dies.
+type Server struct {
+	script    *engine.Server
 	dir       string
 	listeners map[string]string
 }
@@ -33,19 +28,19 @@ type Envoy struct {
 // first call installs it. The configuration puts the administration interface on
 // port 0 of the loopback address. Listeners with a name may have port 0 too. The
 // caller must stop Envoy.
-func Start(config string) (*Envoy, error) {
-	dir, err := os.MkdirTemp("", "envoylocal-")
+func Start(config string) (*Server, error) {
+	dir, err := os.MkdirTemp("", "envoy-")
 	if err != nil {
 		return nil, err
 	}
 
-	e := &Envoy{dir: dir}
+	e := &Server{dir: dir}
 	file := filepath.Join(dir, "envoy.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 
-	if e.server, err = localserver.Run("envoy-local", file); err != nil {
+	if e.script, err = engine.Run("envoy-local", file); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 
@@ -58,15 +53,15 @@ func Start(config string) (*Envoy, error) {
 }
 
 // Addr returns the address of a listener, or "" if there is none of that name.
-func (e *Envoy) Addr(listener string) string { return e.listeners[listener] }
+func (e *Server) Addr(listener string) string { return e.listeners[listener] }
 
 // Stop stops Envoy and waits for its end. It must be called once.
-func (e *Envoy) Stop() error {
-	return errors.Join(e.server.Stop(), os.RemoveAll(e.dir))
+func (e *Server) Stop() error {
+	return errors.Join(e.script.Stop(), os.RemoveAll(e.dir))
 }
 
 // await waits until Envoy is ready and reads the addresses of its listeners.
-func (e *Envoy) await(ctx context.Context) error {
+func (e *Server) await(ctx context.Context) error {
 	every := time.NewTicker(20 * time.Millisecond)
 	defer every.Stop()
 
@@ -83,7 +78,7 @@ func (e *Envoy) await(ctx context.Context) error {
 	}
 }
 
-func (e *Envoy) readListeners(ctx context.Context) error {
+func (e *Server) readListeners(ctx context.Context) error {
 	var answer struct {
 		Statuses []struct {
 			Name  string `json:"name"`
@@ -111,8 +106,8 @@ func (e *Envoy) readListeners(ctx context.Context) error {
 
 // get reads a page of the administration interface. It decodes JSON into answer
 // unless that is nil.
-func (e *Envoy) get(ctx context.Context, path string, answer any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, e.server.URL()+path, http.NoBody)
+func (e *Server) get(ctx context.Context, path string, answer any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, e.script.URL()+path, http.NoBody)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package localserver
+package engine
 
 import (
 	"errors"
@@ -61,7 +61,7 @@ func TestRunningServerHasNoGoroutine(t *testing.T) {
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
 		_, creator, _ := strings.Cut(stack, "\ncreated by ")
-		if strings.HasPrefix(creator, "os/exec.") || strings.Contains(creator, "/internal/localserver.launch") {
+		if strings.HasPrefix(creator, "os/exec.") || strings.Contains(creator, "/internal/engine.launch") {
 			t.Errorf("it left\n%s", stack)
 		}
 	}
