@@ -1,4 +1,4 @@
-package limiter_test
+package house
 
 import (
 	"go/parser"
@@ -335,6 +335,10 @@ var packages = []rule{
 		"compares the exported API with its files: a program has no use for it",
 	},
 	{
+		"internal/house", nil,
+		"tests of the repository: a program has no use for them",
+	},
+	{
 		"cmd/internal/release", nil,
 		"tests of what builds and publishes a release: a program has no use for them",
 	},
@@ -401,8 +405,8 @@ var inTests = map[string][]string{
 var testOnly = []string{
 	"./dynamo/internal/dynamotest", "./dynamo/internal/interop", "./dynamo/infra/internal/fakeaws",
 	"./internal/engine", "./internal/engine/dynamodb", "./internal/engine/moto", "./internal/engine/envoy",
-	"./internal/engine/s3", "./internal/golden", "./internal/race", "./cmd/internal/release", "./api",
-	"./cmd/internal/docs", "./cmd/internal/stores",
+	"./internal/engine/s3", "./internal/golden", "./internal/house", "./internal/race", "./cmd/internal/release",
+	"./api", "./cmd/internal/docs", "./cmd/internal/stores",
 }
 
 // fixtures lists the packages that import testing outside of _test.go files.

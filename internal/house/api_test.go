@@ -1,4 +1,4 @@
-package limiter_test
+package house
 
 import (
 	"fmt"
@@ -8,15 +8,13 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/memory"
 )
 
-// maxNames bounds the exported names of the package, without methods and fields,
-// so that it can be learned in an afternoon.
+// maxNames bounds the exported names of the root package, without methods and
+// fields, so that it can be learned in an afternoon.
 const maxNames = 97
 
+// parseRoot parses the files of the root package, without tests.
 func parseRoot(t *testing.T) []*ast.File {
 	t.Helper()
 	entries, err := os.ReadDir(".")
@@ -32,7 +30,7 @@ func parseRoot(t *testing.T) []*ast.File {
 	return files
 }
 
-// api holds the exported top-level names of the package, and the comment of
+// api holds the exported top-level names of the root package, and the comment of
 // everything exported.
 type api struct {
 	names []string
@@ -136,31 +134,5 @@ func TestEverythingExportedIsDocumented(t *testing.T) {
 		if strings.TrimSpace(doc) == "" {
 			t.Errorf("%s has no comment", name)
 		}
-	}
-}
-
-// TestAcquireAndCommitAllocateTwice checks that request, amounts and outcome stay
-// off the heap. The two allocations are the lease and its balances.
-func TestAcquireAndCommitAllocateTwice(t *testing.T) {
-	lim := newLimiter(t, memory.New(nil), nil)
-	check(t, lim.SetSystemDefaults(bg, limiter.PerSecond("rpm", 1e9), limiter.PerSecond("tpm", 1e12)))
-	allocatesTwice(t, lim)
-}
-
-// allocatesTwice checks an acquire and commit of two limits.
-func allocatesTwice(t *testing.T, lim *limiter.RateLimiter) {
-	t.Helper()
-	req := request(alice, rpm(1).And("tpm", 500))
-	got := testing.AllocsPerRun(1000, func() {
-		lease, err := lim.Acquire(bg, req)
-		if err == nil {
-			err = lease.Commit(bg)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	})
-	if got > 2 {
-		t.Errorf("%g allocations, want at most 2", got)
 	}
 }

@@ -1,4 +1,4 @@
-package limiter_test
+package house
 
 import (
 	"go/ast"
