@@ -67,7 +67,9 @@ type BucketStore interface {
 	// zone changes keeps its tokens, up to its capacity, and also belongs to the
 	// window that contains now. There is one exception: if a clock that is ahead has
 	// begun the old window after now, the quota belongs to the new window that
-	// contains the start of the old one.
+	// contains the start of the old one. For example, such a clock has begun March,
+	// and on 28 February the quota of a month becomes one of a day. It then belongs to
+	// 1 March, whose boundary would otherwise fill it a second time.
 	//
 	// A shadow limit never refuses, unless the charge is strict. If it covers its
 	// amount, Consume takes it. Otherwise an admitted charge spares it: the amount
@@ -181,8 +183,8 @@ type Account struct {
 	// set or Default is true.
 	Source Scope
 	// Default reports that no level holds limits. Limits then comes from
-	// Charge.Defaults or, in a bucket that the store lists, from the last charge of
-	// the bucket.
+	// Charge.Defaults. Methods without a charge, such as Buckets, return the limits
+	// of the last charge.
 	Default bool
 	Ref     any // the store's private handle; comparable
 }

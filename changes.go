@@ -10,13 +10,13 @@ import (
 
 // maxAdjusted is the largest net amount by which one lease adjusts a limit
 // upwards. Stores count thousandths in an int64, so even the debt of a thousand
-// such leases does not overflow, and the ledger agrees with the store.
+// such leases does not overflow, and the lease agrees with the store.
 const maxAdjusted = bucket.MaxTokens / 1000
 
-// ledger records the changes of a lease after its acquire. It keeps the net
+// changes records what a lease changed after its acquire. It keeps the net
 // amounts of the lease apart from the entries of its accounts, because an account
 // may have paid less, such as a parent that was created later.
-type ledger struct {
+type changes struct {
 	taken    Amounts // by Consume
 	adjusted Amounts // by settlements that are known to be stored
 	sending  Amounts // taken by a Flush in progress
@@ -160,28 +160,28 @@ func (b Bucket) divide(amounts Amounts) (paid, spared Amounts) {
 
 // recordConsume records the amounts that Consume took from buckets. Only these
 // buckets pay from now on.
-func (g *ledger) recordConsume(amounts Amounts, buckets []Bucket) {
+func (c *changes) recordConsume(amounts Amounts, buckets []Bucket) {
 	// An account that Consume did not charge was replaced meanwhile. It still
 	// gets back what it paid.
-	for i := range g.entries {
-		g.entries[i].past = true
+	for i := range c.entries {
+		c.entries[i].past = true
 	}
 	for _, b := range buckets {
 		paid, spared := b.divide(amounts)
-		g.record(b.Account, paid, false)
-		g.record(b.Account, spared, true)
+		c.record(b.Account, paid, false)
+		c.record(b.Account, spared, true)
 	}
 
-	g.taken = g.taken.plus(amounts)
+	c.taken = c.taken.plus(amounts)
 }
 
 // record adds amounts to the entry of an account and updates the account of that
 // entry. An account with another Ref is another life of the bucket, and gets an
 // entry of its own. So does an account that has lost a limit: the old entry still
 // knows the limit and what was paid for it.
-func (g *ledger) record(account *Account, amounts Amounts, spared bool) {
-	for i := range g.entries {
-		e := &g.entries[i]
+func (c *changes) record(account *Account, amounts Amounts, spared bool) {
+	for i := range c.entries {
+		e := &c.entries[i]
 		if e.spared == spared && e.account.sameBucket(account) && e.account.Ref == account.Ref &&
 			account.hasAll(e.account.Limits) {
 			e.account, e.past = account, false
@@ -192,7 +192,7 @@ func (g *ledger) record(account *Account, amounts Amounts, spared bool) {
 
 	// An account that has paid nothing yet has an entry too, so that takes finds it.
 	if !spared || amounts.n > 0 {
-		g.entries = append(g.entries, entry{account: account, stored: amounts, spared: spared})
+		c.entries = append(c.entries, entry{account: account, stored: amounts, spared: spared})
 	}
 }
 
@@ -207,12 +207,12 @@ func (a *Account) hasAll(limits []Limit) bool {
 
 // payer returns the account that pays more of a limit for a current one: itself or, if
 // the limit has left, the latest that had it. It returns nil if none had it.
-func (g *ledger) payer(current *Account, limit string) *Account {
+func (c *changes) payer(current *Account, limit string) *Account {
 	if hasLimit(current.Limits, limit) {
 		return current
 	}
 	// The limit may have left the bucket, which remembers it.
-	for _, e := range slices.Backward(g.entries) {
+	for _, e := range slices.Backward(c.entries) {
 		if e.account.sameBucket(current) && hasLimit(e.account.Limits, limit) {
 			return e.account
 		}
@@ -221,17 +221,17 @@ func (g *ledger) payer(current *Account, limit string) *Account {
 }
 
 // takes adds an amount of a limit to the parts of the entries that pay it.
-func (g *ledger) takes(parts []Amounts, limit string, n int64) {
+func (c *changes) takes(parts []Amounts, limit string, n int64) {
 	// Only accounts that the last charge reached pay more. A spared entry shares its
 	// account with another entry, and must not make it pay twice.
-	for _, current := range g.entries {
+	for _, current := range c.entries {
 		if current.past || current.spared {
 			continue
 		}
 
-		payer := g.payer(current.account, limit)
-		for i := range g.entries {
-			if e := &g.entries[i]; e.account == payer && g.paysMore(e, limit) {
+		payer := c.payer(current.account, limit)
+		for i := range c.entries {
+			if e := &c.entries[i]; e.account == payer && c.paysMore(e, limit) {
 				parts[i] = parts[i].And(limit, n)
 			}
 		}
@@ -271,11 +271,11 @@ func (l *Lease) split(due Amounts) []Amounts {
 // paysMore reports whether a take of a limit goes to this entry of its account
 // rather than to its sibling. It goes to the spared entry if the account has been
 // spared the limit and has never paid it.
-func (g *ledger) paysMore(e *entry, limit string) bool {
+func (c *changes) paysMore(e *entry, limit string) bool {
 	_, named := e.stored.Lookup(limit)
 	other := false
-	for i := range g.entries {
-		if sibling := &g.entries[i]; sibling.account == e.account && sibling.spared != e.spared {
+	for i := range c.entries {
+		if sibling := &c.entries[i]; sibling.account == e.account && sibling.spared != e.spared {
 			_, other = sibling.stored.Lookup(limit)
 		}
 	}
@@ -289,15 +289,15 @@ func (g *ledger) paysMore(e *entry, limit string) bool {
 
 // payOrder returns the indices of the entries: current accounts first, then past
 // ones, latest first.
-func (g *ledger) payOrder() []int {
+func (c *changes) payOrder() []int {
 	var current, past []int
-	for i := range g.entries {
+	for i := range c.entries {
 		// Past entries are taken from the end, and current ones from the start.
-		if last := len(g.entries) - 1 - i; g.entries[last].past {
+		if last := len(c.entries) - 1 - i; c.entries[last].past {
 			past = append(past, last)
 		}
 
-		if !g.entries[i].past {
+		if !c.entries[i].past {
 			current = append(current, i)
 		}
 	}
@@ -306,9 +306,9 @@ func (g *ledger) payOrder() []int {
 
 // credits returns the credits that make each entry pay its part, one for each
 // account where possible.
-func (g *ledger) credits(parts []Amounts, undo bool) (all []Credit) {
+func (c *changes) credits(parts []Amounts, undo bool) (all []Credit) {
 	for i, part := range parts {
-		e := &g.entries[i]
+		e := &c.entries[i]
 		// An amount of 0 changes nothing, and a credit may cost a request.
 		if part = part.nonzero(); part.n == 0 {
 			continue
@@ -344,21 +344,21 @@ func (c *Credit) join(spared Credit) bool {
 }
 
 // undo clears the entries and returns the credits that give back all they paid.
-func (g *ledger) undo() []Credit {
-	parts := make([]Amounts, len(g.entries))
-	for i := range g.entries {
-		e := &g.entries[i]
+func (c *changes) undo() []Credit {
+	parts := make([]Amounts, len(c.entries))
+	for i := range c.entries {
+		e := &c.entries[i]
 		// A rollback during a Flush undoes twice. The second time gives back
 		// only what the Flush has stored meanwhile.
 		parts[i], e.stored = e.stored.negated(), Amounts{}
 	}
-	return g.credits(parts, true)
+	return c.credits(parts, true)
 }
 
 // recordPaid adds the parts with one sign to the entries.
-func (g *ledger) recordPaid(parts []Amounts, sign func(Amounts) Amounts) {
+func (c *changes) recordPaid(parts []Amounts, sign func(Amounts) Amounts) {
 	for i, part := range parts {
-		e := &g.entries[i]
+		e := &c.entries[i]
 		e.stored = e.stored.plus(sign(part))
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// cell is one limit of a bucket.
-type cell struct {
+// storedLimit is one limit of a bucket, as its item has it.
+type storedLimit struct {
 	name string
 	// The numbers of the item, and the window of a quota.
 	rate bucket.Rate
@@ -97,9 +97,9 @@ func rateOf(l limiter.Limit) bucket.Rate {
 	return r
 }
 
-// decodeCell decodes one limit of a bucket, without the fields of quotas and shadow
+// decodeStored decodes one limit of a bucket, without the fields of quotas and shadow
 // limits.
-func decodeCell(it item, name string) (c cell, err error) {
+func decodeStored(it item, name string) (c storedLimit, err error) {
 	c.name = name
 	for _, part := range []struct {
 		field string
@@ -142,17 +142,17 @@ func (img *image) decodeExtras(it item, attrs []string) error {
 
 	// A limit that has left keeps its attributes, but no charge is judged by
 	// it.
-	img.left = slices.DeleteFunc(slices.Clone(img.cells), func(c cell) bool { return c.extras&hasLeft == 0 })
-	img.cells = slices.DeleteFunc(img.cells, func(c cell) bool { return c.extras&hasLeft != 0 })
+	img.left = slices.DeleteFunc(slices.Clone(img.stored), func(c storedLimit) bool { return c.extras&hasLeft == 0 })
+	img.stored = slices.DeleteFunc(img.stored, func(c storedLimit) bool { return c.extras&hasLeft != 0 })
 	return nil
 }
 
 // all iterates over the limits of the bucket and those that have left.
-func (img *image) all() iter.Seq[*cell] {
-	return func(yield func(*cell) bool) {
-		for _, cells := range [][]cell{img.cells, img.left} {
-			for i := range cells {
-				if !yield(&cells[i]) {
+func (img *image) all() iter.Seq[*storedLimit] {
+	return func(yield func(*storedLimit) bool) {
+		for _, list := range [][]storedLimit{img.stored, img.left} {
+			for i := range list {
+				if !yield(&list[i]) {
 					return
 				}
 			}
@@ -160,23 +160,23 @@ func (img *image) all() iter.Seq[*cell] {
 	}
 }
 
-// holder returns the cell of a limit, also of one that is damaged or has no tokens.
-func (img *image) holder(limit string) *cell {
-	for _, cells := range [][]cell{img.cells, img.damaged, img.loose} {
-		for i := range cells {
-			if cells[i].name == limit {
-				return &cells[i]
+// holder returns the stored limit of a name, also of one that is damaged or has no tokens.
+func (img *image) holder(limit string) *storedLimit {
+	for _, list := range [][]storedLimit{img.stored, img.damaged, img.loose} {
+		for i := range list {
+			if list[i].name == limit {
+				return &list[i]
 			}
 		}
 	}
 
 	// Fields of a limit that has no tokens are remains, which a repair removes.
-	img.loose = append(img.loose, cell{name: limit})
+	img.loose = append(img.loose, storedLimit{name: limit})
 	return &img.loose[len(img.loose)-1]
 }
 
 // decodeExtra decodes one attribute that only quotas and shadow limits have.
-func (c *cell) decodeExtra(it item, attr, field string) (err error) {
+func (c *storedLimit) decodeExtra(it item, attr, field string) (err error) {
 	switch field {
 	case fieldWindow:
 		v, ok := it[attr].(*types.AttributeValueMemberS)
@@ -254,7 +254,7 @@ func readPeak(text string, start, capacity int64) (peak, hidden, shift int64) {
 
 // openWindow completes a quota. If the item lacks the start of its window, that is
 // the window of the refill time.
-func (c *cell) openWindow(refill int64) {
+func (c *storedLimit) openWindow(refill int64) {
 	if c.every == 0 {
 		return
 	}
@@ -273,10 +273,10 @@ func (c *cell) openWindow(refill int64) {
 }
 
 // marked reports whether the item has the window of a quota and its start.
-func (c *cell) marked() bool { return c.extras&(hasWindow|hasStart) == hasWindow|hasStart }
+func (c *storedLimit) marked() bool { return c.extras&(hasWindow|hasStart) == hasWindow|hasStart }
 
-// limit returns the cell's parameters in whole tokens.
-func (c *cell) limit() limiter.Limit {
+// limit returns the parameters in whole tokens.
+func (c *storedLimit) limit() limiter.Limit {
 	l := limiter.Limit{Name: c.name, Capacity: c.rate.Capacity / bucket.Milli, IsShadow: c.shadow}
 	if c.every != 0 {
 		l.Window, l.Zone = c.every, c.zone
@@ -287,19 +287,19 @@ func (c *cell) limit() limiter.Limit {
 }
 
 // is reports whether the item holds exactly this limit.
-func (c *cell) is(l limiter.Limit) bool {
+func (c *storedLimit) is(l limiter.Limit) bool {
 	return c.name == l.Name && c.rate == rateOf(l) && c.shadow == l.IsShadow && c.extras&hasLeft == 0 &&
 		c.every == l.Window && c.zone == l.Zone && (c.every == 0 || c.marked() && c.shift == 0)
 }
 
-// follows reports whether the cell is a quota with the windows of l.
-func (c *cell) follows(l limiter.Limit) bool {
+// follows reports whether the limit is a quota with the windows of l.
+func (c *storedLimit) follows(l limiter.Limit) bool {
 	return c.every != 0 && c.every == l.Window && c.zone == l.Zone
 }
 
 // tokensAt returns the tokens of a rate that was refilled up to base at a time, and
 // of a quota at now.
-func (c *cell) tokensAt(base, at, now int64) int64 {
+func (c *storedLimit) tokensAt(base, at, now int64) int64 {
 	if c.every == 0 {
 		return bucket.Advance(c.tokens, base, at, c.rate)
 	}
@@ -308,10 +308,10 @@ func (c *cell) tokensAt(base, at, now int64) int64 {
 
 // balance returns the tokens under the present capacity. Python leaves more than the
 // capacity after it lowers one or gives back.
-func (c *cell) balance() int64 { return min(bucket.Add(c.tokens, c.shift), c.rate.Capacity) }
+func (c *storedLimit) balance() int64 { return min(bucket.Add(c.tokens, c.shift), c.rate.Capacity) }
 
 // stepRate returns how a quota fills.
-func (c *cell) stepRate() bucket.Rate {
+func (c *storedLimit) stepRate() bucket.Rate {
 	r := rules.RateOf(c.limit())
 	r.Peak = c.peak
 	return r
@@ -319,22 +319,22 @@ func (c *cell) stepRate() bucket.Rate {
 
 // full reports whether the limit, refilled up to base, is full at a time. A quota whose
 // window begins later is not: a new bucket would be in the window before.
-func (c *cell) full(base, at, now int64) bool {
+func (c *storedLimit) full(base, at, now int64) bool {
 	return !c.begins(now) && c.tokensAt(base, at, now) >= c.rate.Capacity
 }
 
 // due reports whether a boundary of a quota has passed.
-func (c *cell) due(now int64) bool {
+func (c *storedLimit) due(now int64) bool {
 	return c.every != 0 && c.rate.Window != nil && c.rate.Window.Count(c.start, now) > 0
 }
 
 // begins reports whether a clock that is ahead has begun a window of a quota that
 // begins after now.
-func (c *cell) begins(now int64) bool { return c.every != 0 && c.start > now }
+func (c *storedLimit) begins(now int64) bool { return c.every != 0 && c.start > now }
 
 // ceiling returns the most tokens that a limit may hold if it has not filled up
 // between two times. A quota that is not due gains nothing.
-func (c *cell) ceiling(base, at int64) int64 {
+func (c *storedLimit) ceiling(base, at int64) int64 {
 	if c.every != 0 {
 		return c.rate.Capacity
 	}
@@ -342,7 +342,7 @@ func (c *cell) ceiling(base, at int64) int64 {
 }
 
 // level returns the limit with its balance, if it is refilled up to base.
-func (c *cell) level(base int64) rules.Level {
+func (c *storedLimit) level(base int64) rules.Level {
 	v := rules.Level{Limit: c.limit(), Tokens: c.balance(), At: base}
 	if c.every != 0 {
 		v.Start, v.Peak, v.Hidden = c.start, c.peak, c.hidden
@@ -351,13 +351,13 @@ func (c *cell) level(base int64) rules.Level {
 }
 
 // uncovers reports whether a give-back lowers the use that the tokens do not show.
-func (c *cell) uncovers(n int64) bool {
+func (c *storedLimit) uncovers(n int64) bool {
 	v := c.level(0)
 	return v.Give(n).Hidden != v.Hidden
 }
 
-// set makes the cell what a write leaves.
-func (c *cell) set(v rules.Level) {
+// set makes the limit what a write leaves.
+func (c *storedLimit) set(v rules.Level) {
 	c.tokens, c.shift = v.Tokens, 0
 	if c.every != 0 {
 		c.start, c.peak, c.hidden, c.extras = v.Start, v.Peak, v.Hidden, c.extras|hasStart|hasPeak
@@ -371,24 +371,24 @@ func (c *cell) set(v rules.Level) {
 func (img *image) adopt(limits []limiter.Limit) *image {
 	var adopted *image
 	for _, l := range limits {
-		i := slices.IndexFunc(img.cells, func(c cell) bool { return c.name == l.Name })
-		if l.Window == 0 || i < 0 || img.cells[i].every != 0 {
+		i := slices.IndexFunc(img.stored, func(c storedLimit) bool { return c.name == l.Name })
+		if l.Window == 0 || i < 0 || img.stored[i].every != 0 {
 			continue
 		}
 
 		// A limit with any other rate was a rate, which a repair changes.
-		if r := img.cells[i].rate; r.Amount != quotaAmount*bucket.Milli || r.Period != quotaSeconds*bucket.Milli {
+		if r := img.stored[i].rate; r.Amount != quotaAmount*bucket.Milli || r.Period != quotaSeconds*bucket.Milli {
 			continue
 		}
 
 		// An image is immutable, and other calls share it.
 		if adopted == nil {
 			clone := *img
-			clone.cells = slices.Clone(img.cells)
+			clone.stored = slices.Clone(img.stored)
 			adopted = &clone
 		}
 
-		c := &adopted.cells[i]
+		c := &adopted.stored[i]
 		c.every, c.zone = l.Window, l.Zone
 		c.openWindow(img.refill)
 	}
@@ -426,5 +426,5 @@ func (img *image) extrasOf(limit string) extras {
 	return 0
 }
 
-// compareCells orders cells by name.
-func compareCells(a, b cell) int { return strings.Compare(a.name, b.name) }
+// compareStored orders limits by name.
+func compareStored(a, b storedLimit) int { return strings.Compare(a.name, b.name) }
