@@ -26,6 +26,7 @@ func (f *flight) prepare() limiter.Charge {
 
 	sum, named := f.need(f.batch)
 	for j := range sum {
+		// No caller needs this limit, so an extra of it would only be returned.
 		if !named[j] {
 			continue
 		}

@@ -129,6 +129,8 @@ type spending struct {
 
 // add counts n tokens.
 func (s *spending) add(at, hold time.Duration, n int64) {
+	// Without holds nothing is held, so nothing has to be counted, and the slices of
+	// a hold would have no length.
 	if hold == 0 {
 		return
 	}

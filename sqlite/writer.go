@@ -107,6 +107,8 @@ func (w *writer) prepare(ctx context.Context) error {
 		return err
 	}
 
+	// The new tables then have their space in the file, even if the disk is full
+	// later.
 	w.copyLog(ctx)
 	return nil
 }
@@ -280,6 +282,7 @@ func (w *writer) release() error {
 	}
 
 	var errs []error
+	// A writer that failed to open may have no connection.
 	if w.conn != nil {
 		errs = append(errs, w.conn.Close())
 	}
