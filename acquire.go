@@ -12,12 +12,16 @@ type Request struct {
 	// Consume names at least one limit. No amount is negative; 0 requires that the
 	// limit is not in debt.
 	Consume Amounts
-	// Limits, if not nil, replaces the stored limits for this call, for the
-	// entity and for its parent. It changes no stored limit. A bucket that the
-	// call creates has these limits. An existing bucket gets those that it lacks,
-	// and keeps its own. There is one exception: if no level and no default holds
-	// a limit of that name, a quota in Limits replaces the limit of the bucket, so
-	// that the next call with the same quota finds what is left of it.
+	// Limits, if not nil, judges this call in place of the stored limits, for the
+	// entity and for its parent. It changes no stored limit, and takes from the
+	// same bucket. For example, where 100 a minute are stored, a call with 10 a
+	// minute can take at most 10 of what those 100 have left.
+	//
+	// A bucket that the call creates has these limits. An existing bucket gets
+	// those that it lacks, and keeps its own. There is one exception: if no level
+	// and no default holds a limit of that name, a quota in Limits replaces the
+	// limit of the bucket, so that the next call with the same quota finds what is
+	// left of it.
 	Limits        []Limit
 	OnUnavailable OnUnavailable // "" means Options.OnUnavailable
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/memory"
 )
 
 func TestAcquireTakesEverythingOrNothing(t *testing.T) {
@@ -207,4 +208,30 @@ func TestAmountsNameTheirLimits(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	_, err := w.Acquire(bg, request(alice, limiter.Tokens("", 1)))
 	invalid(t, err, "consume")
+}
+
+// TestAcquireAndCommitAllocateTwice checks that request, amounts and outcome stay
+// off the heap. The two allocations are the lease and its balances.
+func TestAcquireAndCommitAllocateTwice(t *testing.T) {
+	lim := newLimiter(t, memory.New(nil), nil)
+	check(t, lim.SetSystemDefaults(bg, limiter.PerSecond("rpm", 1e9), limiter.PerSecond("tpm", 1e12)))
+	allocatesTwice(t, lim)
+}
+
+// allocatesTwice checks an acquire and commit of two limits.
+func allocatesTwice(t *testing.T, lim *limiter.RateLimiter) {
+	t.Helper()
+	req := request(alice, rpm(1).And("tpm", 500))
+	got := testing.AllocsPerRun(1000, func() {
+		lease, err := lim.Acquire(bg, req)
+		if err == nil {
+			err = lease.Commit(bg)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got > 2 {
+		t.Errorf("%g allocations, want at most 2", got)
+	}
 }

@@ -33,7 +33,7 @@ type Lease struct {
 type extra struct {
 	limits []Limit // Request.Limits
 	mode   OnUnavailable
-	ledger
+	changes
 	outage error
 }
 
@@ -174,8 +174,8 @@ func (l *Lease) consumeCharge(ctx context.Context, amounts Amounts) (*RateLimite
 	}, nil
 }
 
-// addConsumed adds the charge of Consume to the ledger, or gives it back if the
-// lease has ended in between.
+// addConsumed adds the charge of Consume to the changes of the lease, or gives it
+// back if the lease has ended in between.
 func (l *Lease) addConsumed(ctx context.Context, lim *RateLimiter, amounts Amounts, out Outcome) error {
 	// The lease may have ended while the store charged.
 	l.mu.Lock()
@@ -191,7 +191,7 @@ func (l *Lease) addConsumed(ctx context.Context, lim *RateLimiter, amounts Amoun
 	}
 
 	// What Consume took belongs to no lease, so it goes back at once.
-	var lost ledger
+	var lost changes
 	lost.recordConsume(amounts, out.charged())
 	return joinErrors(ErrLeaseDone, l.settle(ctx, lim, "consume", lost.undo()))
 }

@@ -67,7 +67,9 @@ type BucketStore interface {
 	// zone changes keeps its tokens, up to its capacity, and also belongs to the
 	// window that contains now. There is one exception: if a clock that is ahead has
 	// begun the old window after now, the quota belongs to the new window that
-	// contains the start of the old one.
+	// contains the start of the old one. For example, such a clock has begun March,
+	// and on 28 February the quota of a month becomes one of a day. It then belongs to
+	// 1 March, whose boundary would otherwise fill it a second time.
 	//
 	// A shadow limit never refuses, unless the charge is strict. If it covers its
 	// amount, Consume takes it. Otherwise an admitted charge spares it: the amount
@@ -181,8 +183,8 @@ type Account struct {
 	// set or Default is true.
 	Source Scope
 	// Default reports that no level holds limits. Limits then comes from
-	// Charge.Defaults or, in a bucket that the store lists, from the last charge of
-	// the bucket.
+	// Charge.Defaults. Methods without a charge, such as Buckets, return the limits
+	// of the last charge.
 	Default bool
 	Ref     any // the store's private handle; comparable
 }
@@ -351,48 +353,4 @@ type HistoryStore interface {
 	// Usage iterates over the snapshots that q selects. Snapshots with the same
 	// start are ordered by resource, entity and window.
 	Usage(ctx context.Context, q UsageQuery) iter.Seq2[UsageSnapshot, error]
-}
-
-// NamespaceIdentifier is an optional interface of a [Repository] that identifies
-// its namespace. Views with the same ID share the queues of Wait.
-type NamespaceIdentifier interface {
-	// NamespaceID returns the ID of the namespace of this view.
-	NamespaceID() string
-}
-
-// ManagedStore is an optional interface of a [Repository] to which package manifest
-// can apply limits. For its namespace, the store keeps a list of managed scopes, a
-// hash and an owner.
-type ManagedStore interface {
-	// Managed returns the values stored by the last SetManaged, with scopes ordered
-	// by entity, then resource. All are empty at first. If the scopes are damaged,
-	// it returns the hash and the owner with a *CorruptError. Other errors are
-	// ErrNotFound (the namespace is gone) and ErrClosed; any other is an outage.
-	Managed(ctx context.Context) (scopes []Scope, hash, owner string, err error)
-	// SetManaged replaces scopes, hash and owner in one write, even if the stored
-	// scopes are damaged. It returns ErrConflict if the stored hash is not
-	// previous, which is "" at first, and an *InvalidError if there are more
-	// scopes than the store can list. Other errors are the same as for Managed.
-	SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []Scope) error
-	// ReplaceConfig stores cfg in one write, like SetConfig, except that nil Limits
-	// and an empty mode delete the stored values. A cfg with neither is a case for
-	// DeleteConfig.
-	ReplaceConfig(ctx context.Context, cfg Config, ev AuditEvent) error
-}
-
-// ConfigLister is an optional interface of a [ManagedStore] that may hold limits
-// missing from its lists, because another program stored them. Applying a
-// manifest writes such limits again.
-type ConfigLister interface {
-	// ConfigListed returns the config of a scope and reports whether the lists
-	// include it.
-	ConfigListed(ctx context.Context, s Scope) (cfg Config, listed bool, err error)
-}
-
-// ManagedChecker is an optional interface of a [ManagedStore] that limits the size
-// of its list of scopes.
-type ManagedChecker interface {
-	// CheckManaged returns an *InvalidError if SetManaged would refuse so many
-	// scopes.
-	CheckManaged(scopes []Scope) error
 }

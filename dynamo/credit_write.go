@@ -249,11 +249,11 @@ func (c *creditOp) locks() bool {
 
 	for i := range c.amounts.Len() {
 		name, n := c.amounts.At(i)
-		cell := img.findAny(name)
-		if cell == nil || c.spares(name) {
+		found := img.findAny(name)
+		if found == nil || c.spares(name) {
 			continue
 		}
-		if cell.shift != 0 || n < 0 && cell.tokens > c.ceiling(cell) || cell.uncovers(bucket.Thousandths(n)) {
+		if found.shift != 0 || n < 0 && found.tokens > c.ceiling(found) || found.uncovers(bucket.Thousandths(n)) {
 			return true
 		}
 	}
@@ -263,7 +263,7 @@ func (c *creditOp) locks() bool {
 
 // ceiling returns the most tokens that a limit may hold if it has not filled up
 // between the image's refill and the credit.
-func (c *creditOp) ceiling(l *cell) int64 { return l.ceiling(c.base(), c.at()) }
+func (c *creditOp) ceiling(l *storedLimit) int64 { return l.ceiling(c.base(), c.at()) }
 
 // plainWrite leaves the refill time alone. What it gives back stops at the
 // capacity; what it takes has no lower bound.
@@ -322,8 +322,8 @@ func (c *creditOp) lockedWrite(u *update, after *rules.Bucket) {
 	u.setTo(refill, number(max(after.At, img.refill)))
 
 	shape := u.requireShape(img)
-	for i := range img.cells {
-		l := &img.cells[i]
+	for i := range img.stored {
+		l := &img.stored[i]
 		m := l.stay(after.Level(i))
 		c.change(u, l, &m)
 	}
@@ -352,7 +352,7 @@ func (c *creditOp) lockedWrite(u *update, after *rules.Bucket) {
 }
 
 // change moves a limit, and counts what the credit changes of its usage.
-func (c *creditOp) change(u *update, l *cell, m *move) {
+func (c *creditOp) change(u *update, l *storedLimit, m *move) {
 	var n int64
 	n, m.named = c.amounts.Lookup(l.name)
 	if m.used = bucket.Sub(0, bucket.Thousandths(n)); !c.spares(l.name) {
@@ -365,7 +365,7 @@ func (c *creditOp) change(u *update, l *cell, m *move) {
 // returns none.
 func (c *creditOp) predict(after *rules.Bucket) *image {
 	img := *c.cached.image
-	img.cells, img.left = slices.Clone(img.cells), slices.Clone(img.left)
+	img.stored, img.left = slices.Clone(img.stored), slices.Clone(img.left)
 
 	locks := c.locks()
 	for l := range img.all() {
@@ -379,15 +379,15 @@ func (c *creditOp) predict(after *rules.Bucket) *image {
 		return &img
 	}
 
-	for i := range img.cells {
-		img.cells[i].set(after.Level(i))
+	for i := range img.stored {
+		img.stored[i].set(after.Level(i))
 	}
 
 	if len(c.left) != len(img.left) {
 		img.shape++
 	}
 
-	img.left = slices.DeleteFunc(img.left, func(l cell) bool {
+	img.left = slices.DeleteFunc(img.left, func(l storedLimit) bool {
 		return !slices.ContainsFunc(c.left, func(v rules.Level) bool { return v.Limit.Name == l.name })
 	})
 	for i, v := range c.left {

@@ -125,9 +125,9 @@ func (c *cache) stale(k factKey) *fact {
 	return nil
 }
 
-// split fills in the cached facts. For the others it returns the reads that
-// this caller has to make, and the running reads of other callers that it waits
-// for, by the index in keys.
+// split fills in the cached facts. For the others it returns flights by the index
+// in keys: own are the reads that this caller has to make, and waits are running
+// reads of other callers that it waits for.
 func (c *cache) split(at moment, life time.Duration, keys []factKey, facts []*fact) (own, waits map[int]*flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +165,8 @@ func (c *cache) split(at moment, life time.Duration, keys []factKey, facts []*fa
 	return own, waits
 }
 
-// withFlight sets flights[i] in a map that may be nil.
+// withFlight sets flights[i]. Most calls find every fact in the cache and need no
+// map, so flights is nil until then.
 func withFlight(flights map[int]*flight, i int, f *flight) map[int]*flight {
 	if flights == nil {
 		flights = map[int]*flight{}

@@ -13,13 +13,13 @@ import (
 
 // image is a bucket as the table had it at some moment. It is immutable.
 type image struct {
-	cells []cell // by name
+	stored []storedLimit // by name
 	// Limits that have left and are not forgotten yet, by name.
-	left []cell
+	left []storedLimit
 	// Limits with tokens but without parameters, treated as absent.
-	damaged []cell
+	damaged []storedLimit
 	// What is left of limits without tokens, for a repair to remove.
-	loose  []cell
+	loose  []storedLimit
 	refill int64 // up to when tokens were refilled
 	shape  int64 // how often limits joined, left or changed
 	// Identifies the bucket; "" if another program created it and none has
@@ -44,7 +44,7 @@ func decodeImage(it item) (*image, error) {
 	}
 	img := &image{
 		cascade: it.truth(attrCascade), parent: it.text(attrParent), off: it[attrOff], life: it.text(attrLife),
-		cells: make([]cell, 0, 4),
+		stored: make([]storedLimit, 0, 4),
 	}
 
 	for _, part := range []struct {
@@ -67,20 +67,20 @@ func decodeImage(it item) (*image, error) {
 			continue
 		}
 
-		c, err := decodeCell(it, name)
+		c, err := decodeStored(it, name)
 		if err != nil {
 			return nil, withRemedy(err)
 		}
 
 		// Without parameters, a limit cannot be judged.
 		if c.rate.Capacity > 0 && c.rate.Amount > 0 && c.rate.Period > 0 {
-			img.cells = append(img.cells, c)
+			img.stored = append(img.stored, c)
 		} else {
 			img.damaged = append(img.damaged, c)
 		}
 	}
 
-	slices.SortFunc(img.cells, compareCells)
+	slices.SortFunc(img.stored, compareStored)
 
 	// Most buckets have neither quotas nor shadow limits, and need no second
 	// look.
@@ -101,18 +101,18 @@ func withRemedy(err error) error {
 	return err
 }
 
-// find returns the cell of a limit, or nil.
-func (img *image) find(limit string) *cell {
-	for i := range img.cells {
-		if img.cells[i].name == limit {
-			return &img.cells[i]
+// find returns the stored limit of a name, or nil.
+func (img *image) find(limit string) *storedLimit {
+	for i := range img.stored {
+		if img.stored[i].name == limit {
+			return &img.stored[i]
 		}
 	}
 	return nil
 }
 
-// findAny returns the cell of a limit, also of one that has left, or nil.
-func (img *image) findAny(limit string) *cell {
+// findAny returns the stored limit of a name, also of one that has left, or nil.
+func (img *image) findAny(limit string) *storedLimit {
 	for c := range img.all() {
 		if c.name == limit {
 			return c
@@ -124,11 +124,11 @@ func (img *image) findAny(limit string) *cell {
 // hasExactly reports whether the bucket has these limits, sorted by name, and no
 // others, except limits that have left.
 func (img *image) hasExactly(limits []limiter.Limit) bool {
-	if len(img.damaged) > 0 || len(img.loose) > 0 || len(img.cells) != len(limits) {
+	if len(img.damaged) > 0 || len(img.loose) > 0 || len(img.stored) != len(limits) {
 		return false
 	}
-	for i := range img.cells {
-		if !img.cells[i].is(limits[i]) {
+	for i := range img.stored {
+		if !img.stored[i].is(limits[i]) {
 			return false
 		}
 	}
@@ -137,9 +137,9 @@ func (img *image) hasExactly(limits []limiter.Limit) bool {
 
 // limits returns the bucket's limits, sorted by name.
 func (img *image) limits() []limiter.Limit {
-	limits := make([]limiter.Limit, len(img.cells))
-	for i := range img.cells {
-		limits[i] = img.cells[i].limit()
+	limits := make([]limiter.Limit, len(img.stored))
+	for i := range img.stored {
+		limits[i] = img.stored[i].limit()
 	}
 	return limits
 }
@@ -157,28 +157,28 @@ func (img *image) bucket(account *limiter.Account, base int64, idle int64) rules
 	}
 
 	// One allocation holds both lists.
-	room := make([]int64, 2*len(img.cells))
-	b.Tokens, b.Used = room[:len(img.cells):len(img.cells)], room[len(img.cells):]
+	room := make([]int64, 2*len(img.stored))
+	b.Tokens, b.Used = room[:len(img.stored):len(img.stored)], room[len(img.stored):]
 
-	for i := range img.cells {
-		c := &img.cells[i]
+	for i := range img.stored {
+		c := &img.stored[i]
 		b.Tokens[i] = c.balance()
 
 		// Most buckets have no quotas, and need no lists for them.
 		if c.every != 0 {
 			if b.Starts == nil {
-				b.Starts = make([]int64, len(img.cells))
+				b.Starts = make([]int64, len(img.stored))
 			}
 			b.Starts[i] = c.start
 			if c.peak != 0 {
 				if b.Peaks == nil {
-					b.Peaks = make([]int64, len(img.cells))
+					b.Peaks = make([]int64, len(img.stored))
 				}
 				b.Peaks[i] = c.peak
 			}
 			if c.hidden != 0 {
 				if b.Hidden == nil {
-					b.Hidden = make([]int64, len(img.cells))
+					b.Hidden = make([]int64, len(img.stored))
 				}
 				b.Hidden[i] = c.hidden
 			}
@@ -221,14 +221,14 @@ func (img *image) full(base, now int64) bool {
 // is full, and keep has passed, so that limits which it may have replaced would
 // be full too.
 func (img *image) outgrown(base, at, now int64) bool {
-	return img.keep <= now && slices.ContainsFunc(img.left, func(c cell) bool { return c.full(base, at, now) })
+	return img.keep <= now && slices.ContainsFunc(img.left, func(c storedLimit) bool { return c.full(base, at, now) })
 }
 
 // shortestFill returns the shortest fill time of the rates, 0 if all limits are
 // quotas.
 func (img *image) shortestFill() (shortest int64) {
-	for i := range img.cells {
-		if c := &img.cells[i]; c.every == 0 {
+	for i := range img.stored {
+		if c := &img.stored[i]; c.every == 0 {
 			if fill := bucket.FillTime(c.rate); shortest == 0 || fill < shortest {
 				shortest = fill
 			}
@@ -251,7 +251,7 @@ func (img *image) endsAtBoundary() bool {
 // mayFillEarly reports whether a give-back may fill the bucket before its ttl: it has a
 // quota, or a limit that has left.
 func (img *image) mayFillEarly() bool {
-	return len(img.left) > 0 || slices.ContainsFunc(img.cells, func(c cell) bool { return c.every != 0 })
+	return len(img.left) > 0 || slices.ContainsFunc(img.stored, func(c storedLimit) bool { return c.every != 0 })
 }
 
 // due reports whether a boundary of a quota has passed, so that the next write has to

@@ -37,7 +37,7 @@ type move struct {
 }
 
 // stay returns a move to a level that changes no parameters of the limit.
-func (c *cell) stay(v rules.Level) move {
+func (c *storedLimit) stay(v rules.Level) move {
 	return move{
 		to: c.limit(), rate: c.rate, tokens: v.Tokens, start: v.Start, peak: v.Peak, hidden: v.Hidden,
 		leaves: c.extras&hasLeft != 0,
@@ -45,7 +45,7 @@ func (c *cell) stay(v rules.Level) move {
 }
 
 // leave returns a move to a level for a limit that is not in force.
-func (c *cell) leave(v rules.Level) move {
+func (c *storedLimit) leave(v rules.Level) move {
 	m := c.stay(v)
 	m.leaves = true
 
@@ -61,14 +61,14 @@ func (c *cell) leave(v rules.Level) move {
 func (m *move) peakText() string { return peakText(m.start, m.peak, m.rate.Capacity, m.hidden) }
 
 // steps returns a move of a quota to the window of now.
-func (c *cell) steps(now int64) move {
+func (c *storedLimit) steps(now int64) move {
 	return c.stay(rules.Level{Tokens: c.tokensAt(now, now, now), Start: c.rate.Window.Start(now)})
 }
 
 // changeLimit moves a limit of the item. The caller guarantees that the tokens of
 // the move are at most the capacity, even with what was taken added back, and
 // that they are not negative if there is a floor.
-func (u *update) changeLimit(c *cell, m *move) {
+func (u *update) changeLimit(c *storedLimit, m *move) {
 	if m.sets {
 		u.resetLimit(c, m)
 		return
@@ -107,7 +107,7 @@ func (u *update) changeLimit(c *cell, m *move) {
 }
 
 // resetLimit sets the tokens of a limit, whatever others take meanwhile.
-func (u *update) resetLimit(c *cell, m *move) {
+func (u *update) resetLimit(c *storedLimit, m *move) {
 	u.setTo(u.attr(bucketAttr(c.name, fieldTokens)), number(m.tokens))
 	u.requireRate(c)
 	if c.rate != m.rate {
@@ -130,7 +130,7 @@ func (m *move) uncovered(gained int64) int64 {
 // holds, the write does not depend on the tokens of the image. A quota that neither
 // moves nor is named stays out of the write: its time does not depend on the refill
 // time.
-func (u *update) changeQuota(c *cell, m *move) {
+func (u *update) changeQuota(c *storedLimit, m *move) {
 	stepped := bucket.Accrued(c.start, m.start, c.stepRate())
 	delta := bucket.Sub(m.tokens, c.tokens)
 	if c.is(m.to) && stepped == 0 && delta == 0 && !m.named && m.leaves == (c.extras&hasLeft != 0) {
@@ -178,7 +178,7 @@ func (u *update) changeQuota(c *cell, m *move) {
 
 // setExtras sets what makes a limit a quota or a shadow limit where the item differs,
 // and counts a spared limit.
-func (u *update) setExtras(c *cell, m *move) {
+func (u *update) setExtras(c *storedLimit, m *move) {
 	u.setWindow(c.name, c.extras, !c.follows(m.to), c.start, m)
 	u.setPeak(c, m)
 	u.setShadow(c.name, c.extras, c.shadow, m)
@@ -210,7 +210,7 @@ func (u *update) setWindow(name string, has extras, changed bool, start int64, m
 }
 
 // setPeak stores the capacities of a quota's window, unless the item says so already.
-func (u *update) setPeak(c *cell, m *move) {
+func (u *update) setPeak(c *storedLimit, m *move) {
 	if m.to.Window == 0 {
 		return
 	}
@@ -305,7 +305,7 @@ func recalled(v rules.Level) move {
 }
 
 // dropLimit removes a limit from the item.
-func (u *update) dropLimit(c *cell) {
+func (u *update) dropLimit(c *storedLimit) {
 	for _, field := range []string{fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldTotal} {
 		u.removeAttr(bucketAttr(c.name, field))
 	}
@@ -313,7 +313,7 @@ func (u *update) dropLimit(c *cell) {
 }
 
 // dropExtras removes what only quotas and shadow limits have.
-func (u *update) dropExtras(c *cell) {
+func (u *update) dropExtras(c *storedLimit) {
 	for _, field := range c.extras.fields() {
 		u.removeAttr(bucketAttr(c.name, field))
 	}

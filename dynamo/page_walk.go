@@ -34,7 +34,7 @@ const (
 type pageWalk struct {
 	repo   *Repository
 	prefix string
-	after  rules.Place // everything up to it is in items
+	after  rules.Position // everything up to it is in items
 	size   int
 	items  []item    // of buckets, in order
 	known  levels    // of the entities of items
@@ -90,7 +90,7 @@ func (w *pageWalk) run(ctx context.Context) error {
 		}
 		// The last entity may have more buckets than fit the page, which then
 		// is not the last.
-		w.done = last && (len(entities) == 0 || w.after == rules.Place{Entity: entities[len(entities)-1].id})
+		w.done = last && (len(entities) == 0 || w.after == rules.Position{Entity: entities[len(entities)-1].id})
 	}
 	return nil
 }
@@ -172,12 +172,12 @@ func (w *pageWalk) add(entity string, p partition) bool {
 	maps.Copy(w.known, p.known)
 
 	if len(fits) == len(p.buckets) && !p.more {
-		w.after = rules.Place{Entity: entity}
+		w.after = rules.Position{Entity: entity}
 		return true
 	}
 
 	if len(fits) > 0 {
-		w.after = rules.Place{Entity: entity, Resource: strings.TrimPrefix(fits[len(fits)-1].key().sk, bucketSKPrefix)}
+		w.after = rules.Position{Entity: entity, Resource: strings.TrimPrefix(fits[len(fits)-1].key().sk, bucketSKPrefix)}
 	}
 	return false
 }

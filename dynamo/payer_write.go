@@ -269,7 +269,7 @@ func (p *payer) spares(limit string) bool { return slices.Contains(p.plan.spared
 // time refilled or later. If 10 tokens can accrue since then, and the amount is
 // 30, that is just below 20. An amount above the capacity is not covered by any
 // balance.
-func (p *payer) uncovered(c *cell, n, refilled int64) int64 {
+func (p *payer) uncovered(c *storedLimit, n, refilled int64) int64 {
 	amount := bucket.Thousandths(n)
 	if amount > c.rate.Capacity {
 		return math.MaxInt64
@@ -372,7 +372,7 @@ func (p *payer) plainWrite(amounts *limiter.Amounts, m mode) *update {
 
 // countSpared counts the usage of a limit that does not pay, and that it was spared.
 // The tokens stay, so that it does not matter whether the limit has filled up.
-func (u *update) countSpared(c *cell, n int64) {
+func (u *update) countSpared(c *storedLimit, n int64) {
 	u.addTo(u.attr(bucketAttr(c.name, fieldTotal)), bucket.Thousandths(n))
 	u.addTo(u.attr(bucketAttr(c.name, fieldSpared)), 1)
 	u.requireRate(c)

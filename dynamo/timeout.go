@@ -262,7 +262,7 @@ func (e *timeoutError) Error() string { return e.text }
 // Unwrap returns the error of the SDK.
 func (e *timeoutError) Unwrap() error { return e.err }
 
-// timeoutError returns a timeoutError that names the table and its place.
+// timeoutError returns a timeoutError that names the table and where it is reached.
 func (s *store) timeoutError(err error) error {
 	where := "its region, " + s.opts.Region + ","
 	if endpoint := s.client.Options().BaseEndpoint; endpoint != nil {

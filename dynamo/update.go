@@ -161,7 +161,7 @@ func (u *update) item(table *string, k key) types.TransactWriteItem {
 // requireRate requires that a limit has the parameters of the image and, for a quota,
 // the window. The stored rate of a quota does not matter. requireRate returns the
 // placeholder of the capacity, for other conditions.
-func (u *update) requireRate(c *cell) (capacity string) {
+func (u *update) requireRate(c *storedLimit) (capacity string) {
 	capacity = u.number(c.rate.Capacity)
 	u.when(u.attr(bucketAttr(c.name, fieldCapacity)), "=", capacity)
 
@@ -176,7 +176,7 @@ func (u *update) requireRate(c *cell) (capacity string) {
 }
 
 // requireStart requires that the tokens of a quota belong to the window of the image.
-func (u *update) requireStart(c *cell) {
+func (u *update) requireStart(c *storedLimit) {
 	start := u.attr(bucketAttr(c.name, fieldStart))
 	if c.extras&hasStart == 0 {
 		u.when("attribute_not_exists(" + start + ")")

@@ -52,7 +52,8 @@ func (r *Repository) absorb(now time.Time, credits []limiter.Credit, i int) {
 	defer p.mu.Unlock()
 
 	// Another Ref is another bucket, such as one that was deleted and created
-	// anew. Tokens of the one are worth nothing in the other.
+	// anew. Tokens of the one are worth nothing in the other. A fenced pot stays
+	// empty while limits, entities or switches change.
 	if p.self == nil || p.self.Ref != account.Ref || p.fenced(p) {
 		return
 	}
@@ -73,6 +74,8 @@ func (r *Repository) absorb(now time.Time, credits []limiter.Credit, i int) {
 		parent = slices.IndexFunc(credits, func(c limiter.Credit) bool {
 			return c.Account != nil && c.Account.Ref == p.parent.Ref
 		})
+		// Where both accounts have one Ref, the search may find credit i itself,
+		// which cannot stand for both.
 		if parent < 0 || parent == i {
 			return
 		}

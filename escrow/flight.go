@@ -164,6 +164,8 @@ func (f *flight) run() {
 	charge := f.prepare()
 	for round := 1; charge.Amounts.Len() > 0 && round <= maxRounds; round++ {
 		out, err := f.send(ctx, charge)
+		// Each of these answers or queues all callers, so nothing is left to learn
+		// or to share.
 		if f.landDisabled(err) || f.landSpared(&out, err) || f.strange(charge, &out, err) {
 			return
 		}
@@ -275,6 +277,8 @@ func (f *flight) learn(charge limiter.Charge, out *limiter.Outcome, err error, r
 		return limiter.Charge{}
 	}
 
+	// Windows are in the order of the limits, so those of other accounts say
+	// nothing about a step.
 	stepped := !changed && f.stepped(out)
 	switch {
 	case changed:
@@ -428,6 +432,7 @@ func (f *flight) fitting(callers []*waiter) (fit []*waiter) {
 	}
 
 	for _, w := range callers {
+		// The accounts may have changed, and lack a limit of this charge.
 		if f.serves(&w.charge) && f.pay(have, w, false) {
 			fit = append(fit, w)
 		}

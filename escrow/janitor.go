@@ -263,6 +263,7 @@ func (j *janitor) send(g *grant) {
 // credit calls send within the second hold, at the time of the grant plus the
 // machine's time since.
 func (j *janitor) credit(g *grant, credits []limiter.Credit, send func(context.Context, time.Time) error) error {
+	// The windows of all these tokens have ended.
 	if len(credits) == 0 {
 		return nil
 	}

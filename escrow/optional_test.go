@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,17 +98,34 @@ var optional = map[string]func(t *testing.T, store limiter.Repository, with, wit
 		}
 		must(t, without.CheckManaged(nil))
 	},
+	"StatisticsReporter": func(t *testing.T, _ limiter.Repository, with, without *escrow.Repository) {
+		t.Helper()
+		names := func(r *escrow.Repository) (own, stores int) {
+			for s := range r.Statistics() {
+				if strings.HasPrefix(s.Name, "escrow.") {
+					own++
+				} else {
+					stores++
+				}
+			}
+			return own, stores
+		}
+		own, stores := names(with)
+		if alone, none := names(without); own == 0 || stores == 0 || alone != own || none != 0 {
+			t.Errorf("%d values and %d of the store; without those, %d and %d", own, stores, alone, none)
+		}
+	},
 }
 
-// A Repository forwards each optional interface that repository.go documents.
+// A Repository forwards each optional interface that optional.go documents.
 func TestOptionalInterfaces(t *testing.T) {
-	source, err := os.ReadFile("../repository.go")
+	source, err := os.ReadFile("../optional.go")
 	must(t, err)
 	documented := regexp.MustCompile(
 		`(?m)^// (\w+) is an optional interface of`,
 	).FindAllStringSubmatch(string(source), -1)
 	if len(documented) != len(optional) {
-		t.Errorf("repository.go documents %d optional interfaces, and %d are tested", len(documented), len(optional))
+		t.Errorf("optional.go documents %d optional interfaces, and %d are tested", len(documented), len(optional))
 	}
 	for _, match := range documented {
 		t.Run(match[1], func(t *testing.T) {

@@ -86,6 +86,7 @@ func (all *pots) heldByOthers(b *limiter.Bucket, i int, p *pot) (n int64) {
 
 	// The parent's balance already shows what p holds.
 	if p != nil && p.parent != nil && p.parent.Entity == b.Account.Entity {
+		// Only grants of this window are in the counter.
 		if j := p.slot(limit, 0); j >= 0 {
 			n -= p.heldOf(j, func(g *grant) bool { return g.loans[j] == l.children })
 		}

@@ -13,7 +13,8 @@ import (
 // share is the part of a bucket, and of a capacity, that may be held: one eighth.
 const share = 8
 
-// minHold is the shortest hold. For less, nothing is held.
+// minHold is the shortest hold. For less, nothing is held: callers' times are in
+// milliseconds, so a shorter hold would be over when it begins.
 const minHold = time.Millisecond
 
 // pot holds tokens of one bucket and, if its entity cascades, the same tokens of
@@ -156,6 +157,8 @@ func (p *pot) left(j int, now int64) int64 {
 
 // idle reports whether the pot can be removed.
 func (p *pot) idle(machine time.Duration) bool {
+	// The next call of a removed pot has to learn the accounts with a request of its
+	// own, and what it spent counts from 0.
 	const idleTime = 10 * time.Second
 	return len(p.grants) == 0 && !p.flying && len(p.queue) == 0 && machine-p.latest.machine > idleTime
 }
@@ -268,9 +271,12 @@ func (a *accounts) lentKey(parent bool, limit string) lentKey {
 // spend admits a charge if the pot covers it: the pot has to hold every amount,
 // and more than 0 of a limit whose amount is 0. The caller has called expire.
 func (p *pot) spend(c *limiter.Charge, t tick) (out limiter.Outcome, ok bool) {
+	// Only the store can answer a charge of nothing, and other defaults may give the
+	// bucket other limits.
 	if len(p.grants) == 0 || c.Amounts.Len() == 0 || !slices.Equal(p.defaults, c.Defaults) {
 		return out, false
 	}
+
 	for i := range c.Amounts.Len() {
 		name, n := c.Amounts.At(i)
 		j := p.slot(name, i)
@@ -391,6 +397,7 @@ func (p *pot) show(out *limiter.Outcome) {
 		if i := p.slots[j].self; i >= 0 {
 			out.Self.Tokens[i] = addUpTo(out.Self.Tokens[i], held, p.self.Limits[i])
 		}
+		// A refusal may leave out the parent.
 		if i := p.slots[j].parent; i >= 0 && out.Parent.Account != nil {
 			out.Parent.Tokens[i] = addUpTo(out.Parent.Tokens[i], held, p.parent.Limits[i])
 		}

@@ -81,6 +81,7 @@ func (p *pot) lacking(parent bool, i int, lack, now int64) *limiter.Limit {
 // refundedSince reports whether this process gave tokens of a limit back after the
 // refused request was sent.
 func (p *pot) refundedSince(parent bool, limit string) bool {
+	// The time is 0 if it gave none back lately.
 	_, at := p.refunded(p.lentKey(parent, limit))
 	return at >= p.refusal.at.machine && at > 0
 }
@@ -145,6 +146,7 @@ func (f *flight) failQueue(ctx context.Context, err error) {
 	}
 
 	f.queue = slices.DeleteFunc(f.queue, func(w *waiter) bool {
+		// A caller with other defaults could not have shared the request.
 		if !slices.Equal(w.charge.Defaults, f.batch[0].charge.Defaults) {
 			return false
 		}

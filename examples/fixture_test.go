@@ -3,7 +3,6 @@ package examples
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,19 +10,19 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
-	"github.com/zeroae/zae-limiter-go/internal/motolocal"
+	"github.com/zeroae/zae-limiter-go/internal/engine"
+	"github.com/zeroae/zae-limiter-go/internal/engine/dynamodb"
+	localmoto "github.com/zeroae/zae-limiter-go/internal/engine/moto"
 )
 
 var (
 	update = flag.Bool("update", false, "write what the examples print into their files output.txt")
-	dynamo = dynamolocal.Share()
-	moto   = motolocal.Share()
+	dynamo = dynamodb.Share()
+	moto   = localmoto.Share()
 	bin    string // the folder of the built programs
 )
 
@@ -111,15 +110,9 @@ func setup(t *testing.T, script string) string {
 	if runtime.GOOS == "windows" {
 		t.Skip("the script needs a shell")
 	}
-	out, err := exec.CommandContext(t.Context(), filepath.Join("..", "scripts", script), "setup").Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 3 && os.Getenv("CI") != "true" {
-		t.Skipf("%s", exit.Stderr)
-	}
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return strings.TrimSpace(string(out))
+	path, err := engine.Setup(t.Context(), script)
+	engine.Require(t, err)
+	return path
 }
 
 // account returns the environment of a program that uses a local engine.

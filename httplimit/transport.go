@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -203,4 +207,49 @@ func closeBody(r *http.Request) {
 	if r.Body != nil {
 		_ = r.Body.Close()
 	}
+}
+
+// sending observes whether a request left this process.
+type sending struct {
+	traced, wrote atomic.Bool
+}
+
+// watch returns a context for the request. Hooks of the caller run as well.
+func (s *sending) watch(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn:      func(string) { s.traced.Store(true) },
+		WroteHeaders: func() { s.wrote.Store(true) },
+	})
+}
+
+// possible reports whether the server may have seen the request. A RoundTripper
+// that reports no events may have sent anything.
+func (s *sending) possible() bool { return s.wrote.Load() || !s.traced.Load() }
+
+// body is a response's body that calls end after it is closed.
+type body struct {
+	io.ReadCloser
+	end func() // runs once
+}
+
+// Close closes the body and settles the lease.
+func (b *body) Close() error {
+	err := b.ReadCloser.Close()
+	b.end()
+	return err
+}
+
+// duplex is a body that can be written, after status 101.
+type duplex struct {
+	*body
+	io.Writer
+}
+
+// onClose returns a body that calls end once when it is closed.
+func onClose(below io.ReadCloser, end func()) io.ReadCloser {
+	b := &body{below, sync.OnceFunc(end)}
+	if w, ok := below.(io.Writer); ok {
+		return duplex{b, w}
+	}
+	return b
 }

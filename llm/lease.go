@@ -72,11 +72,11 @@ func (l *Lease) take(ctx context.Context, id bucketID) error {
 
 	l.Lease, l.outcome = lease, lease.Decision()
 	l.owner.observe(l.outcome, time.Now())
-	l.budget.hold(cost)
+	l.budget.reserve(cost)
 	return nil
 }
 
-// settle ends the hold of the lease in this process, once.
+// settle ends the reservation of the lease in this process, once.
 func (l *Lease) settle(used int64) {
 	l.mu.Lock()
 	before := l.settled

@@ -11,11 +11,11 @@ import (
 // purse is what this process knows of the money in one bucket. It saves reading
 // the bucket before a reservation. The store decides, so a purse may be wrong.
 type purse struct {
-	mu    sync.Mutex
-	known int64     // left after the last decision
-	read  time.Time // when that was
-	asked int64     // by calls that the store has not decided
-	held  int64     // by open leases
+	mu       sync.Mutex
+	known    int64     // left after the last decision
+	read     time.Time // when that was
+	asked    int64     // by calls that the store has not decided
+	reserved int64     // by open leases
 }
 
 // purseLife is how long a purse is believed when it is nearly empty: other
@@ -78,13 +78,13 @@ func (b budget) each(change func(*purse)) {
 	}
 }
 
-func (b budget) ask(n int64)  { b.each(func(p *purse) { p.asked += n }) }
-func (b budget) hold(n int64) { b.each(func(p *purse) { p.held += n }) }
+func (b budget) ask(n int64)     { b.each(func(p *purse) { p.asked += n }) }
+func (b budget) reserve(n int64) { b.each(func(p *purse) { p.reserved += n }) }
 
-// settle ends the hold of a lease that reserved an amount and used another.
+// settle ends the reservation of a lease that reserved an amount and used another.
 func (b budget) settle(reserved, used int64) {
 	b.each(func(p *purse) {
-		p.held -= reserved
+		p.reserved -= reserved
 		p.known += reserved - used
 	})
 }

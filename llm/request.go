@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/zeroae/zae-limiter-go"
 )
 
 // Request holds the properties of a call that decide about its cost.
@@ -276,4 +278,67 @@ func (r *Request) MaximumField() string {
 		return r.fields.maxima[0]
 	}
 	return maximumFields[r.Format][0]
+}
+
+const maxModel = 256 // bytes of the name of a model
+
+// model returns the model of a request, whose path may name one too.
+func (o object) model(named string) (string, error) {
+	model, err := o.shortText("model", maxModel)
+	// If path and body could differ, a client could call one model and pay for
+	// another.
+	switch {
+	case named != "" && o.raw("model") != nil && (err != nil || model != named):
+		return "", &limiter.InvalidError{
+			Field: "model", Value: fmt.Sprintf("%.20s", model),
+			Reason: "must be the model that the path names, or be left out",
+		}
+	case named != "":
+		model = named
+	}
+
+	if model == "" || len(model) > maxModel || err != nil {
+		return "", &limiter.InvalidError{
+			Field: "model", Value: fmt.Sprintf("%.20s", model),
+			Reason: fmt.Sprintf("must be the name of a model, with at most %d bytes", maxModel),
+		}
+	}
+	return model, nil
+}
+
+// Format is the form of a request and its answer.
+type Format string
+
+// Formats of requests. All but [Messages] are OpenAI's.
+const (
+	Chat        Format = "chat"        // POST /v1/chat/completions
+	Completions Format = "completions" // POST /v1/completions
+	Responses   Format = "responses"   // POST /v1/responses
+	Embeddings  Format = "embeddings"  // POST /v1/embeddings
+	Messages    Format = "messages"    // POST /v1/messages, of Anthropic
+)
+
+// endings lists the ends of paths. A longer one comes before its own end.
+var endings = []struct {
+	path   string
+	format Format
+}{
+	{"/chat/completions", Chat},
+	{"/completions", Completions},
+	{"/responses", Responses},
+	{"/embeddings", Embeddings},
+	{"/messages", Messages},
+}
+
+// FormatOf returns the format of requests that are posted to a path, by the end
+// of the path. It ignores case and a trailing slash. It returns false for other
+// paths.
+func FormatOf(path string) (Format, bool) {
+	path = strings.ToLower(strings.TrimRight(path, "/"))
+	for _, e := range endings {
+		if strings.HasSuffix(path, e.path) {
+			return e.format, true
+		}
+	}
+	return "", false
 }

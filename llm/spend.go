@@ -96,7 +96,7 @@ func (l *Limiter) retryAfter(d limiter.Decision) time.Duration {
 			return 0
 		}
 		p.mu.Lock()
-		held := p.held
+		held := p.reserved
 		p.mu.Unlock()
 
 		lacks := s.Deficit()

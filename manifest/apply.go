@@ -100,7 +100,7 @@ func (p *Plan) makeAll(ctx context.Context, c *claim, results []Result) {
 		first = slices.IndexFunc(append(slices.Clone(p.Changes), Change{}), func(c Change) bool { return c.step() > 0 })
 	}
 
-	c.hold(ctx, func(ctx context.Context) { p.makeChanges(ctx, c, results[:first]) })
+	c.during(ctx, func(ctx context.Context) { p.makeChanges(ctx, c, results[:first]) })
 
 	rest := results[first:]
 	if len(rest) == 0 {
@@ -114,7 +114,7 @@ func (p *Plan) makeAll(ctx context.Context, c *claim, results []Result) {
 		return
 	}
 
-	c.hold(ctx, func(ctx context.Context) { p.makeChanges(ctx, c, rest) })
+	c.during(ctx, func(ctx context.Context) { p.makeChanges(ctx, c, rest) })
 }
 
 // interimOwner returns the owner during the apply. Levels that are managed

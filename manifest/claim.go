@@ -118,9 +118,9 @@ func (c *claim) checkSwap(ctx context.Context, next state, err error) error {
 	return err
 }
 
-// hold calls work and renews the claim until work returns. It ends the context
+// during calls work and renews the claim until work returns. It ends the context
 // of work when the claim is lost.
-func (c *claim) hold(ctx context.Context, work func(context.Context)) {
+func (c *claim) during(ctx context.Context, work func(context.Context)) {
 	ctx, c.abort = context.WithCancelCause(ctx)
 	defer c.abort(nil)
 

@@ -29,7 +29,7 @@ func (r *Repository) BucketPage(ctx context.Context, now time.Time, q limiter.Bu
 	keys := r.firstKeys(now.UnixMilli(), q.Prefix, after, size+1)
 	if len(keys) > size {
 		keys = keys[:size]
-		page.Next = rules.Place(keys[size-1]).Cursor()
+		page.Next = rules.Position(keys[size-1]).Cursor()
 	}
 
 	for _, b := range r.bucketsAt(now.UnixMilli(), keys) {
@@ -52,8 +52,8 @@ func (r *Repository) BucketsAt(ctx context.Context, now time.Time, keys []limite
 	return r.bucketsAt(now.UnixMilli(), keys), nil
 }
 
-// firstKeys returns the first n keys after a place, in order.
-func (n *namespace) firstKeys(now int64, prefix string, after rules.Place, count int) []limiter.Scope {
+// firstKeys returns the first n keys after a position, in order.
+func (n *namespace) firstKeys(now int64, prefix string, after rules.Position, count int) []limiter.Scope {
 	first := firstKeys{count: count}
 	for i := range n.shards {
 		s := &n.shards[i]

@@ -30,7 +30,7 @@ func (r *Repository) BucketPage(ctx context.Context, now time.Time, q limiter.Bu
 }
 
 func (r *Repository) pageAfter(
-	tx *tx, now int64, prefix string, after rules.Place, size int, generation int64,
+	tx *tx, now int64, prefix string, after rules.Position, size int, generation int64,
 ) (page limiter.BucketPage, err error) {
 	// One row more shows whether there is another page.
 	query, args := pageQuery(tx.columns(), r.key, prefix, after, size+1)
@@ -54,7 +54,7 @@ func (r *Repository) pageAfter(
 	if len(records) > size {
 		records = records[:size]
 		last := records[size-1].Account
-		page.Next = rules.Place{Entity: last.Entity, Resource: last.Resource}.Cursor()
+		page.Next = rules.Position{Entity: last.Entity, Resource: last.Resource}.Cursor()
 	}
 
 	page.Scanned = len(records)
@@ -81,7 +81,7 @@ func (r *Repository) pageAfter(
 
 // pageQuery returns the query for the rows of a page, and its arguments. Names are
 // compared by their bytes.
-func pageQuery(columns string, ns int64, prefix string, after rules.Place, rows int) (string, []any) {
+func pageQuery(columns string, ns int64, prefix string, after rules.Position, rows int) (string, []any) {
 	const afterAllResources = "\xff" // in no name
 	entity, resource := max(prefix, after.Entity), ""
 

@@ -14,13 +14,13 @@ func TestPagesFollowAnIndex(t *testing.T) {
 	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
 	for name, c := range map[string]struct {
 		prefix string
-		after  rules.Place
+		after  rules.Position
 	}{
 		"first":               {},
 		"first of a prefix":   {prefix: "a"},
-		"after a bucket":      {after: rules.Place{Entity: "a", Resource: "x"}},
-		"after an entity":     {after: rules.Place{Entity: "a"}},
-		"within a prefix":     {prefix: "a", after: rules.Place{Entity: "ab", Resource: "x"}},
+		"after a bucket":      {after: rules.Position{Entity: "a", Resource: "x"}},
+		"after an entity":     {after: rules.Position{Entity: "a"}},
+		"within a prefix":     {prefix: "a", after: rules.Position{Entity: "ab", Resource: "x"}},
 		"a prefix of no byte": {prefix: "\xff"},
 	} {
 		var plan []string

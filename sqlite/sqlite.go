@@ -41,8 +41,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -421,4 +423,19 @@ func (f *file) snapshot(ctx context.Context, work func(*tx) error) error {
 	}
 
 	return work(reading)
+}
+
+// Statistics iterates over the calls that wrote and the commits that they shared.
+func (r *Repository) Statistics() iter.Seq[limiter.Statistic] {
+	return slices.Values([]limiter.Statistic{
+		{
+			Name: "store.requests", Unit: "{request}", Description: "Calls that write to the file", Total: true,
+			Value: float64(r.writes.Load()),
+		},
+		{
+			Name: "store.commits", Unit: "{commit}",
+			Description: "Commits, each shared by the calls that wait for it", Total: true,
+			Value: float64(r.commits.Load()),
+		},
+	})
 }

@@ -12,11 +12,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/zeroae/zae-limiter-go/internal/engine"
 )
 
 // startTimeout bounds the build of the program and the start of the browser.
@@ -55,7 +56,7 @@ func run(m *testing.M) int {
 	stop, err := shared.start(ctx, dir)
 	defer stop()
 	switch {
-	case errors.Is(err, errMissing) && os.Getenv("CI") != "true":
+	case errors.Is(err, engine.ErrMissing) && os.Getenv("CI") != "true":
 		fmt.Fprintln(os.Stderr, "webtest: all tests are skipped:", err)
 		return 0
 	case err != nil:
@@ -71,11 +72,11 @@ func (r *rig) start(ctx context.Context, dir string) (stop func(), err error) {
 	stop = func() {}
 	limited, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	chromium, err := setup(limited, "chromium")
+	chromium, err := engine.Setup(limited, "chromium")
 	if err != nil {
 		return stop, err
 	}
-	script, err := setup(limited, "axe-core")
+	script, err := engine.Setup(limited, "axe-core")
 	if err != nil {
 		return stop, err
 	}
@@ -105,24 +106,6 @@ func build(ctx context.Context, file string) error {
 		return fmt.Errorf("building the program: %w\n%s", err, out)
 	}
 	return nil
-}
-
-// errMissing marks a tool that this machine does not have.
-var errMissing = errors.New("missing")
-
-// setup runs a script that installs a tool and prints its path.
-func setup(ctx context.Context, script string) (path string, err error) {
-	command := exec.CommandContext(ctx, filepath.Join("..", "scripts", script), "setup")
-	var stderr strings.Builder
-	command.Stderr = &stderr
-	out, err := command.Output()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 3 {
-		return "", fmt.Errorf("%w: %s", errMissing, strings.TrimSpace(stderr.String()))
-	}
-	if err != nil {
-		return "", fmt.Errorf("scripts/%s setup: %w\n%s", script, err, stderr.String())
-	}
-	return strings.TrimSpace(string(out)), nil
 }
 
 // startBrowser starts Chromium with a new profile, without a display. It resolves

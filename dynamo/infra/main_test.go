@@ -15,11 +15,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra/internal/fakeaws"
-	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
-	"github.com/zeroae/zae-limiter-go/internal/motolocal"
+	"github.com/zeroae/zae-limiter-go/internal/engine/dynamodb"
+	localmoto "github.com/zeroae/zae-limiter-go/internal/engine/moto"
 )
 
-var sharedEngine, sharedMoto = dynamolocal.Share(), motolocal.Share()
+var sharedEngine, sharedMoto = dynamodb.Share(), localmoto.Share()
 
 // scratch is a folder for programs that tests build.
 var scratch string

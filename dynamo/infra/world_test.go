@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra/internal/fakeaws"
-	"github.com/zeroae/zae-limiter-go/internal/s3local"
+	"github.com/zeroae/zae-limiter-go/internal/engine/s3"
 )
 
 // world is a table on which operations are recorded.
@@ -24,7 +24,7 @@ type world struct {
 	table   string
 	others  *dynamo.Repository // prepares an operation, without recording
 	repo    *dynamo.Repository // is recorded, and has empty caches
-	archive *s3local.Server
+	archive *s3.Server
 	fakeaws.Recorder
 	events int
 }
@@ -41,7 +41,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(wires.CloseIdleConnections)
 	w := &world{
 		T: t, engine: engine(t), table: "recorded-" + fmt.Sprint(time.Now().UnixNano()),
-		Recorder: fakeaws.Recorder{Next: wires}, archive: s3local.Start(),
+		Recorder: fakeaws.Recorder{Next: wires}, archive: s3.Start(),
 	}
 	t.Cleanup(w.archive.Stop)
 	w.ok(dynamo.CreateTable(t.Context(), w.table, &dynamo.Options{AWS: w.config(wires)}))

@@ -3,7 +3,6 @@ package envoy_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -19,7 +18,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/zeroae/zae-limiter-go/internal/envoylocal"
+	"github.com/zeroae/zae-limiter-go/internal/engine"
+	"github.com/zeroae/zae-limiter-go/internal/engine/envoy"
 )
 
 // build builds the program of the root module.
@@ -170,24 +170,19 @@ func TestAsANewUser(t *testing.T) {
 		}
 	}))
 	defer upstream.Close()
-	envoy, err := envoylocal.Start(configure(t, upstream.Listener.Addr().String(), serve(t, program, store)))
-	if errors.Is(err, envoylocal.ErrMissing) && os.Getenv("CI") != "true" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, err := envoy.Start(configure(t, upstream.Listener.Addr().String(), serve(t, program, store)))
+	engine.Require(t, err)
 	defer func() {
-		if err := envoy.Stop(); err != nil {
+		if err := server.Stop(); err != nil {
 			t.Error(err)
 		}
 	}()
 
-	admitted, refusal := untilRefused(t, envoy.Addr("front"), "requests")
+	admitted, refusal := untilRefused(t, server.Addr("front"), "requests")
 	if admitted < 20 || refusal.retryAfter == "" || !strings.Contains(refusal.body, `"violated-policies":["rpm"]`) {
 		t.Errorf("%d admitted, then %+v", admitted, refusal)
 	}
-	admitted, refusal = untilRefused(t, envoy.Addr("front"), "downloads")
+	admitted, refusal = untilRefused(t, server.Addr("front"), "downloads")
 	if admitted < 1 || admitted >= 20 || !strings.Contains(refusal.body, `"violated-policies":["bytes"]`) {
 		t.Errorf("%d downloads, then %+v", admitted, refusal)
 	}
@@ -197,7 +192,7 @@ func TestAsANewUser(t *testing.T) {
 	// answer, so one that was admitted may be charged while the key polls.
 	for range 100 {
 		var more int
-		more, refusal = untilRefused(t, envoy.Addr("front"), "downloads")
+		more, refusal = untilRefused(t, server.Addr("front"), "downloads")
 		admitted += more
 	}
 	const secondsPerByte = 3600.0 / 5000
@@ -207,7 +202,7 @@ func TestAsANewUser(t *testing.T) {
 	}
 	// Envoy would admit all if the call failed
 	for name, key := range map[string]string{"not UTF-8": "k\xff\xfey", "long": strings.Repeat("k", 50_000)} {
-		if admitted, refusal = untilRefused(t, envoy.Addr("front"), key); admitted < 20 ||
+		if admitted, refusal = untilRefused(t, server.Addr("front"), key); admitted < 20 ||
 			!strings.Contains(refusal.body, `"violated-policies":["rpm"]`) {
 			t.Errorf("a key that is %s: %d admitted, then %+v", name, admitted, refusal)
 		}

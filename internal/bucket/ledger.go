@@ -33,13 +33,15 @@ func (l *Ledger) Admit(at, amount int64) (excess int64) {
 }
 
 // AdmitLate records a conditional debit like Admit, for a caller that learns of a
-// debit from the answer to its call. at is the time of the answer. The debit took
-// place before, so the window that starts with it also contains the give-backs that
-// were recorded while the call was under way. given is an upper bound of their sum:
-// all give-backs since the start of the oldest call that is still under way.
+// debit from the answer to its call. at is the time of the answer. The store made
+// the debit before that, so give-backs that were recorded while the call was under
+// way may have followed the debit. given is an upper bound of their sum: all
+// give-backs since the start of the oldest call that is still under way.
 //
-// For example, a full bucket of 10 admits 10 and gets them back, and the answer to
-// the debit arrives last, with 10 given. The bucket then admits 10 more.
+// For example, a full bucket of 10 admits 10, gets them back, and admits 10 again.
+// The answer to the first call arrives after the give-back was recorded. To Admit,
+// this looks like a give-back to a full bucket, which adds nothing, and 20 admitted:
+// 10 too many. AdmitLate, with 10 given for the first call, finds nothing wrong.
 func (l *Ledger) AdmitLate(at, amount, given int64) (excess int64) {
 	l.TakeLate(at, amount, given)
 	return Sub(0, l.room)
@@ -104,7 +106,7 @@ func (l *Ledger) Change(at int64, r Rate, full bool) {
 	if l.at = max(l.at, at); r.Window != nil && (full || old.Window != r.Window) {
 		// A quota belongs to the window of the caller's time, even if that is
 		// earlier.
-		l.at = at // a quota belongs to the window of the caller's time
+		l.at = at
 	}
 }
 

@@ -154,6 +154,8 @@ func (b *Bucket) Full() int64 {
 // returns 0, which means forever, for limits of one entity and resource, and for a
 // negative multiplier.
 func Idle(limits []limiter.Limit, source limiter.Scope, multiplier int) int64 {
+	// As in the Python library, a bucket stays forever if its entity has limits of
+	// its own for the resource.
 	if multiplier < 0 || source.Level() == "entity" {
 		return 0
 	}

@@ -63,6 +63,8 @@ func Follows(own, defaults []limiter.Limit) bool {
 			return false
 		}
 	}
+	// Without defaults, the charge has no limits here, whatever the defaults of an
+	// earlier one have left in the bucket.
 	return len(defaults) > 0
 }
 

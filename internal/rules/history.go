@@ -56,6 +56,8 @@ func NewestFirst(a, b limiter.UsageSnapshot) int {
 // Deleted returns the event for the deletion of a config. For the system's config
 // it adds what the config held.
 func Deleted(cfg limiter.Config, ev limiter.AuditEvent) limiter.AuditEvent {
+	// The Python library writes the same events to a shared table. Those of other
+	// levels have no details there.
 	if cfg.Scope != (limiter.Scope{}) {
 		return ev
 	}

@@ -45,6 +45,8 @@ func BeginOverride(b *Bucket, at, now int64, limits []limiter.Limit) Turn {
 		if t.View.Detail == nil || t.View.Detail.Starts == nil {
 			t.View.Detail = &limiter.Detail{At: now, Starts: make([]int64, len(limits))}
 		}
+		// A peak of 0 means the capacity of the view, so only a larger one has to be
+		// named.
 		if t.View.Detail.Starts[i] = v.Start; v.Peak > v.Limit.Capacity*bucket.Milli {
 			t.View.Detail.Peaks = withValue(t.View.Detail.Peaks, len(limits), i, v.Peak)
 		}

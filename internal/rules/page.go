@@ -10,13 +10,13 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Place is a position among the buckets of a namespace, which are ordered by
+// Position is a point among the buckets of a namespace, which are ordered by
 // entity, then resource: after one bucket, or after all buckets of an entity if
-// Resource is "". The zero Place is before all buckets.
-type Place struct{ Entity, Resource string }
+// Resource is "". The zero Position is before all buckets.
+type Position struct{ Entity, Resource string }
 
-// Passed reports whether a bucket is not after the place.
-func (p Place) Passed(entity, resource string) bool {
+// Passed reports whether a bucket is not after the position.
+func (p Position) Passed(entity, resource string) bool {
 	if entity != p.Entity {
 		return entity < p.Entity
 	}
@@ -28,17 +28,17 @@ const (
 	maxPage     = 1000
 	// maxPrefix is the length of the longest ID.
 	maxPrefix = 256
-	// maxPlace is more than the names of a bucket in any store have. A longer
+	// maxPosition is more than the names of a bucket in any store have. A longer
 	// cursor is forged.
-	maxPlace = 900
+	maxPosition = 900
 	// cursorVersion is the first byte of a cursor.
 	cursorVersion = 1
 )
 
-// StartPage returns the place after which the page of a query begins, and the
+// StartPage returns the position after which the page of a query begins, and the
 // number of its buckets. It returns a *limiter.InvalidError for a query that is
 // not valid.
-func StartPage(q limiter.BucketQuery) (after Place, size int, err error) {
+func StartPage(q limiter.BucketQuery) (after Position, size int, err error) {
 	if q.Max < 0 {
 		return after, 0, &limiter.InvalidError{Field: "max", Reason: "must not be negative"}
 	}
@@ -50,10 +50,10 @@ func StartPage(q limiter.BucketQuery) (after Place, size int, err error) {
 	}
 
 	if q.After != "" {
-		// A place without the prefix comes from another list, and would skip
+		// A position without the prefix comes from another list, and would skip
 		// buckets of this one.
 		var ok bool
-		if after, ok = parseCursor(q.After); !ok || len(after.Entity)+len(after.Resource) > maxPlace ||
+		if after, ok = parseCursor(q.After); !ok || len(after.Entity)+len(after.Resource) > maxPosition ||
 			!strings.HasPrefix(after.Entity, q.Prefix) {
 			return after, 0, &limiter.InvalidError{
 				Field: "after", Value: q.After,
@@ -69,15 +69,15 @@ func StartPage(q limiter.BucketQuery) (after Place, size int, err error) {
 	return after, size, nil
 }
 
-// Cursor returns the place as the Next of a page.
-func (p Place) Cursor() string {
+// Cursor returns the position as the Next of a page.
+func (p Position) Cursor() string {
 	text := binary.AppendUvarint([]byte{cursorVersion}, uint64(len(p.Entity)))
 	text = append(append(text, p.Entity...), p.Resource...)
 	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(text, crc32.ChecksumIEEE(text)))
 }
 
 // parseCursor reverts Cursor.
-func parseCursor(s string) (p Place, ok bool) {
+func parseCursor(s string) (p Position, ok bool) {
 	text, err := base64.RawURLEncoding.Strict().DecodeString(s)
 	const shortest = 1 + 1 + 1 + crc32.Size
 	if err != nil || len(text) < shortest || text[0] != cursorVersion {
@@ -91,13 +91,13 @@ func parseCursor(s string) (p Place, ok bool) {
 	}
 
 	rest := text[1+n : len(text)-crc32.Size]
-	// An entity has a name, so a place without one is forged.
+	// An entity has a name, so a position without one is forged.
 	if size == 0 || size > uint64(len(rest)) {
 		return p, false
 	}
 
-	// Each place has one cursor. Encoding it again compares the checksum, and
+	// Each position has one cursor. Encoding it again compares the checksum, and
 	// refuses a longer spelling of the length.
-	p = Place{string(rest[:size]), string(rest[size:])}
+	p = Position{string(rest[:size]), string(rest[size:])}
 	return p, p.Cursor() == s
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-func TestCursorsKeepEveryPlace(t *testing.T) {
-	for _, p := range []rules.Place{
+func TestCursorsKeepEveryPosition(t *testing.T) {
+	for _, p := range []rules.Position{
 		{"a", "x"},
 		{"a", ""},
 		{strings.Repeat("é", 128), "gpt-4/mini"},
@@ -28,7 +28,7 @@ func TestCursorsKeepEveryPlace(t *testing.T) {
 }
 
 func TestBadQueriesAreInvalid(t *testing.T) {
-	good := rules.Place{Entity: "alice", Resource: "gpt-4"}.Cursor()
+	good := rules.Position{Entity: "alice", Resource: "gpt-4"}.Cursor()
 	for name, q := range map[string]limiter.BucketQuery{
 		"no cursor":          {After: "alice"},
 		"another alphabet":   {After: "!!"},
@@ -43,7 +43,7 @@ func TestBadQueriesAreInvalid(t *testing.T) {
 		"another prefix":     {After: good, Prefix: "bob"},
 		"a negative maximum": {Max: -1},
 		"a long prefix":      {Prefix: strings.Repeat("a", 257)},
-		"a long name":        {After: rules.Place{Entity: strings.Repeat("a", 1000)}.Cursor()},
+		"a long name":        {After: rules.Position{Entity: strings.Repeat("a", 1000)}.Cursor()},
 	} {
 		_, _, err := rules.StartPage(q)
 		if _, ok := errors.AsType[*limiter.InvalidError](err); !ok {
@@ -56,8 +56,8 @@ func TestBadQueriesAreInvalid(t *testing.T) {
 }
 
 func TestPlaces(t *testing.T) {
-	after := rules.Place{Entity: "b", Resource: "m"}
-	whole := rules.Place{Entity: "b"}
+	after := rules.Position{Entity: "b", Resource: "m"}
+	whole := rules.Position{Entity: "b"}
 	for _, c := range []struct {
 		entity, resource string
 		after, whole     bool
@@ -76,7 +76,7 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("%s %s after an entity: passed %v", c.entity, c.resource, got)
 		}
 	}
-	if (rules.Place{}).Passed("\x00", "\x00") {
-		t.Error("the zero place has passed a bucket")
+	if (rules.Position{}).Passed("\x00", "\x00") {
+		t.Error("the zero position has passed a bucket")
 	}
 }

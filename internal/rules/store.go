@@ -13,6 +13,7 @@ func NewNamespaceID() string {
 	for {
 		var b [8]byte
 		_, _ = rand.Read(b[:]) // never fails
+		// Commands take an ID as an argument, where a hyphen would begin a flag.
 		if id := base64.RawURLEncoding.EncodeToString(b[:]); id[0] != '-' {
 			return id
 		}

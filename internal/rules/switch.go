@@ -38,6 +38,7 @@ func (s Switches) Refusing(entity, parent, resource string) *limiter.Switch {
 // Set turns a level off. A level that is off keeps its time.
 func (s Switches) Set(off limiter.Switch) {
 	off.Since = WholeSecond(off.Since)
+	// The level has refused since then. Only the reason is new.
 	if before, ok := s[off.Scope]; ok {
 		off.Since = before.Since
 	}

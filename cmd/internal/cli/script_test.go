@@ -18,8 +18,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
-	"github.com/zeroae/zae-limiter-go/internal/motolocal"
+	"github.com/zeroae/zae-limiter-go/internal/engine/dynamodb"
+	"github.com/zeroae/zae-limiter-go/internal/engine/moto"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
@@ -94,7 +94,7 @@ func (s stopping) Run() int {
 	return sharedEngine.Stop(sharedMoto.Stop(s.M.Run()))
 }
 
-var sharedEngine, sharedMoto = dynamolocal.Share(), motolocal.Share()
+var sharedEngine, sharedMoto = dynamodb.Share(), moto.Share()
 
 const (
 	scripts     = "testdata/script"      // run once

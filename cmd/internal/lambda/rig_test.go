@@ -18,11 +18,11 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
-	"github.com/zeroae/zae-limiter-go/internal/s3local"
+	"github.com/zeroae/zae-limiter-go/internal/engine/dynamodb"
+	"github.com/zeroae/zae-limiter-go/internal/engine/s3"
 )
 
-var shared = dynamolocal.Share()
+var shared = dynamodb.Share()
 
 func TestMain(m *testing.M) { os.Exit(shared.Stop(m.Run())) }
 
@@ -31,7 +31,7 @@ type rig struct {
 	*testing.T
 	table, first, tenant string // the table and the IDs of its namespaces
 	repo                 *dynamo.Repository
-	s3                   *s3local.Server
+	s3                   *s3.Server
 	log                  bytes.Buffer
 	env                  map[string]string
 	fails                atomic.Pointer[func(op, body string) bool] // the requests that fail
@@ -39,7 +39,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{T: t, table: "function-" + strings.ToLower(rand.Text()), s3: s3local.Start()}
+	r := &rig{T: t, table: "function-" + strings.ToLower(rand.Text()), s3: s3.Start()}
 	t.Cleanup(r.s3.Stop)
 	for name, value := range map[string]string{
 		"AWS_ENDPOINT_URL": r.proxy(), "AWS_ENDPOINT_URL_S3": r.s3.URL(), "AWS_REGION": "us-east-1",

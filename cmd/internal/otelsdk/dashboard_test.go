@@ -18,13 +18,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/internal/otelsdk"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/escrow"
-	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
+	"github.com/zeroae/zae-limiter-go/internal/engine/dynamodb"
 	"github.com/zeroae/zae-limiter-go/memory"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 	"github.com/zeroae/zae-limiter-go/telemetry"
 )
 
-var sharedEngine = dynamolocal.Share()
+var sharedEngine = dynamodb.Share()
 
 func TestMain(m *testing.M) { os.Exit(sharedEngine.Stop(m.Run())) }
 

@@ -20,7 +20,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/rls"
-	"github.com/zeroae/zae-limiter-go/internal/envoylocal"
+	"github.com/zeroae/zae-limiter-go/internal/engine"
+	"github.com/zeroae/zae-limiter-go/internal/engine/envoy"
 )
 
 //go:embed testdata/envoy.yaml
@@ -29,7 +30,7 @@ var envoyConfig string
 // rig is Envoy between a client and a server, and the rate limit service. One
 // Envoy serves all tests.
 type rig struct {
-	envoy    *envoylocal.Envoy
+	envoy    *envoy.Server
 	upstream *httptest.Server
 	limiter  *grpc.Server
 	service  current
@@ -74,10 +75,7 @@ func front(t *testing.T, w *world) *rig {
 	t.Helper()
 	started = true
 	r, err := shared()
-	if errors.Is(err, envoylocal.ErrMissing) && os.Getenv("CI") != "true" {
-		t.Skip(err)
-	}
-	check(t, err)
+	engine.Require(t, err)
 	r.service.Store(w.Service)
 	r.reached.Store(0)
 	r.drain()
@@ -102,7 +100,7 @@ func startRig() (_ *rig, err error) {
 	r.limiter = r.serve(listener)
 	config := strings.NewReplacer("UPSTREAM", port(r.upstream.Listener.Addr().String()), "LIMITER",
 		port(listener.Addr().String()), "LATE", port(r.late)).Replace(envoyConfig)
-	r.envoy, err = envoylocal.Start(config)
+	r.envoy, err = envoy.Start(config)
 	if err = errors.Join(err, closed.Close()); err != nil {
 		r.limiter.Stop()
 		r.upstream.Close()

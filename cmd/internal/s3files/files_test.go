@@ -7,12 +7,12 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/s3files"
 	"github.com/zeroae/zae-limiter-go/dynamo/aggregator"
-	"github.com/zeroae/zae-limiter-go/internal/s3local"
+	"github.com/zeroae/zae-limiter-go/internal/engine/s3"
 )
 
-func newServer(t *testing.T) *s3local.Server {
+func newServer(t *testing.T) *s3.Server {
 	t.Helper()
-	server := s3local.Start()
+	server := s3.Start()
 	t.Cleanup(server.Stop)
 	for name, value := range map[string]string{
 		"AWS_ENDPOINT_URL": server.URL(), "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test",

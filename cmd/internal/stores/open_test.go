@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
+	"github.com/zeroae/zae-limiter-go/internal/engine/dynamodb"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-var shared = dynamolocal.Share()
+var shared = dynamodb.Share()
 
 func TestMain(m *testing.M) { os.Exit(shared.Stop(m.Run())) }
 

@@ -22,8 +22,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
-	"github.com/zeroae/zae-limiter-go/internal/localserver"
+	"github.com/zeroae/zae-limiter-go/internal/engine"
+	localdynamodb "github.com/zeroae/zae-limiter-go/internal/engine/dynamodb"
 )
 
 // Main runs the tests of a package, stops the engine they started and returns
@@ -42,11 +42,11 @@ func Endpoint(tb testing.TB) string {
 	return shared.URL(tb)
 }
 
-var shared = localserver.Share(startEngine)
+var shared = engine.Share(startEngine)
 
-func startEngine() (*dynamolocal.Engine, error) {
-	e, err := dynamolocal.Start()
-	if errors.Is(err, dynamolocal.ErrMissing) {
+func startEngine() (*engine.Server, error) {
+	e, err := localdynamodb.Start()
+	if errors.Is(err, engine.ErrMissing) {
 		fmt.Fprintf(os.Stderr, "\n*** MOST TESTS OF THE DYNAMODB STORE DO NOT RUN: %v ***\n\n", err)
 	}
 	return e, err

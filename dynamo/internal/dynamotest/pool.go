@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
+	localdynamodb "github.com/zeroae/zae-limiter-go/internal/engine/dynamodb"
 )
 
 // Item is an item as the SDK represents it.
@@ -169,11 +169,11 @@ func (p *pooledTable) empty(tb testing.TB) {
 
 // dropPool deletes the tables from an engine that outlives the tests.
 func dropPool() {
-	if os.Getenv(dynamolocal.EndpointVariable) == "" {
+	if os.Getenv(localdynamodb.EndpointVariable) == "" {
 		return // the engine ends with the tests
 	}
 
-	c := dynamodb.NewFromConfig(*Config(os.Getenv(dynamolocal.EndpointVariable)))
+	c := dynamodb.NewFromConfig(*Config(os.Getenv(localdynamodb.EndpointVariable)))
 	for _, p := range pool.all {
 		_, _ = c.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &p.name})
 	}

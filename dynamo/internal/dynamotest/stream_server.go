@@ -241,19 +241,19 @@ func (st *Stream) iterator(ask streamAsk) Reply {
 
 		st.Server.log = append(st.Server.log, "GetShardIterator "+h.Name)
 
-		place := h.Trimmed
+		position := h.Trimmed
 		if ask.ShardIteratorType == "AFTER_SEQUENCE_NUMBER" {
-			place = 1 + slices.Index(h.sequences, ask.SequenceNumber)
-			if place == 0 {
+			position = 1 + slices.Index(h.sequences, ask.SequenceNumber)
+			if position == 0 {
 				return streamFailure("ValidationException")
 			}
 		}
 
-		if place < h.Trimmed {
+		if position < h.Trimmed {
 			return streamFailure("TrimmedDataAccessException")
 		}
 
-		return answered(map[string]any{"ShardIterator": h.iterator(place)})
+		return answered(map[string]any{"ShardIterator": h.iterator(position)})
 	}
 	return streamFailure("ResourceNotFoundException")
 }
@@ -262,7 +262,7 @@ func (st *Stream) iterator(ask streamAsk) Reply {
 // generation and position.
 func (s *StreamServer) records(iterator string) Reply {
 	parts := strings.Split(iterator, "|")
-	place, err := strconv.Atoi(parts[len(parts)-1])
+	position, err := strconv.Atoi(parts[len(parts)-1])
 	if err != nil || len(parts) != 4 {
 		return streamFailure("ValidationException")
 	}
@@ -275,7 +275,7 @@ func (s *StreamServer) records(iterator string) Reply {
 		for _, h := range st.Shards {
 			if st.arn == parts[0] && h.ID == parts[1] && !h.Gone && !st.Gone {
 				s.log = append(s.log, "GetRecords "+h.Name)
-				return h.read(place, s.Batch)
+				return h.read(position, s.Batch)
 			}
 		}
 	}

@@ -115,24 +115,24 @@ func (h *Shard) description() map[string]any {
 	return d
 }
 
-func (h *Shard) iterator(place int) string {
-	return fmt.Sprintf("%s|%s|%d|%d", h.Stream.arn, h.ID, h.Stream.Server.Generation, place)
+func (h *Shard) iterator(position int) string {
+	return fmt.Sprintf("%s|%s|%d|%d", h.Stream.arn, h.ID, h.Stream.Server.Generation, position)
 }
 
 // read returns at most limit records from a position on, and the next iterator.
 // The end of a closed shard has none.
-func (h *Shard) read(place, limit int) Reply {
-	if place < h.Trimmed {
+func (h *Shard) read(position, limit int) Reply {
+	if position < h.Trimmed {
 		return streamFailure("TrimmedDataAccessException")
 	}
 
-	end := min(place+limit, len(h.records))
+	end := min(position+limit, len(h.records))
 	if h.Blanks > 0 {
 		h.Blanks--
-		return answered(map[string]any{"Records": []any{}, "NextShardIterator": h.iterator(place)})
+		return answered(map[string]any{"Records": []any{}, "NextShardIterator": h.iterator(position)})
 	}
 
-	reply := map[string]any{"Records": h.records[place:end]}
+	reply := map[string]any{"Records": h.records[position:end]}
 	if !h.Closed || end < len(h.records) {
 		reply["NextShardIterator"] = h.iterator(end)
 	}

@@ -69,7 +69,7 @@ func NewWriteLog(tb testing.TB, table string) *WriteLog {
 }
 
 // From returns the records from a position on.
-func (s *WriteLog) From(place int) []dynamo.StreamRecord {
+func (s *WriteLog) From(position int) []dynamo.StreamRecord {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
@@ -82,7 +82,7 @@ func (s *WriteLog) From(place int) []dynamo.StreamRecord {
 	}
 
 	s.fresh = nil
-	return s.records[place:]
+	return s.records[position:]
 }
 
 // Candidates returns, for each bucket, the records with its current refill time.
