@@ -14,14 +14,8 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/ecr"
-	"github.com/aws/aws-sdk-go-v2/service/ecs"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
 
@@ -45,17 +39,12 @@ type session struct {
 	unresolved error
 	answered   sync.Map // custom endpoint (string) to whether it has responded (bool)
 
-	stacks     *cloudformation.Client
-	tables     *dynamodb.Client
-	functions  *lambda.Client
-	queues     *sqs.Client
-	metrics    *cloudwatch.Client
-	buckets    *s3.Client
-	identity   *sts.Client
-	containers *ecs.Client
-	tunnels    *ssm.Client
-	registry   *ecr.Client
-	networks   *networkClient
+	stacks   *cloudformation.Client
+	tables   *dynamodb.Client
+	buckets  *s3.Client
+	identity *sts.Client
+
+	functions, queues, metrics, containers, tunnels, registry, networks *client
 }
 
 // newStackSession returns a session for the stack of that name.
@@ -110,15 +99,6 @@ func (s *session) connect(cfg aws.Config) {
 		o.DisableValidateResponseChecksum = true
 		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
 	})
-	s.functions = lambda.NewFromConfig(cfg, func(o *lambda.Options) {
-		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
-	})
-	s.queues = sqs.NewFromConfig(cfg, func(o *sqs.Options) {
-		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
-	})
-	s.metrics = cloudwatch.NewFromConfig(cfg, func(o *cloudwatch.Options) {
-		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
-	})
 	s.buckets = s3.NewFromConfig(cfg, func(o *s3.Options) {
 		// A custom endpoint has no host name for each bucket.
 		o.UsePathStyle = o.BaseEndpoint != nil
@@ -127,16 +107,14 @@ func (s *session) connect(cfg aws.Config) {
 	s.identity = sts.NewFromConfig(cfg, func(o *sts.Options) {
 		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
 	})
-	s.tunnels = ssm.NewFromConfig(cfg, func(o *ssm.Options) {
-		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
-	})
-	s.containers = ecs.NewFromConfig(cfg, func(o *ecs.Options) {
-		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
-	})
-	s.registry = ecr.NewFromConfig(cfg, func(o *ecr.Options) {
-		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
-	})
-	s.networks = &networkClient{cfg}
+
+	s.functions = s.newClient(serviceLambda, cfg)
+	s.queues = s.newClient(serviceSQS, cfg)
+	s.metrics = s.newClient(serviceCloudWatch, cfg)
+	s.containers = s.newClient(serviceECS, cfg)
+	s.tunnels = s.newClient(serviceSSM, cfg)
+	s.registry = s.newClient(serviceECR, cfg)
+	s.networks = s.newClient(serviceEC2, cfg)
 }
 
 // command returns a command of zae-limiter about the stack, for errors to suggest.
