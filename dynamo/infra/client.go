@@ -64,8 +64,8 @@ var (
 )
 
 // newClient returns a client of a service with the settings of the session.
-func (s *session) newClient(of service, cfg aws.Config) *client {
-	c := &client{service: of, cfg: cfg, retryer: newConfiguredRetryer(cfg), base: baseEndpoint(of.id, cfg)}
+func (s *session) newClient(ctx context.Context, of service, cfg aws.Config) *client {
+	c := &client{service: of, cfg: cfg, retryer: newConfiguredRetryer(cfg), base: baseEndpoint(ctx, of.id, cfg)}
 	c.endpoints = s.stacks.Options().EndpointOptions
 	c.options = s.limitFirstResponse(slices.Clone(cfg.APIOptions), c.base)
 	if cfg.HTTPClient == nil {
@@ -93,7 +93,7 @@ func newConfiguredRetryer(cfg aws.Config) (r aws.Retryer) {
 
 // baseEndpoint returns the custom endpoint of a service, or nil. The environment and
 // the profile can name one for each service.
-func baseEndpoint(id string, cfg aws.Config) *string {
+func baseEndpoint(ctx context.Context, id string, cfg aws.Config) *string {
 	// A variable wins over the profile, so the one for all services wins over the
 	// profile's endpoint of this service.
 	_, all := os.LookupEnv("AWS_ENDPOINT_URL")
@@ -102,7 +102,6 @@ func baseEndpoint(id string, cfg aws.Config) *string {
 		return cfg.BaseEndpoint
 	}
 
-	ctx := context.Background()
 	for _, source := range cfg.ConfigSources {
 		if s, ok := source.(interface {
 			GetIgnoreConfiguredEndpoints(context.Context) (bool, bool, error)
@@ -126,10 +125,10 @@ func baseEndpoint(id string, cfg aws.Config) *string {
 }
 
 // endpoint returns the URL of the service.
-func (c *client) endpoint(fips, dualStack bool) (url.URL, error) {
+func (c *client) endpoint(ctx context.Context, fips, dualStack bool) (url.URL, error) {
 	// The resolver of CloudFormation knows the domain of each partition, and which
 	// combinations of settings there are.
-	found, err := cloudformation.NewDefaultEndpointResolverV2().ResolveEndpoint(context.Background(),
+	found, err := cloudformation.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx,
 		cloudformation.EndpointParameters{
 			Region: &c.cfg.Region, Endpoint: c.base, UseFIPS: &fips, UseDualStack: &dualStack,
 		})
@@ -263,7 +262,8 @@ func (c *client) send(ctx context.Context, op string, m *message) error {
 	stack := middleware.NewStack(op, smithyhttp.NewStackRequest)
 	err := c.assemble(stack, m)
 	if err == nil {
-		_, _, err = middleware.DecorateHandler(smithyhttp.NewClientHandler(c.cfg.HTTPClient), stack).Handle(ctx, m)
+		sender := smithyhttp.NewClientHandlerWithOptions(c.cfg.HTTPClient)
+		_, _, err = middleware.DecorateHandler(sender, stack).Handle(ctx, m)
 	}
 
 	if err != nil {
@@ -291,7 +291,7 @@ func (c *client) assemble(stack *middleware.Stack, m *message) error {
 		stack.Serialize.Add(middleware.SerializeMiddlewareFunc("OperationSerializer", func(
 			ctx context.Context, in middleware.SerializeInput, next middleware.SerializeHandler,
 		) (out middleware.SerializeOutput, metadata middleware.Metadata, err error) {
-			if in.Request, err = c.encode(in.Request.(*smithyhttp.Request), m); err != nil {
+			if in.Request, err = c.encode(ctx, m); err != nil {
 				return out, metadata, err
 			}
 			return next.HandleSerialize(ctx, in)
@@ -305,7 +305,7 @@ func (c *client) assemble(stack *middleware.Stack, m *message) error {
 		stack.Finalize.Add(middleware.FinalizeMiddlewareFunc("Signing", func(
 			ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
 		) (out middleware.FinalizeOutput, metadata middleware.Metadata, err error) {
-			if err := c.sign(ctx, in.Request.(*smithyhttp.Request).Request, m.body); err != nil {
+			if err := c.sign(ctx, in.Request, m.body); err != nil {
 				return out, metadata, err
 			}
 
@@ -325,7 +325,7 @@ func (c *client) assemble(stack *middleware.Stack, m *message) error {
 		) (middleware.DeserializeOutput, middleware.Metadata, error) {
 			out, metadata, err := next.HandleDeserialize(ctx, in)
 			if err == nil {
-				err = m.decode(out.RawResponse.(*smithyhttp.Response))
+				err = m.decode(out.RawResponse)
 			}
 			return out, metadata, err
 		}), middleware.After),
@@ -341,8 +341,8 @@ func (c *client) assemble(stack *middleware.Stack, m *message) error {
 }
 
 // encode returns a request with the content of a message.
-func (c *client) encode(r *smithyhttp.Request, m *message) (*smithyhttp.Request, error) {
-	at, err := c.endpoint(
+func (c *client) encode(ctx context.Context, m *message) (*smithyhttp.Request, error) {
+	at, err := c.endpoint(ctx,
 		c.endpoints.UseFIPSEndpoint == aws.FIPSEndpointStateEnabled,
 		c.endpoints.UseDualStackEndpoint == aws.DualStackEndpointStateEnabled,
 	)
@@ -356,7 +356,9 @@ func (c *client) encode(r *smithyhttp.Request, m *message) (*smithyhttp.Request,
 	}
 	at.RawQuery = m.query.Encode()
 
-	r.Method, r.URL, r.ContentLength = m.method, &at, int64(len(m.body))
+	r := &smithyhttp.Request{Request: &http.Request{
+		Method: m.method, URL: &at, Header: http.Header{}, ContentLength: int64(len(m.body)),
+	}}
 	for name, value := range m.header {
 		r.Header.Set(name, value)
 	}
@@ -364,7 +366,12 @@ func (c *client) encode(r *smithyhttp.Request, m *message) (*smithyhttp.Request,
 }
 
 // sign adds a signature to a request.
-func (c *client) sign(ctx context.Context, r *http.Request, body []byte) error {
+func (c *client) sign(ctx context.Context, request any, body []byte) error {
+	r, ok := request.(*smithyhttp.Request)
+	if !ok {
+		return fmt.Errorf("unexpected request %T", request)
+	}
+
 	if c.cfg.Credentials == nil {
 		return errors.New("get identity: get credentials: there are none")
 	}
@@ -380,11 +387,16 @@ func (c *client) sign(ctx context.Context, r *http.Request, body []byte) error {
 	if !c.cfg.DisableClockSkewCorrection {
 		now = now.Add(time.Duration(c.skew.Load()))
 	}
-	return v4.NewSigner().SignHTTP(ctx, credentials, r, hex.EncodeToString(sum[:]), c.name, c.cfg.Region, now)
+	return v4.NewSigner().SignHTTP(ctx, credentials, r.Request, hex.EncodeToString(sum[:]), c.name, c.cfg.Region, now)
 }
 
 // decode reads the response to a message.
-func (m *message) decode(response *smithyhttp.Response) error {
+func (m *message) decode(raw any) error {
+	response, ok := raw.(*smithyhttp.Response)
+	if !ok {
+		return fmt.Errorf("unexpected response %T", raw)
+	}
+
 	content, err := io.ReadAll(response.Body)
 	if err = errors.Join(err, response.Body.Close()); err != nil {
 		return &smithy.DeserializationError{Err: err}

@@ -21,12 +21,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// answers is an HTTP client that answers the first requests with its functions in
-// turn, and all others like the last one.
+// answers is an HTTP client that answers with its elements in turn, and then always
+// with the last one.
 type answers struct {
-	with   []func() *http.Response
+	with   []answer
+	then   func() // called after each answer, if not nil
 	sent   []*http.Request
 	bodies []string
+}
+
+// answer is a response, with fields of its header as "Name: value".
+type answer struct {
+	status int
+	body   string
+	header []string
 }
 
 func (a *answers) Do(r *http.Request) (*http.Response, error) {
@@ -42,18 +50,20 @@ func (a *answers) Do(r *http.Request) (*http.Response, error) {
 		}
 	}
 	a.sent, a.bodies = append(a.sent, r), append(a.bodies, string(body))
-	return a.with[min(len(a.sent), len(a.with))-1](), nil
-}
 
-// answer returns a response with fields of its header as pairs.
-func answer(status int, body string, fields ...string) func() *http.Response {
-	return func() *http.Response {
-		r := &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
-		for i := 0; i < len(fields); i += 2 {
-			r.Header.Set(fields[i], fields[i+1])
-		}
-		return r
+	with := a.with[min(len(a.sent), len(a.with))-1]
+	response := &http.Response{
+		StatusCode: with.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(with.body)),
 	}
+	for _, field := range with.header {
+		name, value, _ := strings.Cut(field, ": ")
+		response.Header.Set(name, value)
+	}
+
+	if a.then != nil {
+		a.then()
+	}
+	return response, nil
 }
 
 // newTestClient returns a client of a service that a answers.
@@ -73,7 +83,7 @@ func newClientWith(t *testing.T, of service, cfg aws.Config) *client {
 	if cfg, err = s.config(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return s.newClient(of, cfg)
+	return s.newClient(t.Context(), of, cfg)
 }
 
 func TestClientEndpoints(t *testing.T) {
@@ -100,7 +110,7 @@ func TestClientEndpoints(t *testing.T) {
 			serviceCloudWatch, serviceEC2, serviceECR, serviceECS, serviceLambda, serviceSQS, serviceSSM,
 		} {
 			c := newClientWith(t, of, aws.Config{Region: region})
-			at, err := c.endpoint(strings.Contains(flags, "fips"), strings.Contains(flags, "dual"))
+			at, err := c.endpoint(t.Context(), strings.Contains(flags, "fips"), strings.Contains(flags, "dual"))
 			if err != nil || at.Scheme != "https" {
 				t.Errorf("%s: %v, %v", settings, at, err)
 			}
@@ -139,7 +149,7 @@ func TestClientFollowsTheEnvironment(t *testing.T) {
 				name, value, _ := strings.Cut(pair, "=")
 				t.Setenv(name, value)
 			}
-			a := &answers{with: []func() *http.Response{answer(200, `{"taskArns":["a"],"nextToken":"n"}`)}}
+			a := &answers{with: []answer{{200, `{"taskArns":["a"],"nextToken":"n"}`, nil}}}
 			cfg, err := config.LoadDefaultConfig(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -157,7 +167,7 @@ func TestClientFollowsTheEnvironment(t *testing.T) {
 }
 
 func TestClientRequests(t *testing.T) {
-	a := &answers{with: []func() *http.Response{answer(200, "<R><V>1</V></R>"), answer(200, `{"V":1}`)}}
+	a := &answers{with: []answer{{200, "<R><V>1</V></R>", nil}, {200, `{"V":1}`, nil}}}
 	for _, one := range []struct {
 		of           service
 		call         func(*client, any) error
@@ -200,23 +210,23 @@ func TestClientRequests(t *testing.T) {
 func TestClientErrors(t *testing.T) {
 	for _, one := range []struct {
 		of     service
-		with   func() *http.Response
+		with   answer
 		code   string
 		denied bool
 	}{
-		{serviceECS, answer(400, `{"__type":"com.amazonaws.ecs#ClusterNotFoundException"}`), "ClusterNotFoundException", false},
-		{serviceECS, answer(400, `{"code":"A","Message":"m"}`, "X-Amzn-Errortype", "B:http://x"), "B", false},
-		{serviceECS, answer(403, ``), "UnknownError", false},
-		{serviceLambda, answer(403, `{"Message":"m"}`, "X-Amzn-ErrorType", "AccessDeniedException"), "AccessDeniedException", true},
-		{serviceECS, answer(404, `<html>`), "", false},
-		{serviceEC2, answer(400, `<Response><Errors><Error><Code>A</Code></Error></Errors></Response>`), "A", false},
+		{serviceECS, answer{400, `{"__type":"com.amazonaws.ecs#ClusterNotFoundException"}`, nil}, "ClusterNotFoundException", false},
+		{serviceECS, answer{400, `{"code":"A","Message":"m"}`, []string{"X-Amzn-Errortype: B:http://x"}}, "B", false},
+		{serviceECS, answer{403, ``, nil}, "UnknownError", false},
+		{serviceLambda, answer{403, `{"Message":"m"}`, []string{"X-Amzn-ErrorType: AccessDeniedException"}}, "AccessDeniedException", true},
+		{serviceECS, answer{404, `<html>`, nil}, "", false},
+		{serviceEC2, answer{400, `<Response><Errors><Error><Code>A</Code></Error></Errors></Response>`, nil}, "A", false},
 		{
 			serviceCloudWatch,
-			answer(403, `<ErrorResponse><Error><Code>AccessDenied</Code><Message>m</Message></Error></ErrorResponse>`),
+			answer{403, `<ErrorResponse><Error><Code>AccessDenied</Code><Message>m</Message></Error></ErrorResponse>`, nil},
 			"AccessDenied", true,
 		},
 	} {
-		c := newTestClient(t, one.of, &answers{with: []func() *http.Response{one.with}})
+		c := newTestClient(t, one.of, &answers{with: []answer{one.with}})
 		err := c.submit(t.Context(), "Op", url.Values{}, nil)
 		if of := one.of; of.target != "" || of == serviceLambda {
 			err = c.call(t.Context(), "Op", nil, nil)
@@ -231,18 +241,18 @@ func TestClientErrors(t *testing.T) {
 }
 
 func TestClientRetries(t *testing.T) {
-	throttled := answer(400, `{"__type":"ThrottlingException","message":"slow down"}`)
-	down, fine := answer(503, `<html>`), answer(200, `{}`)
+	throttled := answer{400, `{"__type":"ThrottlingException","message":"slow down"}`, nil}
+	down, fine := answer{503, `<html>`, nil}, answer{200, `{}`, nil}
 
 	for name, one := range map[string]struct {
-		with []func() *http.Response
+		with []answer
 		sent int
 		says string
 	}{
-		"throttled":      {[]func() *http.Response{throttled, throttled, fine}, 3, ""},
-		"down":           {[]func() *http.Response{down, fine}, 2, ""},
-		"never better":   {[]func() *http.Response{throttled}, 10, "exceeded maximum number of attempts, 10, "},
-		"not acceptable": {[]func() *http.Response{answer(400, `{"__type":"ClientException"}`)}, 1, "ClientException"},
+		"throttled":      {[]answer{throttled, throttled, fine}, 3, ""},
+		"down":           {[]answer{down, fine}, 2, ""},
+		"never better":   {[]answer{throttled}, 10, "exceeded maximum number of attempts, 10, "},
+		"not acceptable": {[]answer{{400, `{"__type":"ClientException"}`, nil}}, 1, "ClientException"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -263,7 +273,7 @@ func TestClientRetries(t *testing.T) {
 func TestClientRetriesAsConfigured(t *testing.T) {
 	for _, mode := range []aws.RetryMode{aws.RetryModeStandard, aws.RetryModeAdaptive} {
 		synctest.Test(t, func(t *testing.T) {
-			a := &answers{with: []func() *http.Response{answer(503, "")}}
+			a := &answers{with: []answer{{503, "", nil}}}
 			c := newClientWith(t, serviceECS, aws.Config{
 				Region: "eu-west-1", Credentials: credentials.NewStaticCredentialsProvider("key", "secret", ""),
 				HTTPClient: a, RetryMaxAttempts: 2, RetryMode: mode,
@@ -277,11 +287,9 @@ func TestClientRetriesAsConfigured(t *testing.T) {
 
 func TestClientEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	a := &answers{with: []func() *http.Response{func() *http.Response {
-		cancel()
-		return answer(503, "")()
-	}}}
-	if err := newTestClient(t, serviceECS, a).call(ctx, "Op", nil, nil); !errors.Is(err, context.Canceled) || len(a.sent) != 1 {
+	a := &answers{with: []answer{{503, "", nil}}, then: cancel}
+	err := newTestClient(t, serviceECS, a).call(ctx, "Op", nil, nil)
+	if !errors.Is(err, context.Canceled) || len(a.sent) != 1 {
 		t.Errorf("%v after %d requests", err, len(a.sent))
 	}
 }
@@ -289,14 +297,8 @@ func TestClientEndsWithItsContext(t *testing.T) {
 // A machine whose clock is wrong signs with the time of the service.
 func TestClientCorrectsItsClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		late := func(status int, body string) func() *http.Response {
-			return func() *http.Response {
-				return answer(status, body, "Date", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))()
-			}
-		}
-		a := &answers{with: []func() *http.Response{
-			late(403, `{"__type":"InvalidSignatureException"}`), late(200, `{}`),
-		}}
+		date := []string{"Date: " + time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}
+		a := &answers{with: []answer{{403, `{"__type":"InvalidSignatureException"}`, date}, {200, `{}`, date}}}
 		c := newTestClient(t, serviceECS, a)
 		for range 2 {
 			if err := c.call(t.Context(), "Op", nil, nil); err != nil {
@@ -313,7 +315,7 @@ func TestClientCorrectsItsClock(t *testing.T) {
 }
 
 func TestClientWithoutCredentials(t *testing.T) {
-	a := &answers{with: []func() *http.Response{answer(200, "{}")}}
+	a := &answers{with: []answer{{200, "{}", nil}}}
 	c := newTestClient(t, serviceECS, a)
 	for _, none := range []aws.CredentialsProvider{nil, aws.CredentialsProviderFunc(
 		func(context.Context) (aws.Credentials, error) { return aws.Credentials{}, errors.New("no profile") },

@@ -51,7 +51,7 @@ func FindLoadWorker(ctx context.Context, name string, opts *Options) (*LoadWorke
 		return nil, translateError(ctx, s.op, err)
 	}
 
-	w.runs = s.newPatientClient(cfg, w.timeout)
+	w.runs = s.newPatientClient(ctx, cfg, w.timeout)
 	return w, nil
 }
 
@@ -87,7 +87,7 @@ const readReserve = 30 * time.Second
 
 // newPatientClient returns a client that waits for a function with this timeout. It
 // never retries, because a second invocation would generate the load again.
-func (s *session) newPatientClient(cfg aws.Config, timeout time.Duration) *client {
+func (s *session) newPatientClient(ctx context.Context, cfg aws.Config, timeout time.Duration) *client {
 	// The transport of the session waits 30 s for the first byte of a response,
 	// and a function sends none before it ends.
 	if client, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
@@ -96,7 +96,7 @@ func (s *session) newPatientClient(cfg aws.Config, timeout time.Duration) *clien
 		})
 	}
 
-	c := s.newClient(serviceLambda, cfg)
+	c := s.newClient(ctx, serviceLambda, cfg)
 	c.retryer = retry.AddWithMaxAttempts(aws.NopRetryer{}, 1)
 	// At a custom endpoint, too, the first response may take that long.
 	c.options = cfg.APIOptions

@@ -156,7 +156,7 @@ func (s *session) plugin(ctx context.Context, request tunnelRequest, session tun
 		return nil, err
 	}
 
-	endpoint, err := s.tunnels.endpoint(false, false)
+	endpoint, err := s.tunnels.endpoint(ctx, false, false)
 	if err != nil {
 		return nil, err
 	}

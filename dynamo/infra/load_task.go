@@ -252,7 +252,9 @@ func (s *session) overrides(o *LoadTaskOptions) *taskOverride {
 		settings["STARTUP_LEAD_TIME"] = strconv.FormatFloat(o.StartupLead.Seconds(), 'f', -1, 64)
 	}
 
-	orchestrator := containerOverride{Name: OrchestratorContainer, Environment: append(environmentOf(settings), both...)}
+	orchestrator := containerOverride{
+		Name: OrchestratorContainer, Environment: append(environmentOf(settings), both...),
+	}
 
 	// The worker runs in the container of the orchestrator, whose command it
 	// replaces.

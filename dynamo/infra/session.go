@@ -87,12 +87,12 @@ func newSession(ctx context.Context, op string, opts *Options) (*session, error)
 
 	s.place = hint.Place{Region: cfg.Region, Endpoint: aws.ToString(s.stacks.Options().BaseEndpoint)}
 
-	s.connect(cfg)
+	s.connect(ctx, cfg)
 	return s, nil
 }
 
 // connect creates the clients of the services other than CloudFormation.
-func (s *session) connect(cfg aws.Config) {
+func (s *session) connect(ctx context.Context, cfg aws.Config) {
 	s.tables = dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
 		// The SDK would print a line to stderr about a wrong checksum, which a
 		// library must not do. TLS protects the bytes.
@@ -108,13 +108,13 @@ func (s *session) connect(cfg aws.Config) {
 		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
 	})
 
-	s.functions = s.newClient(serviceLambda, cfg)
-	s.queues = s.newClient(serviceSQS, cfg)
-	s.metrics = s.newClient(serviceCloudWatch, cfg)
-	s.containers = s.newClient(serviceECS, cfg)
-	s.tunnels = s.newClient(serviceSSM, cfg)
-	s.registry = s.newClient(serviceECR, cfg)
-	s.networks = s.newClient(serviceEC2, cfg)
+	s.functions = s.newClient(ctx, serviceLambda, cfg)
+	s.queues = s.newClient(ctx, serviceSQS, cfg)
+	s.metrics = s.newClient(ctx, serviceCloudWatch, cfg)
+	s.containers = s.newClient(ctx, serviceECS, cfg)
+	s.tunnels = s.newClient(ctx, serviceSSM, cfg)
+	s.registry = s.newClient(ctx, serviceECR, cfg)
+	s.networks = s.newClient(ctx, serviceEC2, cfg)
 }
 
 // command returns a command of zae-limiter about the stack, for errors to suggest.

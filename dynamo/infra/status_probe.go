@@ -316,7 +316,9 @@ func (s *session) probeAlarms(ctx context.Context, st *Status) {
 	}
 
 	for _, a := range out.Alarms {
-		st.Alarms.List = append(st.Alarms.List, AlarmStatus{a.AlarmName, a.StateValue, a.StateReason, a.StateUpdatedTimestamp})
+		st.Alarms.List = append(st.Alarms.List, AlarmStatus{
+			a.AlarmName, a.StateValue, a.StateReason, a.StateUpdatedTimestamp,
+		})
 	}
 
 	slices.SortFunc(st.Alarms.List, func(a, b AlarmStatus) int { return cmp.Compare(a.Name, b.Name) })
