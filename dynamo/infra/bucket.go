@@ -167,6 +167,7 @@ func (s *session) ensureBucket(ctx context.Context, bucket, account string) erro
 		}
 	}
 
+	// An interrupted call may have created the bucket, and left out the rest.
 	if _, err := s.buckets.CreateBucket(ctx, in); err != nil && !is[*s3types.BucketAlreadyOwnedByYou](err) {
 		return err
 	}

@@ -30,8 +30,8 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// client calls a service of which this package needs a few operations. The SDK's
-// package for such a service takes seconds to compile, and that for EC2 a minute. A
+// client calls a service without its package in the SDK. Such a package takes
+// seconds to compile, that for EC2 a minute, and this one needs a few operations. A
 // client encodes and decodes what is needed, and leaves retries, errors and headers
 // to the middleware that the clients of the SDK consist of.
 type client struct {
@@ -274,8 +274,8 @@ func (c *client) send(ctx context.Context, op string, m *message) error {
 	return nil
 }
 
-// assemble adds the steps of a call to a stack. Their order and names are those of
-// the SDK's clients, since the caller's own middleware may refer to them.
+// assemble adds the steps of a call to a stack. They have the order and the names
+// that the SDK uses, since the caller's own middleware may refer to them.
 func (c *client) assemble(stack *middleware.Stack, m *message) error {
 	agent := awsmiddleware.NewRequestUserAgent()
 	agent.AddSDKAgentKey(awsmiddleware.APIMetadata, strings.ToLower(c.id))

@@ -157,6 +157,7 @@ func readScenarios(dir string) (files []file, err error) {
 
 		return nil
 	})
+	// WalkDir also walks a single file.
 	if err == nil && !isFolder(dir) {
 		return nil, refuse("must be a folder")
 	}

@@ -55,6 +55,7 @@ func (t *LoadTask) until(
 		}
 
 		status = task.LastStatus
+		// A task that is to stop will not run again, whatever its status is yet.
 		if status == taskStopped || task.DesiredStatus == taskStopped {
 			return nil, fmt.Errorf("task %s stopped: %s", t.ID, stopReason(task))
 		}

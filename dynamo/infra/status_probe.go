@@ -77,6 +77,7 @@ func (s *session) probeTable(ctx context.Context, st *Status) {
 	st.LatencyMillis = s.opts.Now().Sub(asked).Milliseconds()
 
 	t := out.Table
+	// An update, such as that of an index, does not stop requests.
 	st.Available = t.TableStatus == dynamodbtypes.TableStatusActive ||
 		t.TableStatus == dynamodbtypes.TableStatusUpdating
 
