@@ -47,8 +47,7 @@ func (s *session) upgrade(ctx context.Context, opts *UpgradeOptions) (Deployment
 		return s.upgradeStack(ctx, stack, opts.LambdaOnly)
 	}})
 
-	// Without waiting, the functions may still have the old code, which does not
-	// know migrated data.
+	// With NoWait, migrations are part of the work that is left to another call.
 	if err != nil || opts.LambdaOnly || isBusyStatus(d.Status) {
 		d.Complete = err == nil && !isBusyStatus(d.Status)
 		return d, err
