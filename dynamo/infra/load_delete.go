@@ -4,10 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
-	"github.com/aws/aws-sdk-go-v2/service/ecs"
-	ecstypes "github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
@@ -104,7 +101,7 @@ func (l *load) remove(ctx context.Context, stack *cfn.Stack, confirm func(LoadRe
 		return err
 	}
 
-	running, err := l.listTasks(ctx, ecstypes.DesiredStatusRunning)
+	running, err := l.listTasks(ctx, taskRunning)
 	if err != nil {
 		return err
 	}
@@ -130,9 +127,9 @@ func (l *load) remove(ctx context.Context, stack *cfn.Stack, confirm func(LoadRe
 func (l *load) stopTasks(ctx context.Context) (err error) {
 	// Otherwise the service would replace each task that stops. An error is no
 	// obstacle, since the service may be gone already.
-	_, _ = l.containers.UpdateService(ctx, &ecs.UpdateServiceInput{
-		Cluster: &l.name, Service: aws.String(l.name + masterSuffix), DesiredCount: aws.Int32(0),
-	})
+	_ = l.containers.call(ctx, "UpdateService", map[string]any{
+		"cluster": l.name, "service": l.name + masterSuffix, "desiredCount": 0,
+	}, nil)
 
 	var done func(error)
 	defer func() {
@@ -159,25 +156,21 @@ func (l *load) stopTasks(ctx context.Context) (err error) {
 
 // stopRunning stops the running tasks, and returns how many have not ended yet.
 func (l *load) stopRunning(ctx context.Context) (left int, err error) {
-	running, err := l.listTasks(ctx, ecstypes.DesiredStatusRunning)
+	running, err := l.listTasks(ctx, taskRunning)
 	if err != nil {
 		return 0, err
 	}
 
 	for _, task := range running {
-		_, err := l.containers.StopTask(ctx, &ecs.StopTaskInput{
-			Cluster: &l.name, Task: &task, Reason: aws.String("zae-limiter loadtest delete"),
-		})
-
-		// StopTask rejects a task that has ended meanwhile.
-		if err != nil && !is[*ecstypes.InvalidParameterException](err) {
+		err := l.containers.stopTask(ctx, l.name, task, "zae-limiter loadtest delete")
+		if err != nil {
 			return 0, err
 		}
 	}
 
 	// A task counts as stopped as soon as it is asked to, so only its last
 	// status shows whether it has ended.
-	stopping, err := l.listTasks(ctx, ecstypes.DesiredStatusStopped)
+	stopping, err := l.listTasks(ctx, taskStopped)
 	if err != nil {
 		return 0, err
 	}
@@ -186,12 +179,12 @@ func (l *load) stopRunning(ctx context.Context) (left int, err error) {
 	const maxTasks = 100
 	for len(stopping) > 0 {
 		n := min(maxTasks, len(stopping))
-		out, err := l.containers.DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: &l.name, Tasks: stopping[:n]})
+		tasks, err := l.containers.describeTasks(ctx, l.name, stopping[:n]...)
 		if err != nil {
 			return 0, err
 		}
-		for _, task := range out.Tasks {
-			if aws.ToString(task.LastStatus) != "STOPPED" {
+		for _, task := range tasks {
+			if task.LastStatus != taskStopped {
 				left++
 			}
 		}
@@ -202,11 +195,10 @@ func (l *load) stopRunning(ctx context.Context) (left int, err error) {
 }
 
 // listTasks returns the ARNs of the tasks of the cluster, or nil if it is gone.
-func (l *load) listTasks(ctx context.Context, desired ecstypes.DesiredStatus) (all []string, err error) {
-	pages := ecs.NewListTasksPaginator(l.containers, &ecs.ListTasksInput{Cluster: &l.name, DesiredStatus: desired})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if is[*ecstypes.ClusterNotFoundException](err) {
+func (l *load) listTasks(ctx context.Context, desired string) (all []string, err error) {
+	for in := (taskFilter{Cluster: l.name, DesiredStatus: desired}); ; {
+		page, next, err := l.containers.listTasks(ctx, in)
+		if isMissingCluster(err) {
 			return nil, nil
 		}
 
@@ -214,7 +206,10 @@ func (l *load) listTasks(ctx context.Context, desired ecstypes.DesiredStatus) (a
 			return nil, err
 		}
 
-		all = append(all, page.TaskArns...)
+		all = append(all, page...)
+		if next == "" {
+			return all, nil
+		}
+		in.NextToken = next
 	}
-	return all, nil
 }

@@ -3,17 +3,15 @@ package infra
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
-	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -24,7 +22,7 @@ type LoadWorker struct {
 	s        *session
 	function string
 	timeout  time.Duration
-	runs     *lambda.Client // waits as long as the function runs, and never retries
+	runs     *client // waits as long as the function runs, and never retries
 }
 
 // FindLoadWorker returns the worker function of the load stack of a limiter. It
@@ -36,9 +34,9 @@ func FindLoadWorker(ctx context.Context, name string, opts *Options) (*LoadWorke
 	}
 
 	w := &LoadWorker{s: s, function: loadFunction(s.name)}
-	out, err := s.functions.GetFunctionConfiguration(ctx,
-		&lambda.GetFunctionConfigurationInput{FunctionName: &w.function})
-	if _, missing := errors.AsType[*lambdatypes.ResourceNotFoundException](err); missing {
+	var out struct{ Timeout int }
+	err = s.functions.get(ctx, "GetFunctionConfiguration", functionPath(w.function)+"/configuration", nil, &out)
+	if isMissingFunction(err) {
 		return nil, fmt.Errorf("function %q: %w; %s creates it", w.function, limiter.ErrNotFound,
 			s.place.Command("loadtest", "deploy", "--name", s.name))
 	}
@@ -47,15 +45,21 @@ func FindLoadWorker(ctx context.Context, name string, opts *Options) (*LoadWorke
 		return nil, translateError(ctx, s.op, err)
 	}
 
-	w.timeout = time.Duration(aws.ToInt32(out.Timeout)) * time.Second
+	w.timeout = time.Duration(out.Timeout) * time.Second
 	cfg, err := s.config(ctx)
 	if err != nil {
 		return nil, translateError(ctx, s.op, err)
 	}
 
-	w.runs = patientClient(cfg, w.timeout)
+	w.runs = s.newPatientClient(ctx, cfg, w.timeout)
 	return w, nil
 }
+
+// functionPath returns the path of a function in Lambda.
+func functionPath(name string) string { return "/2015-03-31/functions/" + url.PathEscape(name) }
+
+// isMissingFunction reports whether err says that a function does not exist.
+func isMissingFunction(err error) bool { return errorCode(err) == "ResourceNotFoundException" }
 
 // newTestSession returns a session for the stack that a load stack tests.
 func newTestSession(ctx context.Context, op, name string, opts *Options) (*session, error) {
@@ -81,9 +85,9 @@ func (w *LoadWorker) Timeout() time.Duration { return w.timeout }
 // readReserve is how much longer than its timeout a function may take to respond.
 const readReserve = 30 * time.Second
 
-// patientClient returns a client that waits for a function with this timeout. It
+// newPatientClient returns a client that waits for a function with this timeout. It
 // never retries, because a second invocation would generate the load again.
-func patientClient(cfg aws.Config, timeout time.Duration) *lambda.Client {
+func (s *session) newPatientClient(ctx context.Context, cfg aws.Config, timeout time.Duration) *client {
 	// The transport of the session waits 30 s for the first byte of a response,
 	// and a function sends none before it ends.
 	if client, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
@@ -91,9 +95,12 @@ func patientClient(cfg aws.Config, timeout time.Duration) *lambda.Client {
 			t.ResponseHeaderTimeout = timeout + readReserve
 		})
 	}
-	return lambda.NewFromConfig(cfg, func(o *lambda.Options) {
-		o.Retryer = retry.AddWithMaxAttempts(aws.NopRetryer{}, 1)
-	})
+
+	c := s.newClient(ctx, serviceLambda, cfg)
+	c.retryer = retry.AddWithMaxAttempts(aws.NopRetryer{}, 1)
+	// At a custom endpoint, too, the first response may take that long.
+	c.options = cfg.APIOptions
+	return c
 }
 
 // LoadFunctionError reports that the worker function failed.
@@ -112,17 +119,35 @@ func (e *LoadFunctionError) Error() string {
 func (w *LoadWorker) Run(ctx context.Context, request []byte) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, w.timeout+readReserve)
 	defer cancel()
-	out, err := w.runs.Invoke(limited, &lambda.InvokeInput{FunctionName: &w.function, Payload: request})
+	header, response, err := w.invoke(limited, w.runs, request, nil)
 	if err != nil {
 		return nil, translateError(ctx, "invoke "+w.function, err)
 	}
 
 	// Lambda answers 200 for a function that failed, so its own field reports
 	// the failure.
-	if out.FunctionError != nil {
-		return nil, &LoadFunctionError{w.function, functionMessage(out.Payload)}
+	if header.Get("X-Amz-Function-Error") != "" {
+		return nil, &LoadFunctionError{w.function, functionMessage(response)}
 	}
-	return out.Payload, nil
+	return response, nil
+}
+
+// invoke sends an invocation with more fields in its header, and returns the response.
+func (w *LoadWorker) invoke(
+	ctx context.Context, c *client, request []byte, more map[string]string,
+) (header http.Header, response []byte, err error) {
+	m := &message{
+		method: http.MethodPost, path: functionPath(w.function) + "/invocations", body: request,
+		header: map[string]string{"Content-Type": "application/octet-stream"}, failed: jsonError,
+	}
+	maps.Copy(m.header, more)
+	m.read = func(h http.Header, content []byte) error {
+		header, response = h, content
+		return nil
+	}
+
+	err = c.send(ctx, "Invoke", m)
+	return header, response, err
 }
 
 // functionMessage returns the message in the response of a function that failed.
@@ -137,14 +162,11 @@ func functionMessage(response []byte) string {
 // Start invokes the function without waiting for its end. It returns the ID of the
 // request, which the function sees, too.
 func (w *LoadWorker) Start(ctx context.Context, request []byte) (id string, err error) {
-	out, err := w.s.functions.Invoke(ctx, &lambda.InvokeInput{
-		FunctionName: &w.function, Payload: request, InvocationType: lambdatypes.InvocationTypeEvent,
-	})
+	header, _, err := w.invoke(ctx, w.s.functions, request, map[string]string{"X-Amz-Invocation-Type": "Event"})
 	if err != nil {
 		return "", translateError(ctx, "invoke "+w.function, err)
 	}
-	id, _ = awsmiddleware.GetRequestIDMetadata(out.ResultMetadata)
-	return id, nil
+	return header.Get("X-Amzn-Requestid"), nil
 }
 
 // loadFunction returns the name of the worker function of a limiter.

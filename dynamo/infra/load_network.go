@@ -51,7 +51,7 @@ func (s *session) checkSubnets(ctx context.Context, load LoadStack) error {
 		} `xml:"subnetSet>item"`
 	}
 
-	err := s.networks.call(ctx, "DescribeSubnets", args, &out)
+	err := s.networks.submit(ctx, "DescribeSubnets", args, &out)
 	if strings.HasPrefix(errorCode(err), "InvalidSubnetID") {
 		return invalid("subnets", strings.Join(load.Subnets, ","), "must exist in region "+s.region+": "+errorText(err))
 	}
@@ -77,7 +77,7 @@ func (s *session) hasOtherEndpoint(ctx context.Context, vpc, own string) (bool, 
 	var out struct {
 		IDs []string `xml:"vpcEndpointSet>item>vpcEndpointId"`
 	}
-	err := s.networks.call(ctx, "DescribeVpcEndpoints", args, &out)
+	err := s.networks.submit(ctx, "DescribeVpcEndpoints", args, &out)
 	return slices.ContainsFunc(out.IDs, func(id string) bool { return id != own }), err
 }
 
@@ -96,7 +96,7 @@ func (s *session) routeTablesOf(ctx context.Context, load LoadStack) (string, er
 		} `xml:"routeTableSet>item"`
 	}
 
-	if err := s.networks.call(ctx, "DescribeRouteTables", args, &out); err != nil {
+	if err := s.networks.submit(ctx, "DescribeRouteTables", args, &out); err != nil {
 		return "", err
 	}
 

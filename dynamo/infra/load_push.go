@@ -10,8 +10,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
-	"github.com/aws/aws-sdk-go-v2/service/ecr"
-	ecrtypes "github.com/aws/aws-sdk-go-v2/service/ecr/types"
 )
 
 // PushLoad builds and pushes the image of a load stack, and updates the code of its
@@ -72,10 +70,11 @@ func (l *load) push(ctx context.Context, stack *cfn.Stack, d *LoadDeployment) (D
 // hasImage reports whether the repository has an image with that tag. Without
 // permission to look it reports false, and pushing decides.
 func (l *load) hasImage(ctx context.Context, tag string) (bool, error) {
-	_, err := l.registry.DescribeImages(ctx, &ecr.DescribeImagesInput{
-		RepositoryName: aws.String(l.name + repositorySuffix), ImageIds: []ecrtypes.ImageIdentifier{{ImageTag: &tag}},
-	})
-	if is[*ecrtypes.ImageNotFoundException](err) || is[*ecrtypes.RepositoryNotFoundException](err) || isDenied(err) {
+	err := l.registry.call(ctx, "DescribeImages", map[string]any{
+		"repositoryName": l.name + repositorySuffix, "imageIds": []any{map[string]string{"imageTag": tag}},
+	}, nil)
+	code := errorCode(err)
+	if code == "ImageNotFoundException" || code == "RepositoryNotFoundException" || isDenied(err) {
 		return false, nil
 	}
 	return err == nil, err
@@ -125,8 +124,10 @@ func (l *load) pushImage(ctx context.Context, repository string, d *LoadDeployme
 
 // registryLogin returns the credentials for the registry of the account.
 func (l *load) registryLogin(ctx context.Context) (user, password string, err error) {
-	out, err := l.registry.GetAuthorizationToken(ctx, &ecr.GetAuthorizationTokenInput{})
-	if err != nil {
+	var out struct {
+		AuthorizationData []struct{ AuthorizationToken string }
+	}
+	if err := l.registry.call(ctx, "GetAuthorizationToken", struct{}{}, &out); err != nil {
 		return "", "", err
 	}
 
@@ -134,7 +135,7 @@ func (l *load) registryLogin(ctx context.Context) (user, password string, err er
 		return "", "", errors.New("ECR returned no token")
 	}
 
-	token, err := base64.StdEncoding.DecodeString(aws.ToString(out.AuthorizationData[0].AuthorizationToken))
+	token, err := base64.StdEncoding.DecodeString(out.AuthorizationData[0].AuthorizationToken)
 	user, password, ok := strings.Cut(string(token), ":")
 	// The error has the length only, because the token is a password.
 	if err != nil || !ok {

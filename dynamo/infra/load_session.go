@@ -15,9 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ssm"
-
 	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 
@@ -82,7 +79,7 @@ func (t *LoadTask) Forward(ctx context.Context, port int, ready func()) error {
 
 		// A task that ends takes its tunnel along, and no attempt would bring
 		// it back.
-		if task, failed := t.describe(ctx); failed == nil && aws.ToString(task.LastStatus) == "STOPPED" {
+		if task, failed := t.describe(ctx); failed == nil && task.LastStatus == taskStopped {
 			return fmt.Errorf("task %s stopped: %s", t.ID, stopReason(task))
 		}
 
@@ -98,17 +95,17 @@ func (t *LoadTask) Forward(ctx context.Context, port int, ready func()) error {
 func (t *LoadTask) tunnel(ctx context.Context, port int, ready func()) error {
 	// Systems Manager prescribes the form of the target and the names of the
 	// parameters.
-	request := &ssm.StartSessionInput{
-		Target:       aws.String(fmt.Sprintf("ecs:%s_%s_%s", t.Cluster, t.ID, t.runtime)),
-		DocumentName: aws.String("AWS-StartPortForwardingSessionToRemoteHost"),
+	request := tunnelRequest{
+		Target:       fmt.Sprintf("ecs:%s_%s_%s", t.Cluster, t.ID, t.runtime),
+		DocumentName: "AWS-StartPortForwardingSessionToRemoteHost",
 		Parameters: map[string][]string{
 			"host": {"127.0.0.1"}, "portNumber": {strconv.Itoa(masterPort)},
 			"localPortNumber": {strconv.Itoa(port)},
 		},
 	}
 
-	session, err := t.s.tunnels.StartSession(ctx, request)
-	if err != nil {
+	var session tunnelSession
+	if err := t.s.tunnels.call(ctx, "StartSession", request, &session); err != nil {
 		return explain(err)
 	}
 	defer t.endSession(ctx, session.SessionId)
@@ -125,11 +122,22 @@ func (t *LoadTask) tunnel(ctx context.Context, port int, ready func()) error {
 		cmp.Or(output.last(), fmt.Sprint(cmp.Or(err, errors.New("no output")))))
 }
 
+// tunnelRequest is the request of StartSession, which the program that forwards the
+// port gets, too.
+type tunnelRequest struct {
+	DocumentName string
+	Parameters   map[string][]string
+	Target       string
+}
+
+// tunnelSession is the response of StartSession.
+type tunnelSession struct{ SessionId, StreamUrl, TokenValue string }
+
 // endSession terminates a session. Systems Manager would end it later, too.
-func (t *LoadTask) endSession(ctx context.Context, id *string) {
+func (t *LoadTask) endSession(ctx context.Context, id string) {
 	ctx, cancel := cleanupContext(ctx)
 	defer cancel()
-	_, _ = t.s.tunnels.TerminateSession(ctx, &ssm.TerminateSessionInput{SessionId: id})
+	_ = t.s.tunnels.call(ctx, "TerminateSession", map[string]string{"SessionId": id}, nil)
 }
 
 // responseVariable is the environment variable that holds the response of
@@ -137,24 +145,18 @@ func (t *LoadTask) endSession(ctx context.Context, id *string) {
 const responseVariable = "AWS_SSM_START_SESSION_RESPONSE"
 
 // plugin returns the command that forwards the port of a session.
-func (s *session) plugin(
-	ctx context.Context, request *ssm.StartSessionInput, session *ssm.StartSessionOutput,
-) (*exec.Cmd, error) {
-	in, err := json.Marshal(map[string]any{
-		"Target": request.Target, "DocumentName": request.DocumentName, "Parameters": request.Parameters,
-	})
+func (s *session) plugin(ctx context.Context, request tunnelRequest, session tunnelSession) (*exec.Cmd, error) {
+	in, err := json.Marshal(request)
 	if err != nil {
 		return nil, err
 	}
 
-	out, err := json.Marshal(map[string]any{
-		"SessionId": session.SessionId, "TokenValue": session.TokenValue, "StreamUrl": session.StreamUrl,
-	})
+	out, err := json.Marshal(session)
 	if err != nil {
 		return nil, err
 	}
 
-	endpoint, err := s.tunnelEndpoint(ctx)
+	endpoint, err := s.tunnels.endpoint(ctx, false, false)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +168,7 @@ func (s *session) plugin(
 
 	//nolint:gosec // the program of that name in PATH
 	cmd := exec.CommandContext(ctx, path, responseVariable, s.region, "StartSession", os.Getenv("AWS_PROFILE"),
-		string(in), endpoint)
+		string(in), endpoint.String())
 	cmd.Env = append(os.Environ(), responseVariable+"="+string(out))
 	// An interrupt lets the plugin end its session. One that hangs is killed
 	// after a while.
@@ -177,17 +179,6 @@ func (s *session) plugin(
 	detach(cmd)
 
 	return cmd, nil
-}
-
-// tunnelEndpoint returns the URL of Systems Manager.
-func (s *session) tunnelEndpoint(ctx context.Context) (string, error) {
-	if base := s.tunnels.Options().BaseEndpoint; base != nil {
-		return *base, nil
-	}
-	found, err := ssm.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx, ssm.EndpointParameters{
-		Region: &s.region, UseDualStack: aws.Bool(false), UseFIPS: aws.Bool(false),
-	})
-	return found.URI.String(), err
 }
 
 // pluginOutput follows the output of the program.

@@ -109,6 +109,7 @@ func (s LoadStack) checkNumbers() error {
 }
 
 func (s LoadStack) checkRuntime() error {
+	// A negative time stands for none, so it needs no whole seconds.
 	if t := s.StartupLead; t > 2*time.Minute || t > 0 && t%time.Second != 0 {
 		return invalid("startup lead time", t.String(), "must be whole seconds, at most 120")
 	}

@@ -10,10 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ecs"
-	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
-
 	"github.com/zeroae/zae-limiter-go"
 )
 
@@ -114,28 +110,32 @@ func (s *session) openTask(ctx context.Context, force bool, opts LoadTaskOptions
 
 // runningTask returns the running task, or nil if there is none.
 func (s *session) runningTask(ctx context.Context, opts LoadTaskOptions) (*LoadTask, error) {
-	out, err := s.containers.ListTasks(ctx, &ecs.ListTasksInput{
-		Cluster: aws.String(LoadName(s.name)), Family: aws.String(loadMaster(s.name)),
-		DesiredStatus: types.DesiredStatusRunning,
+	found, _, err := s.containers.listTasks(ctx, taskFilter{
+		Cluster: LoadName(s.name), Family: loadMaster(s.name), DesiredStatus: taskRunning,
 	})
 	if err != nil {
 		return nil, s.clusterError(err)
 	}
 
-	if len(out.TaskArns) == 0 {
+	if len(found) == 0 {
 		return nil, nil
 	}
 
-	return &LoadTask{Cluster: LoadName(s.name), ID: path.Base(out.TaskArns[0]), s: s, opts: opts}, nil
+	return &LoadTask{Cluster: LoadName(s.name), ID: path.Base(found[0]), s: s, opts: opts}, nil
 }
 
 // clusterError explains the error of a missing cluster.
 func (s *session) clusterError(err error) error {
-	if _, missing := errors.AsType[*types.ClusterNotFoundException](err); missing {
-		return fmt.Errorf("load stack %q: %w; %s creates it", LoadName(s.name), limiter.ErrNotFound,
-			s.place.Command("loadtest", "deploy", "--name", s.name))
+	if isMissingCluster(err) {
+		return s.noLoadStack()
 	}
 	return err
+}
+
+// noLoadStack returns the error of a missing load stack.
+func (s *session) noLoadStack() error {
+	return fmt.Errorf("load stack %q: %w; %s creates it", LoadName(s.name), limiter.ErrNotFound,
+		s.place.Command("loadtest", "deploy", "--name", s.name))
 }
 
 // startTask starts a task and waits for it. It stops the task on every error.
@@ -159,15 +159,16 @@ func (s *session) startTask(ctx context.Context, opts LoadTaskOptions) (*LoadTas
 }
 
 // masterService returns the service, whose network and capacity a task copies.
-func (s *session) masterService(ctx context.Context) (*types.Service, error) {
-	out, err := s.containers.DescribeServices(ctx, &ecs.DescribeServicesInput{
-		Cluster: aws.String(LoadName(s.name)), Services: []string{loadMaster(s.name)},
-	})
+func (s *session) masterService(ctx context.Context) (*ecsService, error) {
+	var out struct{ Services []ecsService }
+	err := s.containers.call(ctx, "DescribeServices", map[string]any{
+		"cluster": LoadName(s.name), "services": []string{loadMaster(s.name)},
+	}, &out)
 	switch {
 	case err != nil:
 		return nil, s.clusterError(err)
 	case len(out.Services) == 0:
-		return nil, s.clusterError(&types.ClusterNotFoundException{})
+		return nil, s.noLoadStack()
 	}
 	return &out.Services[0], nil
 }
@@ -175,7 +176,7 @@ func (s *session) masterService(ctx context.Context) (*types.Service, error) {
 // runTask starts a task and returns its ID. An interrupt does not cancel the
 // request, since its outcome would be unknown; a task of unknown outcome is
 // stopped.
-func (s *session) runTask(ctx context.Context, service *types.Service, opts LoadTaskOptions) (id string, err error) {
+func (s *session) runTask(ctx context.Context, service *ecsService, opts LoadTaskOptions) (id string, err error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
@@ -187,12 +188,9 @@ func (s *session) runTask(ctx context.Context, service *types.Service, opts Load
 	whole, cancel := cleanupContext(ctx)
 	defer cancel()
 
-	in := &ecs.RunTaskInput{
-		Cluster: aws.String(LoadName(s.name)), TaskDefinition: service.TaskDefinition,
-		NetworkConfiguration:     service.NetworkConfiguration,
-		CapacityProviderStrategy: service.CapacityProviderStrategy, PlatformVersion: service.PlatformVersion,
-		LaunchType:           service.LaunchType,
-		EnableExecuteCommand: true, StartedBy: &mark, ClientToken: &mark, Overrides: s.overrides(&opts),
+	in := taskRequest{
+		Cluster: LoadName(s.name), ecsService: *service, EnableExecuteCommand: true,
+		StartedBy: mark, ClientToken: mark, Overrides: s.overrides(&opts),
 	}
 
 	// ECS rejects a request that has both.
@@ -200,18 +198,23 @@ func (s *session) runTask(ctx context.Context, service *types.Service, opts Load
 		in.LaunchType = ""
 	}
 
-	out, err := s.containers.RunTask(whole, in)
+	var out struct {
+		Tasks    []ecsTask
+		Failures []struct{ Reason, Detail string }
+	}
+
+	err = s.containers.call(whole, "RunTask", in, &out)
 	switch {
 	case err != nil:
 		return "", errors.Join(err, s.stopMarked(ctx, mark))
 	case len(out.Tasks) == 0 && len(out.Failures) > 0:
 		f := out.Failures[0]
-		return "", fmt.Errorf("ECS did not start the task: %s %s", aws.ToString(f.Reason), aws.ToString(f.Detail))
+		return "", fmt.Errorf("ECS did not start the task: %s %s", f.Reason, f.Detail)
 	case len(out.Tasks) == 0:
 		return "", errors.New("ECS did not start the task and gave no reason")
 	}
 
-	return path.Base(aws.ToString(out.Tasks[0].TaskArn)), nil
+	return path.Base(out.Tasks[0].TaskArn), nil
 }
 
 // stopMarked stops the tasks that were started with a mark.
@@ -219,15 +222,13 @@ func (s *session) stopMarked(ctx context.Context, mark string) error {
 	ctx, cancel := cleanupContext(ctx)
 	defer cancel()
 
-	out, err := s.containers.ListTasks(ctx, &ecs.ListTasksInput{
-		Cluster: aws.String(LoadName(s.name)), StartedBy: &mark,
-	})
+	found, _, err := s.containers.listTasks(ctx, taskFilter{Cluster: LoadName(s.name), StartedBy: mark})
 	if err != nil {
 		// The caller has the first error, which has the reason.
 		return nil
 	}
 
-	for _, arn := range out.TaskArns {
+	for _, arn := range found {
 		t := &LoadTask{Cluster: LoadName(s.name), ID: path.Base(arn), s: s}
 		err = errors.Join(err, t.Stop(ctx))
 	}
@@ -235,7 +236,7 @@ func (s *session) stopMarked(ctx context.Context, mark string) error {
 }
 
 // overrides returns what a task has in place of the settings of its definition.
-func (s *session) overrides(o *LoadTaskOptions) *types.TaskOverride {
+func (s *session) overrides(o *LoadTaskOptions) *taskOverride {
 	// Both containers read the scenario: the master its file, the orchestrator
 	// its name for the workers.
 	both := environmentOf(map[string]string{
@@ -251,8 +252,8 @@ func (s *session) overrides(o *LoadTaskOptions) *types.TaskOverride {
 		settings["STARTUP_LEAD_TIME"] = strconv.FormatFloat(o.StartupLead.Seconds(), 'f', -1, 64)
 	}
 
-	orchestrator := types.ContainerOverride{
-		Name: aws.String(OrchestratorContainer), Environment: append(environmentOf(settings), both...),
+	orchestrator := containerOverride{
+		Name: OrchestratorContainer, Environment: append(environmentOf(settings), both...),
 	}
 
 	// The worker runs in the container of the orchestrator, whose command it
@@ -267,18 +268,10 @@ func (s *session) overrides(o *LoadTaskOptions) *types.TaskOverride {
 		)
 	}
 
-	out := &types.TaskOverride{ContainerOverrides: []types.ContainerOverride{
-		{Name: aws.String(MasterContainer), Environment: both}, orchestrator,
-	}}
-
-	if o.CPU > 0 {
-		out.Cpu = aws.String(strconv.Itoa(o.CPU))
+	return &taskOverride{
+		Containers: []containerOverride{{Name: MasterContainer, Environment: both}, orchestrator},
+		CPU:        number(max(0, o.CPU)), Memory: number(max(0, o.Memory)),
 	}
-	if o.Memory > 0 {
-		out.Memory = aws.String(strconv.Itoa(o.Memory))
-	}
-
-	return out
 }
 
 func number(n int) string {

@@ -14,14 +14,8 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/ecr"
-	"github.com/aws/aws-sdk-go-v2/service/ecs"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
 
@@ -45,17 +39,12 @@ type session struct {
 	unresolved error
 	answered   sync.Map // custom endpoint (string) to whether it has responded (bool)
 
-	stacks     *cloudformation.Client
-	tables     *dynamodb.Client
-	functions  *lambda.Client
-	queues     *sqs.Client
-	metrics    *cloudwatch.Client
-	buckets    *s3.Client
-	identity   *sts.Client
-	containers *ecs.Client
-	tunnels    *ssm.Client
-	registry   *ecr.Client
-	networks   *networkClient
+	stacks   *cloudformation.Client
+	tables   *dynamodb.Client
+	buckets  *s3.Client
+	identity *sts.Client
+
+	functions, queues, metrics, containers, tunnels, registry, networks *client
 }
 
 // newStackSession returns a session for the stack of that name.
@@ -98,25 +87,16 @@ func newSession(ctx context.Context, op string, opts *Options) (*session, error)
 
 	s.place = hint.Place{Region: cfg.Region, Endpoint: aws.ToString(s.stacks.Options().BaseEndpoint)}
 
-	s.connect(cfg)
+	s.connect(ctx, cfg)
 	return s, nil
 }
 
 // connect creates the clients of the services other than CloudFormation.
-func (s *session) connect(cfg aws.Config) {
+func (s *session) connect(ctx context.Context, cfg aws.Config) {
 	s.tables = dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
 		// The SDK would print a line to stderr about a wrong checksum, which a
 		// library must not do. TLS protects the bytes.
 		o.DisableValidateResponseChecksum = true
-		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
-	})
-	s.functions = lambda.NewFromConfig(cfg, func(o *lambda.Options) {
-		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
-	})
-	s.queues = sqs.NewFromConfig(cfg, func(o *sqs.Options) {
-		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
-	})
-	s.metrics = cloudwatch.NewFromConfig(cfg, func(o *cloudwatch.Options) {
 		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
 	})
 	s.buckets = s3.NewFromConfig(cfg, func(o *s3.Options) {
@@ -127,16 +107,14 @@ func (s *session) connect(cfg aws.Config) {
 	s.identity = sts.NewFromConfig(cfg, func(o *sts.Options) {
 		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
 	})
-	s.tunnels = ssm.NewFromConfig(cfg, func(o *ssm.Options) {
-		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
-	})
-	s.containers = ecs.NewFromConfig(cfg, func(o *ecs.Options) {
-		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
-	})
-	s.registry = ecr.NewFromConfig(cfg, func(o *ecr.Options) {
-		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
-	})
-	s.networks = &networkClient{cfg}
+
+	s.functions = s.newClient(ctx, serviceLambda, cfg)
+	s.queues = s.newClient(ctx, serviceSQS, cfg)
+	s.metrics = s.newClient(ctx, serviceCloudWatch, cfg)
+	s.containers = s.newClient(ctx, serviceECS, cfg)
+	s.tunnels = s.newClient(ctx, serviceSSM, cfg)
+	s.registry = s.newClient(ctx, serviceECR, cfg)
+	s.networks = s.newClient(ctx, serviceEC2, cfg)
 }
 
 // command returns a command of zae-limiter about the stack, for errors to suggest.

@@ -6,19 +6,17 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	dynamodbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
-	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -79,6 +77,7 @@ func (s *session) probeTable(ctx context.Context, st *Status) {
 	st.LatencyMillis = s.opts.Now().Sub(asked).Milliseconds()
 
 	t := out.Table
+	// An update, such as that of an index, does not stop requests.
 	st.Available = t.TableStatus == dynamodbtypes.TableStatusActive ||
 		t.TableStatus == dynamodbtypes.TableStatusUpdating
 
@@ -192,8 +191,18 @@ func (s *session) probeProvisioner(ctx context.Context, st *Status) {
 
 func (s *session) probeFunction(ctx context.Context, name string) FunctionStatus {
 	f := FunctionStatus{Name: name}
-	out, err := s.functions.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &name})
-	if is[*lambdatypes.ResourceNotFoundException](err) {
+	var out struct {
+		Configuration *struct {
+			State, StateReason, LastUpdateStatus, LastUpdateStatusReason string
+			Runtime, CodeSha256, LastModified                            string
+			MemorySize, Timeout                                          int
+			Architectures                                                []string
+		}
+		Tags map[string]string
+	}
+
+	err := s.functions.get(ctx, "GetFunction", functionPath(name), nil, &out)
+	if isMissingFunction(err) {
 		return f
 	}
 
@@ -203,18 +212,17 @@ func (s *session) probeFunction(ctx context.Context, name string) FunctionStatus
 	}
 
 	c := out.Configuration
-	f.Exists, f.State, f.LastUpdate, f.Runtime = true, string(c.State), string(c.LastUpdateStatus), string(c.Runtime)
-	f.Version, f.SHA256, f.Modified =
-		out.Tags[tagLambdaVersion], hexHash(aws.ToString(c.CodeSha256)), aws.ToString(c.LastModified)
-	f.MemoryMB, f.Timeout = int(aws.ToInt32(c.MemorySize)), int(aws.ToInt32(c.Timeout))
-	f.Reason = aws.ToString(c.StateReason)
+	f.Exists, f.State, f.LastUpdate, f.Runtime = true, c.State, c.LastUpdateStatus, c.Runtime
+	f.Version, f.SHA256, f.Modified = out.Tags[tagLambdaVersion], hexHash(c.CodeSha256), c.LastModified
+	f.MemoryMB, f.Timeout = c.MemorySize, c.Timeout
+	f.Reason = c.StateReason
 
-	if c.LastUpdateStatus == lambdatypes.LastUpdateStatusFailed {
-		f.Reason = aws.ToString(c.LastUpdateStatusReason)
+	if c.LastUpdateStatus == "Failed" {
+		f.Reason = c.LastUpdateStatusReason
 	}
 
 	if len(c.Architectures) > 0 {
-		f.Architecture = string(c.Architectures[0])
+		f.Architecture = c.Architectures[0]
 	}
 
 	return f
@@ -230,10 +238,16 @@ func hexHash(hash string) string {
 }
 
 func (s *session) probeEventSource(ctx context.Context, st *Status) {
-	out, err := s.functions.ListEventSourceMappings(ctx, &lambda.ListEventSourceMappingsInput{
-		FunctionName: aws.String(s.name + aggregatorSuffix),
-	})
-	if is[*lambdatypes.ResourceNotFoundException](err) {
+	var out struct {
+		EventSourceMappings []struct {
+			State, StateTransitionReason, LastProcessingResult string
+			LastModified                                       float64 // in Unix seconds
+		}
+	}
+
+	err := s.functions.get(ctx, "ListEventSourceMappings", "/2015-03-31/event-source-mappings",
+		url.Values{"FunctionName": {s.name + aggregatorSuffix}}, &out)
+	if isMissingFunction(err) {
 		return
 	}
 
@@ -244,27 +258,28 @@ func (s *session) probeEventSource(ctx context.Context, st *Status) {
 
 	m := out.EventSourceMappings[0]
 	st.EventSource = EventSourceStatus{
-		Exists: true, State: aws.ToString(m.State), Reason: aws.ToString(m.StateTransitionReason),
-		LastResult: aws.ToString(m.LastProcessingResult), Modified: aws.ToTime(m.LastModified),
+		Exists: true, State: m.State, Reason: m.StateTransitionReason, LastResult: m.LastProcessingResult,
+	}
+	if m.LastModified != 0 {
+		st.EventSource.Modified = time.UnixMilli(int64(m.LastModified * 1e3)).UTC()
 	}
 }
 
 func (s *session) probeDeadLetters(ctx context.Context, st *Status) {
-	url := st.Stack.Outputs["AggregatorDLQUrl"]
-	if url == "" {
+	queue := st.Stack.Outputs["AggregatorDLQUrl"]
+	if queue == "" {
 		return
 	}
 
-	st.DeadLetters = QueueStatus{Exists: true, URL: url}
-	out, err := s.queues.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
-		QueueUrl: &url, AttributeNames: []sqstypes.QueueAttributeName{
-			sqstypes.QueueAttributeNameApproximateNumberOfMessages,
-		},
-	})
+	st.DeadLetters = QueueStatus{Exists: true, URL: queue}
+	const messages = "ApproximateNumberOfMessages"
+	var out struct{ Attributes map[string]string }
+
+	err := s.queues.call(ctx, "GetQueueAttributes", map[string]any{
+		"AttributeNames": []string{messages}, "QueueUrl": queue,
+	}, &out)
 	if err == nil {
-		st.DeadLetters.Messages, err = strconv.ParseInt(
-			out.Attributes[string(sqstypes.QueueAttributeNameApproximateNumberOfMessages)], 10, 64,
-		)
+		st.DeadLetters.Messages, err = strconv.ParseInt(out.Attributes[messages], 10, 64)
 	}
 
 	st.DeadLetters.Error = probeError(err)
@@ -283,16 +298,27 @@ func (s *session) probeAlarms(ctx context.Context, st *Status) {
 		return
 	}
 
-	out, err := s.metrics.DescribeAlarms(ctx, &cloudwatch.DescribeAlarmsInput{AlarmNames: names})
+	args := url.Values{}
+	for i, name := range names {
+		args.Set(fmt.Sprintf("AlarmNames.member.%d", i+1), name)
+	}
+
+	var out struct {
+		Alarms []struct {
+			AlarmName, StateValue, StateReason string
+			StateUpdatedTimestamp              time.Time
+		} `xml:"DescribeAlarmsResult>MetricAlarms>member"`
+	}
+
+	err := s.metrics.submit(ctx, "DescribeAlarms", args, &out)
 	st.Alarms.Error = probeError(err)
 	if err != nil {
 		return
 	}
 
-	for _, a := range out.MetricAlarms {
+	for _, a := range out.Alarms {
 		st.Alarms.List = append(st.Alarms.List, AlarmStatus{
-			aws.ToString(a.AlarmName), string(a.StateValue), aws.ToString(a.StateReason),
-			aws.ToTime(a.StateUpdatedTimestamp),
+			a.AlarmName, a.StateValue, a.StateReason, a.StateUpdatedTimestamp,
 		})
 	}
 

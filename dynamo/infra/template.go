@@ -142,6 +142,7 @@ func previousParameters(stack cfn.Stack, known []string, changed ...parameter) [
 	for _, p := range stack.Parameters {
 		key := aws.ToString(p.ParameterKey)
 		isNew := slices.ContainsFunc(changed, func(c parameter) bool { return c.key == key })
+		// The starting position is added below.
 		if !isNew && key != paramPosition && (known == nil || slices.Contains(known, key)) {
 			list = append(list, cfn.Parameter{ParameterKey: p.ParameterKey, UsePreviousValue: aws.Bool(true)})
 		}

@@ -47,6 +47,7 @@ func (s *session) upgrade(ctx context.Context, opts *UpgradeOptions) (Deployment
 		return s.upgradeStack(ctx, stack, opts.LambdaOnly)
 	}})
 
+	// With NoWait, migrations are part of the work that is left to another call.
 	if err != nil || opts.LambdaOnly || isBusyStatus(d.Status) {
 		d.Complete = err == nil && !isBusyStatus(d.Status)
 		return d, err

@@ -134,6 +134,7 @@ func (st *Status) defects(at hint.Place) []string {
 	}
 
 	p.add(st.Table.Exists && st.Table.Stream == "", "the table has no stream, so usage is not counted")
+	// The status may also be ENABLING.
 	p.add(st.Table.TTL != "" && !strings.HasPrefix(st.Table.TTL, "ENABL"), "expiry (TTL) is disabled in the table")
 
 	deployed := stackFromParameters(func(key string) string { return st.Stack.Parameters[key] })
@@ -147,6 +148,8 @@ func (st *Status) defects(at hint.Place) []string {
 		st.goneText(at, st.Provisioner, "provisioner"))
 
 	for _, f := range []FunctionStatus{st.Aggregator, st.Provisioner} {
+		// Lambda makes a function inactive that was not called for weeks, and the next
+		// call wakes it. Emulators may report no state.
 		p.add(f.Exists && f.State != "Active" && f.State != "Inactive" && f.State != "", "function %s is %s%s",
 			f.Name, f.State, reasonSuffix(f.Reason))
 		p.add(f.LastUpdate == "Failed", "the last update of function %s failed%s", f.Name, reasonSuffix(f.Reason))

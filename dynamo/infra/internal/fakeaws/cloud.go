@@ -175,10 +175,6 @@ func (c *Cloud) route(r *Request, request *http.Request) func(*Request) *Reply {
 	case strings.HasPrefix(service, "AmazonEC2ContainerRegistry"):
 		r.Op = op
 		return c.serveECR
-	// CloudWatch speaks RPC over CBOR, whose path has the operation.
-	case strings.HasPrefix(path, "/service/"):
-		r.Op = path[strings.LastIndex(path, "/")+1:]
-		return c.serveAlarms
 	case service == "AmazonSSM":
 		r.Op = op
 		return c.serveSSM
@@ -194,10 +190,13 @@ func (c *Cloud) route(r *Request, request *http.Request) func(*Request) *Reply {
 		r.Form, _ = url.ParseQuery(string(r.Body))
 
 		r.Op = r.Form.Get("Action")
-		// EC2 and CloudFormation speak the same protocol, so only the names of
-		// operations tell them apart.
+		// EC2, CloudWatch and CloudFormation speak the same protocol, so only the
+		// names of operations tell them apart.
 		if slices.Contains(networkOps, r.Op) {
 			return c.serveEC2
+		}
+		if r.Op == "DescribeAlarms" {
+			return c.serveAlarms
 		}
 		return c.serveStack
 	}
@@ -273,8 +272,6 @@ func ErrorReply(r *Request, status int, code, message string) *Reply {
 	case r.Bucket != "":
 		return xmlReply(status,
 			fmt.Sprintf("<Error><Code>%s</Code><Message>%s</Message></Error>", code, escapeXML(message)))
-	case r.Op == "DescribeAlarms":
-		return cborReply(status, map[string]string{"__type": code, "message": message})
 	}
 
 	return &Reply{

@@ -6,12 +6,11 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/aws/smithy-go/encoding/cbor"
 )
 
 // serveFunction answers Lambda.
@@ -40,30 +39,20 @@ type Alarm struct{ Name, State, Reason string }
 
 // serveAlarms answers CloudWatch.
 func (c *Cloud) serveAlarms(r *Request) *Reply {
-	list := cbor.List{}
-	// The body is CBOR, in which a name of an alarm is plain text.
+	asked := map[string]bool{}
+	for i := 1; r.Form.Has(fmt.Sprintf("AlarmNames.member.%d", i)); i++ {
+		asked[r.Form.Get(fmt.Sprintf("AlarmNames.member.%d", i))] = true
+	}
+
+	text := ""
 	for _, a := range c.Alarms {
-		if bytes.Contains(r.Body, []byte(a.Name)) {
-			list = append(list, cbor.Map{
-				"AlarmName": cbor.String(a.Name), "StateValue": cbor.String(a.State),
-				"StateReason": cbor.String(a.Reason),
-			})
+		if asked[a.Name] {
+			text += fmt.Sprintf("<member><AlarmName>%s</AlarmName><StateValue>%s</StateValue>"+
+				"<StateReason>%s</StateReason></member>", escapeXML(a.Name), a.State, escapeXML(a.Reason))
 		}
 	}
 
-	return &Reply{200, cborHeader(), cbor.Encode(cbor.Map{"MetricAlarms": list})}
-}
-
-func cborHeader() map[string]string {
-	return map[string]string{"Content-Type": "application/cbor", "Smithy-Protocol": "rpc-v2-cbor"}
-}
-
-func cborReply(status int, members map[string]string) *Reply {
-	m := cbor.Map{}
-	for name, value := range members {
-		m[name] = cbor.String(value)
-	}
-	return &Reply{status, cborHeader(), cbor.Encode(m)}
+	return xmlResult(r.Op, "<MetricAlarms>"+text+"</MetricAlarms>")
 }
 
 // FunctionZip writes a package for a Lambda function and returns its path. Its
