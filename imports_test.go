@@ -44,6 +44,11 @@ var packages = []rule{
 		"writes and reads figures: a type of the domain here could not be shared by everything that shows one",
 	},
 	{
+		"internal/yamlfile",
+		[]string{"go.yaml.in/yaml/v3"},
+		"reads any kind of file: what one holds belongs to its reader",
+	},
+	{
 		"internal/rules",
 		[]string{".", "internal/bucket", "internal/calendar"},
 		"what a bucket means, whichever store it is in: it must not know where they keep it",
@@ -91,8 +96,8 @@ var packages = []rule{
 	{
 		"manifest",
 		[]string{
-			".", "internal/bucket", "internal/figure", "internal/pause", "internal/rules", "go.yaml.in/yaml/v3",
-			"golang.org/x/sync/errgroup",
+			".", "internal/bucket", "internal/figure", "internal/pause", "internal/rules", "internal/yamlfile",
+			"go.yaml.in/yaml/v3", "golang.org/x/sync/errgroup",
 		},
 		"declares limits and applies them through the limiter: a store or a cloud it knew would be the only " +
 			"one it works for",
@@ -121,7 +126,7 @@ var packages = []rule{
 	{
 		"loadtest",
 		[]string{
-			".", "internal/bucket", "internal/pause", "internal/rules",
+			".", "internal/bucket", "internal/pause", "internal/rules", "internal/yamlfile",
 			"github.com/HdrHistogram/hdrhistogram-go", "go.yaml.in/yaml/v3",
 		},
 		"load for any store: a store, a cloud or a command tree it knew would come with every test of a user",
@@ -184,7 +189,7 @@ var packages = []rule{
 		"cmd/internal/server",
 		[]string{
 			".", "httplimit", "grpclimit", "cmd/internal/jsonview", "internal/hint", "cmd/internal/listen",
-			"cmd/internal/openapi", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3",
+			"cmd/internal/openapi", "internal/yamlfile", "google.golang.org/grpc", "google.golang.org/protobuf",
 		},
 		"serves any store: flags, files of settings and the choice of a store belong to the command tree",
 	},
@@ -198,13 +203,13 @@ var packages = []rule{
 	},
 	{
 		"llm",
-		[]string{".", "internal/figure", "go.yaml.in/yaml/v3"},
+		[]string{".", "internal/figure", "internal/yamlfile", "go.yaml.in/yaml/v3"},
 		"what calls cost, for programs without a proxy too: a format of an API must not bring its SDK",
 	},
 	{
 		"cmd/internal/proxy",
 		[]string{
-			".", "httplimit", "internal/hint", "internal/outlive", "cmd/internal/listen", "llm",
+			".", "httplimit", "internal/hint", "internal/outlive", "cmd/internal/listen", "llm", "internal/yamlfile",
 			"github.com/golang-jwt/jwt/v5", "go.yaml.in/yaml/v3",
 		},
 		"a handler like any other: listeners, files and the choice of a store belong to the command tree",
@@ -269,7 +274,7 @@ var packages = []rule{
 	{
 		"cmd/internal/rls",
 		[]string{
-			".", "httplimit", "grpclimit", "cmd/internal/jsonview", "internal/outlive",
+			".", "httplimit", "grpclimit", "cmd/internal/jsonview", "internal/outlive", "internal/yamlfile",
 			"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc",
 			"google.golang.org/protobuf", "go.yaml.in/yaml/v3",
 		},
@@ -282,7 +287,8 @@ var packages = []rule{
 			"escrow", "cmd/internal/jsonview", "internal/bucket", "cmd/internal/chatload", "cmd/internal/dashboard",
 			"internal/figure", "internal/hint", "cmd/internal/listen", "cmd/internal/local", "cmd/internal/otelsdk",
 			"internal/pause", "cmd/internal/proxy", "cmd/internal/rls", "cmd/internal/s3files", "cmd/internal/server",
-			"cmd/internal/webdemo", "llm", "cmd/internal/cli/", "github.com/spf13/", "go.yaml.in/yaml/v3",
+			"cmd/internal/webdemo", "llm", "cmd/internal/cli/", "internal/yamlfile", "github.com/spf13/",
+			"go.yaml.in/yaml/v3",
 		},
 		"the command tree is the one place that picks a store",
 	},
@@ -515,14 +521,15 @@ func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
 // modules lists what each module requires directly, besides modules of ours and what
 // inTests lists.
 var modules = map[string][]string{
-	".":            nil,
-	"sqlite":       {"modernc.org/sqlite"},
-	"dynamo":       {"github.com/aws/"},
-	"dynamo/infra": {"github.com/aws/", "golang.org/x/mod", "go.yaml.in/yaml/v3"},
-	"grpclimit":    {"google.golang.org/"},
-	"telemetry":    {"go.opentelemetry.io/otel"},
-	"llm":          {"go.yaml.in/yaml/v3"},
-	"manifest":     {"go.yaml.in/yaml/v3", "golang.org/x/sync", "github.com/santhosh-tekuri/jsonschema/v6"},
+	".":                 nil,
+	"internal/yamlfile": {"go.yaml.in/yaml/v3"},
+	"sqlite":            {"modernc.org/sqlite"},
+	"dynamo":            {"github.com/aws/"},
+	"dynamo/infra":      {"github.com/aws/", "golang.org/x/mod", "go.yaml.in/yaml/v3"},
+	"grpclimit":         {"google.golang.org/"},
+	"telemetry":         {"go.opentelemetry.io/otel"},
+	"llm":               {"go.yaml.in/yaml/v3"},
+	"manifest":          {"go.yaml.in/yaml/v3", "golang.org/x/sync", "github.com/santhosh-tekuri/jsonschema/v6"},
 	"loadtest": {
 		"github.com/HdrHistogram/hdrhistogram-go", "github.com/go-zeromq/zmq4", "github.com/vmihailenco/msgpack/v5",
 		"go.yaml.in/yaml/v3", "github.com/santhosh-tekuri/jsonschema/v6",

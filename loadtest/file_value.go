@@ -66,7 +66,8 @@ const maxNumber = 1_000_000
 func (d *decoder) decodeWhole(n yamlfile.Node, least int) int {
 	i, err := strconv.Atoi(n.Value)
 	if !n.IsWhole() || err != nil || i < least || i > maxNumber {
-		d.Problem(n, "must be a whole number from %d to %d in plain digits, not %s", least, maxNumber, d.Describe(n))
+		d.Problem(n, "must be a whole number from %d to %d in plain digits, not %s", least, maxNumber,
+			d.Describe(n))
 		return least
 	}
 	return i

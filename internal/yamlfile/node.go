@@ -58,8 +58,8 @@ func At(n *yaml.Node, path string) Node {
 	return Node{value, path, n}
 }
 
-// Used returns the node with the position where the file uses the value, which is
-// that of an alias. The node has no other use.
+// Used returns a node with the position where the file uses the value: behind an
+// alias, the position of the alias. The result serves for nothing else.
 func (n Node) Used() Node { return Node{n.used, n.Path, n.used} }
 
 // Is reports whether n is a scalar with one of the tags.

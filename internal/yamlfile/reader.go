@@ -40,7 +40,8 @@
 // Methods go on after a problem, with a zero value, so that one run finds all of
 // them. An alias counts each time that it is used, so aliases of aliases make a
 // small file arbitrarily large: a reader that builds something for every key bounds
-// their number by Form.Full.
+// their number by Form.Full. An alias can also refer to a mapping around it, so a
+// reader whose methods call each other in a circle bounds the depth.
 //
 // A file that is a plain Go struct needs [Decode] alone.
 package yamlfile
@@ -87,6 +88,19 @@ type Problem struct {
 	Line, Column int    // position, from 1; 0 if unknown
 	Path         string // such as resources.gpt-4.limits.rpm; "" for the whole file
 	Text         string // what is wrong, and what would be right
+}
+
+// String returns the line, the path and the text, such as "line 3: rules[0]: TEXT".
+// Unknown parts are left out.
+func (p Problem) String() string {
+	text := p.Text
+	if p.Path != "" {
+		text = p.Path + ": " + text
+	}
+	if p.Line > 0 {
+		text = "line " + strconv.Itoa(p.Line) + ": " + text
+	}
+	return text
 }
 
 // Reader reads the values of one file and collects its problems.
@@ -142,12 +156,17 @@ func (r *Reader) syntaxProblem(data []byte, err error) Problem {
 // use of the alias as a value.
 func aliasProblem(data []byte, name string) Problem {
 	p := Problem{Text: fmt.Sprintf("*%s refers to no anchor; define it with &%s", name, name)}
+
 	// The alias has to follow a separator and must not be in a comment. In a
-	// text, *name is no alias.
-	alias := regexp.MustCompile(`(?m)^[^#\n]*?[\s:,\[{-](\*` + regexp.QuoteMeta(name) + `)(?:[\s,\]}]|$)`)
-	if at := alias.FindSubmatchIndex(data); at != nil {
-		p.Line = 1 + bytes.Count(data[:at[2]], []byte("\n"))
-		p.Column = at[2] - bytes.LastIndexByte(data[:at[2]], '\n')
+	// text, *name is no alias. Where no place looks like one, any is a hint.
+	alias := regexp.MustCompile(`(?m)^(?:[^#\n]*?[\s:,\[{-])?(\*` + regexp.QuoteMeta(name) + `)(?:[\s,\]}]|$)`)
+	at := bytes.Index(data, []byte("*"+name))
+	if found := alias.FindSubmatchIndex(data); found != nil {
+		at = found[2]
+	}
+	if at >= 0 {
+		p.Line = 1 + bytes.Count(data[:at], []byte("\n"))
+		p.Column = at - bytes.LastIndexByte(data[:at], '\n')
 	}
 	return p
 }

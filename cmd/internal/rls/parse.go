@@ -2,7 +2,6 @@ package rls
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -48,13 +47,7 @@ type RulesError struct{ Problems []yamlfile.Problem }
 func (e *RulesError) Error() string {
 	lines := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
-		if p.Line > 0 {
-			lines[i] = "line " + strconv.Itoa(p.Line) + ": "
-		}
-		if p.Path != "" {
-			lines[i] += p.Path + ": "
-		}
-		lines[i] += p.Text
+		lines[i] = p.String()
 	}
 	return strings.Join(lines, "\n")
 }
