@@ -66,7 +66,7 @@ var packages = []rule{
 	{
 		"dynamo",
 		[]string{
-			".", "dynamo/aggregator", "dynamo/internal/wire", "internal/bucket", "internal/rules", "internal/hint",
+			".", "dynamo/aggregator", "dynamo/internal/wire", "internal/bucket", "internal/rules", "internal/remedy",
 			"internal/pause", "github.com/aws/",
 		},
 		"an adapter knows its technology and no other",
@@ -79,8 +79,8 @@ var packages = []rule{
 	{
 		"dynamo/internal/dynamotest",
 		[]string{
-			".", "dynamo/aggregator", "dynamo", "internal/dynamolocal", "internal/localserver", "github.com/aws/",
-			"github.com/google/go-cmp",
+			".", "dynamo/aggregator", "dynamo", "internal/dynamolocal", "internal/localserver", "internal/remedy",
+			"github.com/aws/", "github.com/google/go-cmp",
 		},
 		"the engine, wires and tables of the store's tests: it must not know what they assert",
 	},
@@ -160,7 +160,7 @@ var packages = []rule{
 	},
 	{
 		"dynamo/infra",
-		[]string{".", "dynamo/aggregator", "dynamo", "internal/hint", "internal/pause", "github.com/aws/", "golang.org/x/mod"},
+		[]string{".", "dynamo/aggregator", "dynamo", "internal/remedy", "internal/pause", "github.com/aws/", "golang.org/x/mod"},
 		"the account around a table: what is in the table belongs to its store",
 	},
 	{
@@ -177,8 +177,13 @@ var packages = []rule{
 		"outlives callers: whose work it is does not matter",
 	},
 	{
-		"internal/hint", nil,
-		"says what mends a fault: where the fault occurs is up to its callers",
+		"internal/remedy", nil,
+		"says what mends a fault: a program words it",
+	},
+	{
+		"cmd/internal/hint",
+		[]string{"internal/remedy"},
+		"words remedies as commands: the faults belong to their packages",
 	},
 	{
 		"cmd/internal/jsonview",
@@ -188,7 +193,7 @@ var packages = []rule{
 	{
 		"cmd/internal/server",
 		[]string{
-			".", "httplimit", "grpclimit", "cmd/internal/jsonview", "internal/hint", "cmd/internal/listen",
+			".", "httplimit", "grpclimit", "cmd/internal/jsonview", "cmd/internal/hint", "cmd/internal/listen",
 			"cmd/internal/openapi", "internal/yamlfile", "google.golang.org/grpc", "google.golang.org/protobuf",
 		},
 		"serves any store: flags, files of settings and the choice of a store belong to the command tree",
@@ -209,7 +214,7 @@ var packages = []rule{
 	{
 		"cmd/internal/proxy",
 		[]string{
-			".", "httplimit", "internal/hint", "internal/outlive", "cmd/internal/listen", "llm", "internal/yamlfile",
+			".", "httplimit", "cmd/internal/hint", "internal/outlive", "cmd/internal/listen", "llm", "internal/yamlfile",
 			"github.com/golang-jwt/jwt/v5", "go.yaml.in/yaml/v3",
 		},
 		"a handler like any other: listeners, files and the choice of a store belong to the command tree",
@@ -285,7 +290,7 @@ var packages = []rule{
 		[]string{
 			".", "dynamo/aggregator", "dynamo/infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo",
 			"escrow", "cmd/internal/jsonview", "internal/bucket", "cmd/internal/chatload", "cmd/internal/dashboard",
-			"internal/figure", "internal/hint", "cmd/internal/listen", "cmd/internal/local", "cmd/internal/otelsdk",
+			"internal/figure", "cmd/internal/hint", "cmd/internal/listen", "cmd/internal/local", "cmd/internal/otelsdk",
 			"internal/pause", "cmd/internal/proxy", "cmd/internal/rls", "cmd/internal/s3files", "cmd/internal/server",
 			"cmd/internal/webdemo", "llm", "cmd/internal/cli/", "internal/yamlfile", "github.com/spf13/",
 			"go.yaml.in/yaml/v3",

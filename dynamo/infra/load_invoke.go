@@ -17,6 +17,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // LoadWorker invokes the worker function of a load stack.
@@ -39,8 +40,9 @@ func FindLoadWorker(ctx context.Context, name string, opts *Options) (*LoadWorke
 	out, err := s.functions.GetFunctionConfiguration(ctx,
 		&lambda.GetFunctionConfigurationInput{FunctionName: &w.function})
 	if _, missing := errors.AsType[*lambdatypes.ResourceNotFoundException](err); missing {
-		return nil, fmt.Errorf("function %q: %w; %s creates it", w.function, limiter.ErrNotFound,
-			s.place.Command("loadtest", "deploy", "--name", s.name))
+		deploy := s.remedy(remedy.DeployLoad, s.name)
+		return nil, remedy.With(fmt.Errorf("function %q: %w; %v creates it", w.function, limiter.ErrNotFound, deploy),
+			deploy)
 	}
 
 	if err != nil {

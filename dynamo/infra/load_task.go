@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // LoadTaskOptions configures a task with a Locust master. The zero value of a
@@ -132,8 +133,9 @@ func (s *session) runningTask(ctx context.Context, opts LoadTaskOptions) (*LoadT
 // clusterError explains the error of a missing cluster.
 func (s *session) clusterError(err error) error {
 	if _, missing := errors.AsType[*types.ClusterNotFoundException](err); missing {
-		return fmt.Errorf("load stack %q: %w; %s creates it", LoadName(s.name), limiter.ErrNotFound,
-			s.place.Command("loadtest", "deploy", "--name", s.name))
+		deploy := s.remedy(remedy.DeployLoad, s.name)
+		return remedy.With(fmt.Errorf("load stack %q: %w; %v creates it", LoadName(s.name), limiter.ErrNotFound,
+			deploy), deploy)
 	}
 	return err
 }
