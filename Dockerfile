@@ -16,6 +16,7 @@ COPY cmd/go.mod cmd/go.sum cmd/
 COPY dynamo/go.mod dynamo/go.sum dynamo/
 COPY dynamo/infra/go.mod dynamo/infra/go.sum dynamo/infra/
 COPY grpclimit/go.mod grpclimit/go.sum grpclimit/
+COPY internal/yamlfile/go.mod internal/yamlfile/go.sum internal/yamlfile/
 COPY llm/go.mod llm/go.sum llm/
 COPY loadtest/go.mod loadtest/go.sum loadtest/
 COPY manifest/go.mod manifest/go.sum manifest/

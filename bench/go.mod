@@ -8,6 +8,7 @@ replace (
 	github.com/zeroae/zae-limiter-go/dynamo => ../dynamo
 	github.com/zeroae/zae-limiter-go/dynamo/infra => ../dynamo/infra
 	github.com/zeroae/zae-limiter-go/grpclimit => ../grpclimit
+	github.com/zeroae/zae-limiter-go/internal/yamlfile => ../internal/yamlfile
 	github.com/zeroae/zae-limiter-go/llm => ../llm
 	github.com/zeroae/zae-limiter-go/loadtest => ../loadtest
 	github.com/zeroae/zae-limiter-go/manifest => ../manifest
@@ -61,6 +62,7 @@ require (
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	github.com/zeroae/zae-limiter-go/internal/yamlfile v0.0.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel v1.46.0 // indirect
 	go.opentelemetry.io/otel/metric v1.46.0 // indirect

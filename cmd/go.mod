@@ -24,6 +24,7 @@ require (
 	github.com/zeroae/zae-limiter-go/dynamo v0.0.0
 	github.com/zeroae/zae-limiter-go/dynamo/infra v0.0.0
 	github.com/zeroae/zae-limiter-go/grpclimit v0.0.0
+	github.com/zeroae/zae-limiter-go/internal/yamlfile v0.0.0
 	github.com/zeroae/zae-limiter-go/llm v0.0.0
 	github.com/zeroae/zae-limiter-go/loadtest v0.0.0
 	github.com/zeroae/zae-limiter-go/manifest v0.0.0

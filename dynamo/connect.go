@@ -11,10 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/hint"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
@@ -82,8 +80,9 @@ func connect(ctx context.Context, name string, opts *Options, clock func() time.
 
 	forward := found[namespaceKey(namespace)]
 	if !isActive(forward) {
-		return nil, fmt.Errorf("namespace %q: %w in table %q; %s creates it", namespace, limiter.ErrNotFound, s.table,
-			s.place().Command("namespace", "register", namespace, "--name", s.table))
+		register := s.remedy(remedy.RegisterNamespace, namespace)
+		return nil, remedy.With(fmt.Errorf("namespace %q: %w in table %q; %v creates it", namespace,
+			limiter.ErrNotFound, s.table, register), register)
 	}
 
 	// A newer release of Python's library may leave the version record alone.
@@ -196,8 +195,9 @@ func (s *store) failure(ctx context.Context, op string, err error) error {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	case errorCode(err) == "ResourceNotFoundException":
-		return fmt.Errorf("table %q: %w in region %s; %s creates it", s.table, limiter.ErrNotFound, s.opts.Region,
-			s.createCommand())
+		create := s.creation()
+		return remedy.With(fmt.Errorf("table %q: %w in region %s; %v creates it", s.table, limiter.ErrNotFound,
+			s.opts.Region, create), create)
 	case hasOtherKeys(err):
 		return s.foreignTable()
 	case isDomain(err):
@@ -211,22 +211,6 @@ func (s *store) failure(ctx context.Context, op string, err error) error {
 		err = fmt.Errorf("cannot connect; check the network, the endpoint and the region, %s: %w", s.opts.Region, err)
 	}
 	return &limiter.UnavailableError{Op: op, Err: err}
-}
-
-// place returns the table's region and endpoint, for commands that errors
-// suggest.
-func (s *store) place() hint.Place {
-	return hint.Place{Region: s.opts.Region, Endpoint: aws.ToString(s.client.Options().BaseEndpoint)}
-}
-
-// createCommand returns the command that creates the table. In an AWS account it
-// deploys a stack. On a custom endpoint it creates the table alone, since few
-// local engines have CloudFormation.
-func (s *store) createCommand() string {
-	if p := s.place(); p.Endpoint != "" {
-		return p.Command("table", "create", s.table)
-	}
-	return s.place().Command("deploy", "--name", s.table)
 }
 
 // hasOtherKeys reports whether a request failed because the table's keys are not

@@ -31,7 +31,7 @@ func connectError(t *testing.T, name string, opts *dynamo.Options) error {
 func checkError(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
+		if !strings.Contains(dynamotest.Said(err), part) {
 			t.Errorf("%q does not say %q", err, part)
 		}
 	}
@@ -57,7 +57,7 @@ func TestConnectSaysHowToMakeWhatIsMissing(t *testing.T) {
 	if !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
-	checkError(t, err, table, "us-east-1", "`zae-limiter table create "+table+" --region us-east-1 --endpoint-url http")
+	checkError(t, err, table, "us-east-1", "dynamo.CreateTable("+table+" us-east-1 http")
 	must(t, dynamo.CreateTable(t.Context(), table, &opts))
 	opts.Namespace = "team-a"
 	err = connectError(t, table, &opts)
@@ -65,7 +65,7 @@ func TestConnectSaysHowToMakeWhatIsMissing(t *testing.T) {
 		t.Error(err)
 	}
 	checkError(t, err, `"team-a"`, table,
-		"`zae-limiter namespace register team-a --name "+table+" --region us-east-1 --endpoint-url http")
+		"RegisterNamespaces("+table+" team-a us-east-1 http")
 }
 
 func TestConnectTakesNamesFromTheEnvironment(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
-	"github.com/zeroae/zae-limiter-go/internal/hint"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // writeResult is the outcome of a failed write, as far as its error shows it.
@@ -150,7 +150,7 @@ func (s *store) explain(err error) error {
 		return fmt.Errorf("table %q: AWS does not accept these credentials; check the profile or the keys: %w",
 			s.table, err)
 	case code == "" && neverSent(err) && strings.Contains(err.Error(), "credentials"):
-		return fmt.Errorf("table %q: %w", s.table, &hint.CredentialsError{Err: err})
+		return fmt.Errorf("table %q: %w", s.table, &remedy.CredentialsError{Err: err})
 	}
 
 	return fmt.Errorf("table %q: %w", s.table, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // Releases of Python's library after 0.10.0 keep a bucket under a key of its own,
@@ -40,13 +41,14 @@ func (s *store) newerBuckets(namespaces []string) error {
 		which = fmt.Sprintf("namespace %q and %d more have", namespaces[0], more)
 	}
 
-	return &limiter.VersionError{
+	deletion := s.remedy(remedy.DeleteNewerBuckets)
+	return remedy.With(&limiter.VersionError{
 		Store: "table " + s.table, Schema: "0.9.0 or newer", Client: schemaVersion,
 		Reason: fmt.Sprintf("%s buckets of Python's zae-limiter 0.10.1 or newer, which admits the same "+
 			"limits a second time; "+
-			"run exactly %s on this table, then delete those buckets with %s",
-			which, clientVersion, s.place().Command("table", "migrate", s.table, "--delete-newer-buckets")),
-	}
+			"run exactly %s on this table, then delete those buckets with %v",
+			which, clientVersion, deletion),
+	}, deletion)
 }
 
 // hasNewerBucket reports whether one of the first look newer buckets of a

@@ -125,7 +125,7 @@ func TestConnectRefusesANamespaceWithNewerBuckets(t *testing.T) {
 			t.Errorf("%s: %v", version, err)
 		}
 		checkError(t, err, `namespace "default"`, "0.10.1 or newer", "exactly 0.10.0",
-			"table migrate "+table+" --delete-newer-buckets")
+			"DeleteNewerBuckets("+table+" us-east-1 http")
 		if _, err := repo.Namespace(t.Context(), "default"); !isError[*limiter.VersionError](err) {
 			t.Errorf("%s: view: %v", version, err)
 		}

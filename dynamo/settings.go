@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
@@ -134,7 +135,7 @@ func (r *settingsReader) add(k key, it item) error {
 	case k.sk == metaSK:
 		r.settings.Entities = append(r.settings.Entities, r.decodeEntity(it))
 	case k.sk == switchSK:
-		r.leaveOut(r.scopeOf(k), "has switches of this program; zae-limiter switches lists them")
+		r.leaveOut(r.scopeOf(k), "has switches of this program; "+string(remedy.ListSwitches)+" lists them")
 	default:
 		return r.addLevel(it)
 	}

@@ -49,7 +49,7 @@ func TestReadSettingsOfPython0101(t *testing.T) {
 	t.Parallel()
 	table, opts := recordedTable(t, "0.10.1")
 	err := connectError(t, table, opts)
-	checkError(t, err, "schema 0.9.0", "exactly 0.10.0", "limits export --from dynamodb:"+table)
+	checkError(t, err, "schema 0.9.0", "exactly 0.10.0", "dynamo.ReadSettings("+table+" us-east-1 http")
 
 	got, err := dynamo.ReadSettings(t.Context(), table, opts)
 	must(t, err)

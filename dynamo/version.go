@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // Version holds the stored version record of a table. Fields that the record
@@ -146,10 +147,9 @@ func (s *store) checkVersion(record item) error {
 	}
 
 	if schema.major != client.major || schema.compareRelease(tooNew) >= 0 {
-		return refuse("the table belongs to a newer version, such as Python's zae-limiter 0.10.1, and this " +
-			"program shares a table with exactly " +
-			clientVersion + "; " + s.place().Command("limits", "export", "--from",
-			"dynamodb:"+s.table) + " reads its limits")
+		read := s.remedy(remedy.ReadSettings)
+		return remedy.With(refuse("the table belongs to a newer version, such as Python's zae-limiter 0.10.1, and this "+
+			"program shares a table with exactly "+clientVersion+"; "+read.Error()+" reads its limits"), read)
 	}
 
 	if least, ok := parseVersion(v.clientMin); ok && client.compare(least) < 0 {

@@ -8,6 +8,7 @@ replace (
 	github.com/zeroae/zae-limiter-go/dynamo => ../dynamo
 	github.com/zeroae/zae-limiter-go/dynamo/infra => ../dynamo/infra
 	github.com/zeroae/zae-limiter-go/grpclimit => ../grpclimit
+	github.com/zeroae/zae-limiter-go/internal/yamlfile => ../internal/yamlfile
 	github.com/zeroae/zae-limiter-go/llm => ../llm
 	github.com/zeroae/zae-limiter-go/loadtest => ../loadtest
 	github.com/zeroae/zae-limiter-go/manifest => ../manifest
@@ -112,6 +113,7 @@ require (
 	github.com/ugorji/go/codec v1.3.1 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	github.com/valyala/fasttemplate v1.2.2 // indirect
+	github.com/zeroae/zae-limiter-go/internal/yamlfile v0.0.0 // indirect
 	go.mongodb.org/mongo-driver/v2 v2.5.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel v1.46.0 // indirect

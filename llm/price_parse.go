@@ -1,11 +1,8 @@
 package llm
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/yamlfile"
 )
 
 // Bounds of a price file. Without them, aliases could make a small file
@@ -46,77 +44,53 @@ const (
 // each problem, with its line.
 func ParsePrices(file string, data []byte) (*PriceList, error) {
 	p := &priceParser{file: file, list: &PriceList{file: file, prices: map[string][]Price{}}}
-	if root := p.document(data); root != nil {
+	p.Form = yamlfile.Form{
+		Empty:      "the file is empty; list prices under models",
+		Second:     "another document begins here; a price file is one document",
+		TextPrefix: "the text ",
+		Clip:       shorten,
+	}
+
+	if root, ok := p.Document(data); ok {
 		p.parseRoot(root)
 	}
-	if len(p.problems) > 0 {
-		return nil, errors.Join(p.problems...)
+	if len(p.Problems) > 0 {
+		return nil, p.err()
 	}
 	return p.list, nil
 }
 
 // priceParser turns nodes into prices and collects the problems.
 type priceParser struct {
-	file     string
-	list     *PriceList
-	count    int // of prices
-	problems []error
+	yamlfile.Reader
+	file  string
+	list  *PriceList
+	count int // of prices
 }
 
-// problem adds a problem at a line, or of the whole file if the line is 0.
+// problem adds a problem at a line.
 func (p *priceParser) problem(line int, format string, args ...any) {
-	if len(p.problems) >= maxProblems {
-		return
+	if len(p.Problems) < maxProblems {
+		p.Problems = append(p.Problems, yamlfile.Problem{Line: line, Text: fmt.Sprintf(format, args...)})
 	}
-
-	at := p.file
-	if line > 0 {
-		at += ":" + strconv.Itoa(line)
-	}
-	p.problems = append(p.problems, &limiter.InvalidError{Field: at, Reason: fmt.Sprintf(format, args...)})
 }
 
-// yamlLine matches the position in an error of the YAML library.
-var yamlLine = regexp.MustCompile(`^line (\d+): `)
-
-func (p *priceParser) syntax(err error) {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-
-	line := 0
-	if found := yamlLine.FindStringSubmatch(text); found != nil {
-		line, _ = strconv.Atoi(found[1])
-		text = text[len(found[0]):]
+// err joins the problems.
+func (p *priceParser) err() error {
+	all := make([]error, len(p.Problems))
+	for i, problem := range p.Problems {
+		at := p.file
+		if problem.Line > 0 {
+			at += ":" + strconv.Itoa(problem.Line)
+		}
+		all[i] = &limiter.InvalidError{Field: at, Reason: problem.Text}
 	}
-	p.problem(line, "invalid YAML: %s", text)
+	return errors.Join(all...)
 }
 
-// document returns the root of the only document in data, or nil.
-func (p *priceParser) document(data []byte) *yaml.Node {
-	in := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, next yaml.Node
-	switch err := in.Decode(&doc); {
-	case errors.Is(err, io.EOF):
-		p.problem(0, "the file is empty; list prices under models")
-		return nil
-	case err != nil:
-		p.syntax(err)
-		return nil
-	}
-
-	switch err := in.Decode(&next); {
-	case err == nil:
-		p.problem(next.Line, "another document begins here; a price file is one document")
-		return nil
-	case !errors.Is(err, io.EOF):
-		p.syntax(err)
-		return nil
-	}
-	return doc.Content[0]
-}
-
-func (p *priceParser) parseRoot(root *yaml.Node) {
+func (p *priceParser) parseRoot(root yamlfile.Node) {
 	found := false
-	p.eachEntry(root, "the file", func(key, value *yaml.Node) {
+	p.eachEntry(root, "the file", func(key, value yamlfile.Node) {
 		if key.Value != "models" {
 			p.problem(key.Line, "there is no key %q here; the only one is models", shorten(key.Value))
 			return
@@ -125,7 +99,7 @@ func (p *priceParser) parseRoot(root *yaml.Node) {
 		p.eachEntry(value, "models", p.parseModel)
 	})
 	// Without the models, the message would hide the actual mistakes.
-	if len(p.problems) > 0 {
+	if len(p.Problems) > 0 {
 		return
 	}
 
@@ -135,35 +109,32 @@ func (p *priceParser) parseRoot(root *yaml.Node) {
 }
 
 // eachEntry calls parse for every key of a mapping.
-func (p *priceParser) eachEntry(n *yaml.Node, what string, parse func(key, value *yaml.Node)) {
-	// A problem names the line of the alias, where the reader has to look.
-	line := n.Line
-	n = resolveAlias(n)
+func (p *priceParser) eachEntry(n yamlfile.Node, what string, parse func(key, value yamlfile.Node)) {
 	if n.Kind != yaml.MappingNode {
-		p.problem(line, "%s must be a mapping, not %s", what, describeNode(n))
+		p.problem(n.Used().Line, "%s must be a mapping, not %s", what, p.Describe(n))
 		return
 	}
 
-	lines := map[string]int{}
-	for i := 0; i+1 < len(n.Content) && len(p.problems) < maxProblems; i += 2 {
-		key := resolveAlias(n.Content[i])
-		first, twice := lines[key.Value]
+	for e := range n.Entries() {
+		if len(p.Problems) >= maxProblems {
+			return
+		}
+
 		switch {
-		case key.Kind != yaml.ScalarNode || key.ShortTag() == "!!null":
-			p.problem(key.Line, "a key of %s must be a word, not %s", what, describeNode(key))
-		case key.ShortTag() == "!!merge":
-			p.problem(key.Line, "merge keys are not supported; repeat the prices")
-		case twice:
-			p.problem(key.Line, "%q is listed twice; the first one is in line %d", shorten(key.Value), first)
+		case e.Fault == yamlfile.NoWord || e.Key.Is(yamlfile.Null):
+			p.problem(e.Key.Line, "a key of %s must be a word, not %s", what, p.Describe(e.Key))
+		case e.Fault == yamlfile.Merge:
+			p.problem(e.Key.Line, "merge keys are not supported; repeat the prices")
+		case e.Fault == yamlfile.Twice:
+			p.problem(e.Key.Line, "%q is listed twice; the first one is in line %d", shorten(e.Key.Value), e.First)
 		default:
-			lines[key.Value] = key.Line
-			parse(key, n.Content[i+1])
+			parse(e.Key, e.Value)
 		}
 	}
 }
 
 // parseModel reads the prices of a model: one, or a list by date.
-func (p *priceParser) parseModel(key, value *yaml.Node) {
+func (p *priceParser) parseModel(key, value yamlfile.Node) {
 	name := key.Value
 	if name == "" || len(name) > maxModel || strings.Contains(strings.TrimSuffix(name, "*"), "*") {
 		p.problem(key.Line,
@@ -172,9 +143,14 @@ func (p *priceParser) parseModel(key, value *yaml.Node) {
 		return
 	}
 
-	entries := []*yaml.Node{value}
-	if list := resolveAlias(value); list.Kind == yaml.SequenceNode {
-		if entries = list.Content; len(entries) == 0 {
+	entries := []yamlfile.Node{value}
+	if value.Kind == yaml.SequenceNode {
+		entries = nil
+		for _, item := range value.Content {
+			entries = append(entries, yamlfile.At(item, ""))
+		}
+
+		if len(entries) == 0 {
 			p.problem(key.Line, "the model %q has an empty list of prices; give one, or remove the model",
 				shorten(name))
 			return
@@ -191,7 +167,7 @@ func (p *priceParser) parseModel(key, value *yaml.Node) {
 	for i, entry := range entries {
 		price, ok := p.parsePrice(entry, name)
 		if ok && i > 0 && len(dated) == i && !price.From.After(dated[i-1].From) {
-			p.problem(entry.Line,
+			p.problem(entry.Used().Line,
 				"the price of %q needs a date after the one before it; give from, and sort the list by it",
 				shorten(name))
 		}
@@ -203,8 +179,8 @@ func (p *priceParser) parseModel(key, value *yaml.Node) {
 }
 
 // parsePrice reads one price, and reports whether it is valid.
-func (p *priceParser) parsePrice(n *yaml.Node, name string) (price Price, ok bool) {
-	before := len(p.problems)
+func (p *priceParser) parsePrice(n yamlfile.Node, name string) (price Price, ok bool) {
+	before := len(p.Problems)
 	var given []string
 	amounts := map[string]*int64{
 		"input": &price.Input, "output": &price.Output, "cache_read": &price.CacheRead,
@@ -213,7 +189,7 @@ func (p *priceParser) parsePrice(n *yaml.Node, name string) (price Price, ok boo
 	sizes := map[string]*int64{"max_output": &price.MaxOutput, "context": &price.Context, "image": &price.Image}
 
 	what := fmt.Sprintf("the price of %q", shorten(name))
-	p.eachEntry(n, what, func(key, value *yaml.Node) {
+	p.eachEntry(n, what, func(key, value yamlfile.Node) {
 		given = append(given, key.Value)
 		amount, isPrice := amounts[key.Value]
 		size, isSize := sizes[key.Value]
@@ -230,13 +206,13 @@ func (p *priceParser) parsePrice(n *yaml.Node, name string) (price Price, ok boo
 		}
 	})
 	// After a misspelled key, the price only seems to lack the right one.
-	if len(p.problems) > before {
+	if len(p.Problems) > before {
 		return price, false
 	}
 
 	for _, required := range []string{"input", "output"} {
 		if !slices.Contains(given, required) {
-			p.problem(n.Line, "%s has no %s; give one, or 0 for tokens that are free", what, required)
+			p.problem(n.Used().Line, "%s has no %s; give one, or 0 for tokens that are free", what, required)
 		}
 	}
 
@@ -245,38 +221,35 @@ func (p *priceParser) parsePrice(n *yaml.Node, name string) (price Price, ok boo
 			*amount = price.Input
 		}
 	}
-	return price, len(p.problems) == before
+	return price, len(p.Problems) == before
 }
 
 const priceKeys = "from, input, output, cache_read, cache_write, request, max_output, context and image"
 
 // parseDate reads the date from which a price applies.
-func (p *priceParser) parseDate(n *yaml.Node, what string) time.Time {
-	line := n.Line
-	n = resolveAlias(n)
+func (p *priceParser) parseDate(n yamlfile.Node, what string) time.Time {
 	at, err := time.Parse(time.DateOnly, n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil {
-		p.problem(line, "from, in %s, must be a date such as 2027-01-31, not %s", what, describeNode(n))
+		p.problem(n.Used().Line, "from, in %s, must be a date such as 2027-01-31, not %s", what, p.Describe(n))
 	}
 	return at
 }
 
 // parseAmount reads a price: dollars behind their sign, or a whole number of
 // millionths.
-func (p *priceParser) parseAmount(n *yaml.Node, what string) int64 {
-	node := resolveAlias(n)
-	dollars, isDollars := strings.CutPrefix(node.Value, "$")
-	if node.Kind == yaml.ScalarNode && isDollars {
-		return p.parseDollars(n.Line, dollars, what)
+func (p *priceParser) parseAmount(n yamlfile.Node, what string) int64 {
+	dollars, isDollars := strings.CutPrefix(n.Value, "$")
+	if n.Kind == yaml.ScalarNode && isDollars {
+		return p.parseDollars(n.Used().Line, dollars, what)
 	}
 	return p.parseWhole(n, what, "a whole number of millionths of a dollar", ", such as 3000000 for $3", maxPrice)
 }
 
 // parseSize reads a number of tokens.
-func (p *priceParser) parseSize(n *yaml.Node, what string) int64 {
+func (p *priceParser) parseSize(n yamlfile.Node, what string) int64 {
 	size := p.parseWhole(n, what, "a whole number of tokens", ", such as 8192", maxSize)
-	if node := resolveAlias(n); node.Value == "0" {
-		p.problem(n.Line, "%s must be at least 1; leave it out if it is not known", what)
+	if n.Value == "0" {
+		p.problem(n.Used().Line, "%s must be at least 1; leave it out if it is not known", what)
 	}
 	return size
 }
@@ -303,17 +276,16 @@ func (p *priceParser) parseDollars(line int, text, what string) int64 {
 
 // parseWhole reads a whole number of at most most in plain digits. YAML libraries
 // disagree on the value of other spellings, such as 0o10 and 1_000.
-func (p *priceParser) parseWhole(n *yaml.Node, what, want, example string, most int64) int64 {
-	line := n.Line
-	n = resolveAlias(n)
+func (p *priceParser) parseWhole(n yamlfile.Node, what, want, example string, most int64) int64 {
+	line := n.Used().Line
 	amount, err := strconv.ParseInt(n.Value, 10, 64)
 	// A number of more than 64 bits has the tag of a float.
-	isNumber := n.Kind == yaml.ScalarNode && (n.ShortTag() == "!!int" || n.ShortTag() == "!!float")
+	isNumber := n.Is(yamlfile.Int, yamlfile.Float)
 	digits := strings.TrimPrefix(n.Value, "-")
 
 	switch {
 	case !isNumber:
-		p.problem(line, "%s must be %s, not %s", what, want, describeNode(n))
+		p.problem(line, "%s must be %s, not %s", what, want, p.Describe(n))
 	case strings.Trim(digits, "0123456789") != "" || len(digits) > 1 && digits[0] == '0':
 		p.problem(line, "%s must be %s in plain digits%s, not %s", what, want, example, shorten(n.Value))
 	case strings.HasPrefix(n.Value, "-"):
@@ -322,29 +294,6 @@ func (p *priceParser) parseWhole(n *yaml.Node, what, want, example string, most 
 		p.problem(line, "%s must be at most %d, not %s", what, most, shorten(n.Value))
 	}
 	return amount
-}
-
-// resolveAlias returns n, or the node that n is an alias of.
-func resolveAlias(n *yaml.Node) *yaml.Node {
-	for n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	return n
-}
-
-// describeNode describes a node for a problem.
-func describeNode(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.MappingNode:
-		return "a mapping"
-	case n.Kind == yaml.SequenceNode:
-		return "a list"
-	case n.ShortTag() == "!!null":
-		return "nothing"
-	case n.ShortTag() == "!!str":
-		return "the text " + strconv.Quote(shorten(n.Value))
-	}
-	return shorten(n.Value)
 }
 
 // shorten returns the beginning of a text for a problem.

@@ -1,18 +1,11 @@
 package loadtest
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Load reads the scenario in a YAML file. The error is a *[FileError] if the
@@ -30,22 +23,26 @@ func Load(path string) (Scenario, error) {
 // problem that it finds in one *[FileError]: unknown and duplicate keys are
 // errors. Aliases are followed, but merge keys are not supported.
 func Parse(file string, data []byte) (Scenario, error) {
-	root, bad := parseDocument(data)
-	if bad != nil {
-		return Scenario{}, &FileError{file, []Problem{*bad}, false}
+	if len(data) > maxFile {
+		text := fmt.Sprintf("the file has %d bytes; a scenario has at most %d", len(data), maxFile)
+		return Scenario{}, &FileError{file, []Problem{{0, text}}, false}
 	}
 
-	d := &decoder{}
+	d := newDecoder()
+	root, ok := d.Document(data)
+	if !ok {
+		return Scenario{}, d.err(file, false)
+	}
+
 	plan := d.decodePlan(root, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)))
-
-	if len(d.problems) > 0 {
-		// The checks after the decoding find problems of earlier lines.
-		slices.SortStableFunc(d.problems, func(a, b Problem) int { return a.Line - b.Line })
-		return Scenario{}, &FileError{file, slices.Compact(d.problems), plan.foreign}
+	if len(d.Problems) > 0 {
+		return Scenario{}, d.err(file, plan.foreign)
 	}
-
 	return plan.scenario(), nil
 }
+
+// maxFile is the size of a file in bytes that Parse accepts.
+const maxFile = 1 << 20
 
 // FileError is the error for a file that holds no valid scenario. It has at
 // least one problem, in the order of the file.
@@ -74,54 +71,4 @@ func (e *FileError) Error() string {
 		lines[i] += " " + p.Text
 	}
 	return strings.Join(lines, "\n")
-}
-
-// maxFile is the size of a file in bytes that Parse accepts.
-const maxFile = 1 << 20
-
-// parseDocument returns the root node of the only document in data.
-func parseDocument(data []byte) (*yaml.Node, *Problem) {
-	if len(data) > maxFile {
-		return nil, &Problem{0, fmt.Sprintf("the file has %d bytes; a scenario has at most %d", len(data), maxFile)}
-	}
-
-	in := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, next yaml.Node
-	switch err := in.Decode(&doc); {
-	case errors.Is(err, io.EOF):
-		return nil, &Problem{0, "the file is empty; a scenario has at least the key classes"}
-	case err != nil:
-		return nil, syntaxProblem(data, err)
-	}
-
-	switch err := in.Decode(&next); {
-	case err == nil:
-		return nil, &Problem{next.Line, "another document begins here; put each scenario in a file of its own"}
-	case !errors.Is(err, io.EOF):
-		return nil, syntaxProblem(data, err)
-	}
-
-	return doc.Content[0], nil
-}
-
-// syntaxProblem converts an error of the YAML library, which has a line at most.
-func syntaxProblem(data []byte, err error) *Problem {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-
-	// The library gives no line for this error, so the line names the first
-	// reference.
-	if found := regexp.MustCompile(`^unknown anchor '(.*)' referenced$`).FindStringSubmatch(text); found != nil {
-		line := 0
-		if before, _, ok := bytes.Cut(data, []byte("*"+found[1])); ok {
-			line = 1 + bytes.Count(before, []byte("\n"))
-		}
-		return &Problem{line, fmt.Sprintf("*%s refers to no anchor; define it with &%s", found[1], found[1])}
-	}
-
-	if found := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(text); found != nil {
-		line, _ := strconv.Atoi(found[1])
-		return &Problem{line, "invalid YAML: " + text[len(found[0]):]}
-	}
-
-	return &Problem{0, "invalid YAML: " + text}
 }

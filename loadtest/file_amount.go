@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/yamlfile"
 )
 
 // plannedAmount is a number of tokens, uniform between least and most.
@@ -23,15 +24,16 @@ type plannedAmount struct {
 var amountRange = regexp.MustCompile(`^(0|[1-9][0-9]{0,11})\.\.(0|[1-9][0-9]{0,11})$`)
 
 // decodeAmounts reads amounts by limit.
-func (d *decoder) decodeAmounts(n at) (amounts []plannedAmount) {
+func (d *decoder) decodeAmounts(n yamlfile.Node) (amounts []plannedAmount) {
 	if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
-		d.problem(n, "must be at least one amount, such as {rpm: 1}")
+		d.Problem(n, "must be at least one amount, such as {rpm: 1}")
 	}
 
-	d.eachEntry(n, func(limit string, key, n at) {
+	d.Entries(n, func(key, n yamlfile.Node) {
+		limit := key.Value
 		// Only the name is checked here, so the numbers are placeholders.
 		if err := limiter.PerMinute(limit, 1).Validate(); err != nil {
-			d.problem(key, "%v", err)
+			d.Problem(key, "%v", err)
 		}
 		least, most := d.decodeAmount(n)
 		amounts = append(amounts, plannedAmount{limit, least, most, key.Line})
@@ -40,20 +42,20 @@ func (d *decoder) decodeAmounts(n at) (amounts []plannedAmount) {
 }
 
 // decodeAmount reads a whole number of tokens, or a range of them.
-func (d *decoder) decodeAmount(n at) (least, most int64) {
+func (d *decoder) decodeAmount(n yamlfile.Node) (least, most int64) {
 	found := amountRange.FindStringSubmatch(n.Value)
 	switch {
-	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!int" && plainDigits.MatchString(n.Value):
+	case n.IsWhole():
 		found = []string{"", n.Value, n.Value}
-	case n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" || found == nil:
-		d.problem(n, "must be a whole number of tokens such as 500, or a range such as 200..2000, not %s",
-			describe(n.Node))
+	case !n.Is(yamlfile.Text) || found == nil:
+		d.Problem(n, "must be a whole number of tokens such as 500, or a range such as 200..2000, not %s",
+			d.Describe(n))
 		return 0, 0
 	}
 
 	least, _ = strconv.ParseInt(found[1], 10, 64)
 	if most, _ = strconv.ParseInt(found[2], 10, 64); least > most {
-		d.problem(n, "the range %s begins above its end; write the smaller number first", n.Value)
+		d.Problem(n, "the range %s begins above its end; write the smaller number first", n.Value)
 	}
 	return least, most
 }
@@ -68,9 +70,9 @@ func (d *decoder) checkAmounts(p *plan) {
 			// needs an estimate.
 			for _, used := range task.used {
 				if !slices.ContainsFunc(task.consume, func(c plannedAmount) bool { return c.limit == used.limit }) {
-					d.problems = append(d.problems, Problem{
-						used.line,
-						where + ".used: " + used.limit + " has no estimate; add it to consume, such as consume: {" +
+					d.Problems = append(d.Problems, yamlfile.Problem{
+						Line: used.line,
+						Text: where + ".used: " + used.limit + " has no estimate; add it to consume, such as consume: {" +
 							used.limit + ": 1}",
 					})
 				}
@@ -86,7 +88,7 @@ func (d *decoder) checkAmounts(p *plan) {
 // checkLimits reports amounts that no limit of the resource covers.
 func (d *decoder) checkLimits(p *plan, where string, choice weighted, amounts []plannedAmount) {
 	report := func(line int, format string, args ...any) {
-		d.problems = append(d.problems, Problem{line, where + fmt.Sprintf(format, args...)})
+		d.Problems = append(d.Problems, yamlfile.Problem{Line: line, Text: where + fmt.Sprintf(format, args...)})
 	}
 
 	names := p.limitNames(choice.resource)

@@ -1,6 +1,10 @@
 package loadtest
 
-import "go.yaml.in/yaml/v3"
+import (
+	"go.yaml.in/yaml/v3"
+
+	"github.com/zeroae/zae-limiter-go/internal/yamlfile"
+)
 
 // plannedClass is a class of users as a file describes it.
 type plannedClass struct {
@@ -21,36 +25,36 @@ type entityChoice struct {
 }
 
 // decodeClasses reads classes by name.
-func (d *decoder) decodeClasses(n at) (classes []plannedClass) {
+func (d *decoder) decodeClasses(n yamlfile.Node) (classes []plannedClass) {
 	if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
-		d.problem(n,
+		d.Problem(n,
 			"must be at least one class, such as {ApiUser: {tasks: {call: {acquire: api, consume: {rpm: 1}}}}}")
 	}
-	d.eachEntry(n, func(name string, key, n at) {
-		d.checkName(name, key)
-		classes = append(classes, d.decodeClass(name, n))
+	d.Entries(n, func(key, n yamlfile.Node) {
+		d.checkName(key)
+		classes = append(classes, d.decodeClass(key.Value, n))
 	})
 	return classes
 }
 
-func (d *decoder) decodeClass(name string, n at) plannedClass {
+func (d *decoder) decodeClass(name string, n yamlfile.Node) plannedClass {
 	class := plannedClass{name: name, weight: 1}
 
-	given := d.decodeFields(n, fields{
-		"weight":  func(n at) { class.weight = d.decodeWhole(n, 1) },
-		"wait":    func(n at) { class.wait = d.decodeWait(n) },
-		"entity":  func(n at) { class.entity = d.decodeEntity(n, name) },
-		"cascade": func(n at) { class.cascade = d.decodeBool(n) },
-		"tasks":   func(n at) { class.tasks = d.decodeTasks(n) },
-		"parent": func(n at) {
-			if id, ok := d.decodeText(n); ok {
+	given := d.Fields(n, yamlfile.Fields{
+		"weight":  func(n yamlfile.Node) { class.weight = d.decodeWhole(n, 1) },
+		"wait":    func(n yamlfile.Node) { class.wait = d.decodeWait(n) },
+		"entity":  func(n yamlfile.Node) { class.entity = d.decodeEntity(n, name) },
+		"cascade": func(n yamlfile.Node) { class.cascade = d.Bool(n) },
+		"tasks":   func(n yamlfile.Node) { class.tasks = d.decodeTasks(n) },
+		"parent": func(n yamlfile.Node) {
+			if id, ok := d.Text(n); ok {
 				class.parent = id
 				d.checkEntity(id, n)
 			}
 		},
 	})
 
-	_, hasParent := given["parent"]
+	hasParent := given.Has("parent")
 	cascade, hasCascade := given["cascade"]
 	// A parent is there to be charged, so a class with one cascades by default.
 	if !hasCascade {
@@ -59,18 +63,18 @@ func (d *decoder) decodeClass(name string, n at) plannedClass {
 
 	switch {
 	case class.cascade && !hasParent:
-		d.problem(cascade, "needs a parent to charge; add parent: org-1 to the class")
+		d.Problem(cascade, "needs a parent to charge; add parent: org-1 to the class")
 	case hasParent && class.entity.count > maxChildren:
-		d.problem(given["entity"],
+		d.Problem(given["entity"],
 			"has %d entities with a parent, which the setup creates; choose at most %d, or no parent",
 			class.entity.count, maxChildren)
 	case hasParent && class.parent == class.entity.name:
-		d.problem(given["parent"], "the parent is the entity itself; choose another one")
+		d.Problem(given["parent"], "the parent is the entity itself; choose another one")
 	}
 
 	// The problem of a node that is not a mapping is reported already.
-	if _, ok := given["tasks"]; !ok && n.Kind == yaml.MappingNode {
-		d.problem(n, "tasks is missing, such as tasks: {call: {acquire: api, consume: {rpm: 1}}}")
+	if !given.Has("tasks") && n.Kind == yaml.MappingNode {
+		d.Problem(n, "tasks is missing, such as tasks: {call: {acquire: api, consume: {rpm: 1}}}")
 	}
 	return class
 }
@@ -80,37 +84,36 @@ func (d *decoder) decodeClass(name string, n at) plannedClass {
 const maxChildren = 10_000
 
 // decodeEntity reads the choice of entities of a class.
-func (d *decoder) decodeEntity(n at, class string) entityChoice {
+func (d *decoder) decodeEntity(n yamlfile.Node, class string) entityChoice {
 	const forms = "must be own, shared, {name: ID}, {count: NUMBER} or {count: NUMBER, zipf: EXPONENT}"
 	if n.Kind != yaml.MappingNode {
 		switch {
 		// The zero choice gives each user an entity of its own.
-		case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" && n.Value == "own":
-		case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" && n.Value == "shared":
+		case n.Is(yamlfile.Text) && n.Value == "own":
+		case n.Is(yamlfile.Text) && n.Value == "shared":
 			return entityChoice{name: "shared-" + class}
 		default:
-			d.problem(n, "%s, not %s", forms, describe(n.Node))
+			d.Problem(n, "%s, not %s", forms, d.Describe(n))
 		}
 		return entityChoice{}
 	}
 
 	var choice entityChoice
-	given := d.decodeFields(n, fields{
-		"count": func(n at) { choice.count = d.decodeWhole(n, 1) },
-		"zipf":  func(n at) { choice.zipf = d.decodeNumber(n, 10) },
-		"name": func(n at) {
-			if id, ok := d.decodeText(n); ok {
+	given := d.Fields(n, yamlfile.Fields{
+		"count": func(n yamlfile.Node) { choice.count = d.decodeWhole(n, 1) },
+		"zipf":  func(n yamlfile.Node) { choice.zipf = d.decodeNumber(n, 10) },
+		"name": func(n yamlfile.Node) {
+			if id, ok := d.Text(n); ok {
 				choice.name = id
 				d.checkEntity(id, n)
 			}
 		},
 	})
 
-	_, named := given["name"]
-	_, counted := given["count"]
+	named, counted := given.Has("name"), given.Has("count")
 	// A name stands alone, and an exponent belongs to a count.
 	if named == counted || named && len(given) > 1 {
-		d.problem(n, "%s", forms)
+		d.Problem(n, "%s", forms)
 	}
 	return choice
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/zeroae/zae-limiter-go/internal/yamlfile"
 )
 
 // plannedTask is a task as a file describes it.
@@ -26,13 +28,13 @@ type weighted struct {
 }
 
 // decodeTasks reads tasks by name.
-func (d *decoder) decodeTasks(n at) (tasks []plannedTask) {
+func (d *decoder) decodeTasks(n yamlfile.Node) (tasks []plannedTask) {
 	if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
-		d.problem(n, "must be at least one task, such as {call: {acquire: api, consume: {rpm: 1}}}")
+		d.Problem(n, "must be at least one task, such as {call: {acquire: api, consume: {rpm: 1}}}")
 	}
-	d.eachEntry(n, func(name string, key, n at) {
-		d.checkName(name, key)
-		tasks = append(tasks, d.decodeTask(name, n))
+	d.Entries(n, func(key, n yamlfile.Node) {
+		d.checkName(key)
+		tasks = append(tasks, d.decodeTask(key.Value, n))
 	})
 	return tasks
 }
@@ -44,42 +46,42 @@ const (
 	callTimeUntil = "time_until_available"
 )
 
-func (d *decoder) decodeTask(name string, n at) plannedTask {
+func (d *decoder) decodeTask(name string, n yamlfile.Node) plannedTask {
 	task := plannedTask{name: name, weight: 1}
 
-	call := func(what string) func(at) {
-		return func(n at) { task.call, task.resources = cmp.Or(task.call, what), d.decodeChoice(n) }
+	call := func(what string) func(yamlfile.Node) {
+		return func(n yamlfile.Node) { task.call, task.resources = cmp.Or(task.call, what), d.decodeChoice(n) }
 	}
 
-	before := len(d.problems)
-	given := d.decodeFields(n, fields{
-		"weight":      func(n at) { task.weight = d.decodeWhole(n, 1) },
+	before := len(d.Problems)
+	given := d.Fields(n, yamlfile.Fields{
+		"weight":      func(n yamlfile.Node) { task.weight = d.decodeWhole(n, 1) },
 		callAcquire:   call(callAcquire),
 		callAvailable: call(callAvailable),
 		callTimeUntil: call(callTimeUntil),
-		"consume":     func(n at) { task.consume = d.decodeAmounts(n) },
-		"used":        func(n at) { task.used = d.decodeAmounts(n) },
-		"work":        func(n at) { task.work = d.decodeWait(n) },
+		"consume":     func(n yamlfile.Node) { task.consume = d.decodeAmounts(n) },
+		"used":        func(n yamlfile.Node) { task.used = d.decodeAmounts(n) },
+		"work":        func(n yamlfile.Node) { task.work = d.decodeWait(n) },
 	})
 
 	// A key that could not be read would only cause further problems.
-	if len(d.problems) == before {
+	if len(d.Problems) == before {
 		d.checkTask(n, task, given)
 	}
 	return task
 }
 
 // checkTask reports keys of a task that do not belong together.
-func (d *decoder) checkTask(n at, task plannedTask, given map[string]at) {
+func (d *decoder) checkTask(n yamlfile.Node, task plannedTask, given yamlfile.Given) {
 	calls := 0
 	for _, call := range []string{callAcquire, callAvailable, callTimeUntil} {
-		if _, ok := given[call]; ok {
+		if given.Has(call) {
 			calls++
 		}
 	}
 
 	if calls != 1 {
-		d.problem(n, "a task has one of acquire, available and time_until_available, such as acquire: api")
+		d.Problem(n, "a task has one of acquire, available and time_until_available, such as acquire: api")
 		return
 	}
 
@@ -91,46 +93,45 @@ func (d *decoder) checkTask(n at, task plannedTask, given map[string]at) {
 		at, ok := given[key]
 		switch {
 		case ok && !slices.Contains(allowed, key):
-			d.problem(at, "%s has no %s; remove it", task.call, key)
+			d.Problem(at, "%s has no %s; remove it", task.call, key)
 		case !ok && key == "consume" && slices.Contains(allowed, key):
-			d.problem(n, "consume is missing, such as consume: {rpm: 1}")
+			d.Problem(n, "consume is missing, such as consume: {rpm: 1}")
 		}
 	}
 }
 
 // decodeChoice reads a resource, a list of resources, or resources with weights.
-func (d *decoder) decodeChoice(n at) (choice []weighted) {
+func (d *decoder) decodeChoice(n yamlfile.Node) (choice []weighted) {
 	const forms = "must be a resource, a list of them such as [gpt-4, gpt-4o], or weights such as {gpt-4: 3, gpt-4o: 1}"
 
-	add := func(name string, n at, weight int) {
+	add := func(name string, n yamlfile.Node, weight int) {
 		d.checkResource(name, n)
 		choice = append(choice, weighted{name, weight, n.Line})
 	}
 
 	switch {
-	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str":
+	case n.Is(yamlfile.Text):
 		add(n.Value, n, 1)
 	case n.Kind == yaml.SequenceNode && len(n.Content) > 0:
 		d.decodeList(n, add)
 	case n.Kind == yaml.MappingNode && len(n.Content) > 0:
-		d.eachEntry(n, func(name string, key, n at) { add(name, key, d.decodeWhole(n, 1)) })
+		d.Entries(n, func(key, n yamlfile.Node) { add(key.Value, key, d.decodeWhole(n, 1)) })
 	default:
-		d.problem(n, "%s, not %s", forms, emptyOr(n.Node))
+		d.Problem(n, "%s, not %s", forms, d.emptyOr(n))
 	}
 
 	return choice
 }
 
 // decodeList reads a list of different resources.
-func (d *decoder) decodeList(n at, add func(name string, n at, weight int)) {
+func (d *decoder) decodeList(n yamlfile.Node, add func(name string, n yamlfile.Node, weight int)) {
 	lines := map[string]int{}
 	for i, item := range n.Content {
-		item := n.child(fmt.Sprint(i), item)
-		name, ok := d.decodeText(item)
+		item := yamlfile.At(item, fmt.Sprintf("%s.%d", n.Path, i))
+		name, ok := d.Text(item)
 		line, duplicate := lines[name]
 
-		if d.entries++; d.entries > maxEntries {
-			d.problem(n, "a scenario has at most %d keys and items", maxEntries)
+		if d.count(n) {
 			return
 		}
 
@@ -138,7 +139,7 @@ func (d *decoder) decodeList(n at, add func(name string, n at, weight int)) {
 		// decodeText has reported the item.
 		case !ok:
 		case duplicate:
-			d.problem(item, "%s is listed twice, first in line %d; give it a weight instead, such as {%s: 2}",
+			d.Problem(item, "%s is listed twice, first in line %d; give it a weight instead, such as {%s: 2}",
 				clip(name), line, clip(name))
 		default:
 			lines[name] = item.Line

@@ -9,6 +9,7 @@ require (
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/vmihailenco/msgpack/v5 v5.4.1
 	github.com/zeroae/zae-limiter-go v0.0.0
+	github.com/zeroae/zae-limiter-go/internal/yamlfile v0.0.0
 	go.yaml.in/yaml/v3 v3.0.5
 )
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/yamlfile"
 )
 
 // Scenarios returns the scenarios of this package, by name.
@@ -49,47 +50,11 @@ func Find(name, dir string, extra ...Scenario) (Scenario, error) {
 	}
 
 	reason := "no such scenario; choose from " + strings.Join(names, ", ")
-	if near := nearest(wanted, names); near != "" {
+	if near := yamlfile.Nearest(wanted, names); near != "" {
 		reason = "no such scenario; did you mean " + near + "? There are " + strings.Join(names, ", ")
 	}
 	reason += ", and the files NAME.yaml in " + cmp.Or(dir, ".")
 	return Scenario{}, &limiter.InvalidError{Field: "scenario", Value: name, Reason: reason}
-}
-
-// nearest returns the name that differs from wanted by the fewest changes, or ""
-// if all differ by more than a third of it.
-func nearest(wanted string, names []string) string {
-	best, least := "", len(wanted)/3+1
-	for _, name := range names {
-		if d := distance(wanted, name); d < least {
-			best, least = name, d
-		}
-	}
-	return best
-}
-
-// distance returns the number of bytes to insert, remove or replace between a
-// and b.
-func distance(a, b string) int {
-	// row[j] is the distance between the part of a so far and the first j bytes
-	// of b.
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }
 
 // Program runs the command line of the process with additional scenarios and

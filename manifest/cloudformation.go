@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/yamlfile"
 )
 
 // Properties of the custom resource that are not part of a manifest.
@@ -93,21 +94,29 @@ func (m *Manifest) checkFunctionNames() error {
 // Template writes them. CloudFormation sends all numbers as text, large ones
 // with an exponent such as 1.0E7. Problems are reported in a *[ParseError].
 func FromProperties(properties map[string]any) (*Manifest, error) {
-	return decode(valueNode(properties), stackDialect())
+	own := maps.Clone(properties)
+	for _, key := range []string{propertyToken, propertyTimeout, propertyTable, propertyNamespaceID} {
+		delete(own, key)
+	}
+	return fromValue(own, stackDialect())
 }
 
 // FromValue reads a manifest from decoded JSON. Problems are reported in a
 // *[ParseError].
-func FromValue(value any) (*Manifest, error) { return decode(valueNode(value), fileDialect()) }
+func FromValue(value any) (*Manifest, error) { return fromValue(value, fileDialect()) }
+
+func fromValue(value any, in dialect) (*Manifest, error) {
+	return newDecoder(in).decode(yamlfile.At(valueNode(value), ""))
+}
 
 // valueNode converts decoded JSON to a YAML node without positions.
 func valueNode(value any) *yaml.Node {
 	scalar := func(tag, text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text} }
 	switch v := value.(type) {
 	case nil:
-		return scalar(tagNull, "null")
+		return scalar(yamlfile.Null, "null")
 	case string:
-		return scalar(tagText, v)
+		return scalar(yamlfile.Text, v)
 	case json.Number:
 		return numberNode(v.String())
 	case float64:
@@ -116,20 +125,20 @@ func valueNode(value any) *yaml.Node {
 	case map[string]any:
 		n := &yaml.Node{Kind: yaml.MappingNode}
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			n.Content = append(n.Content, scalar(tagText, key), valueNode(v[key]))
+			n.Content = append(n.Content, scalar(yamlfile.Text, key), valueNode(v[key]))
 		}
 		return n
 	// No value of a manifest is a list, so the items do not matter.
 	case []any:
 		return &yaml.Node{Kind: yaml.SequenceNode}
 	}
-	return scalar(tagBool, fmt.Sprint(value))
+	return scalar(yamlfile.Bool, fmt.Sprint(value))
 }
 
 func numberNode(text string) *yaml.Node {
-	tag := tagInt
+	tag := yamlfile.Int
 	if strings.ContainsAny(text, ".eE") {
-		tag = tagFloat
+		tag = yamlfile.Float
 	}
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text}
 }

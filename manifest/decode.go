@@ -3,10 +3,8 @@ package manifest
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/yamlfile"
 )
 
 // Bounds of a manifest. Without them, aliases of aliases could make a small file
@@ -28,155 +27,173 @@ const (
 // decoder turns nodes into a manifest and collects the problems.
 type decoder struct {
 	dialect
+	yamlfile.Reader
 	out        Manifest
 	limitCount int // of all levels
-	problems   []Problem
 }
 
-func decode(root *yaml.Node, in dialect) (*Manifest, error) {
+func newDecoder(in dialect) *decoder {
 	d := &decoder{dialect: in}
-	fields := map[string]func(*yaml.Node, string){
+	d.Form = yamlfile.Form{
+		Empty: "the file is empty; a manifest that declares nothing is {}",
+		Second: "another document begins here; a manifest is one document, so put each namespace in a file " +
+			"of its own",
+		Anchors:     true,
+		Merge:       "merge keys are not supported; refer to the whole section instead, as in *name",
+		NullIsEmpty: true,
+		TextPrefix:  "the text ",
+		Full:        d.full,
+	}
+	return d
+}
+
+// err returns the problems, or nil if there are none.
+func (d *decoder) err() error {
+	if len(d.Problems) == 0 {
+		return nil
+	}
+
+	all := make([]Problem, len(d.Problems))
+	for i, p := range d.Problems {
+		all[i] = Problem(p)
+	}
+	return &ParseError{sortProblems(all)}
+}
+
+func (d *decoder) decode(root yamlfile.Node) (*Manifest, error) {
+	fields := yamlfile.Fields{
 		d.namespace: d.decodeNamespace, d.system: d.decodeSystem, d.resources: d.decodeResources,
 		d.entities: d.decodeEntities,
 	}
 
-	for _, key := range d.ignored {
-		fields[key] = func(*yaml.Node, string) {}
-	}
-
 	if root.Kind != yaml.MappingNode {
-		d.problem(root, "", "a manifest is a mapping with the keys %s", d.joinKeys(fields))
+		d.Problem(root, "a manifest is a mapping with the keys %s", fields.Keys())
 	} else {
-		d.decodeFields(root, "", fields)
+		d.Fields(root, fields)
 	}
 
-	if len(d.problems) > 0 {
-		return nil, &ParseError{sortProblems(d.problems)}
+	if err := d.err(); err != nil {
+		return nil, err
 	}
 	return d.out.sorted(), nil
 }
 
-// full reports whether a bound of the manifest is exceeded.
-func (d *decoder) full() bool {
-	return len(d.out.Levels) > maxLevels || d.limitCount > maxLimits || len(d.problems) >= maxProblems
+// full reports whether a bound of the manifest is exceeded, which is reported
+// already.
+func (d *decoder) full(yamlfile.Node) bool {
+	return len(d.out.Levels) > maxLevels || d.limitCount > maxLimits || len(d.Problems) >= maxProblems
 }
 
-func (d *decoder) problem(at *yaml.Node, path, format string, args ...any) {
-	d.problems = append(d.problems, Problem{at.Line, at.Column, path, fmt.Sprintf(format, args...)})
-}
-
-func (d *decoder) decodeNamespace(n *yaml.Node, path string) {
-	name, ok := d.decodeText(n, path)
+func (d *decoder) decodeNamespace(n yamlfile.Node) {
+	name, ok := d.Text(n)
 	if !ok {
 		return
 	}
 
 	if err := (limiter.Namespace{Name: name}).Validate(); err != nil {
-		d.problem(n, path, "%v", err)
+		d.Problem(n.Used(), "%v", err)
 	}
 	d.out.Namespace = name
 }
 
-func (d *decoder) decodeSystem(n *yaml.Node, path string) {
+func (d *decoder) decodeSystem(n yamlfile.Node) {
 	var level limiter.Config
-	d.decodeFields(n, path, map[string]func(*yaml.Node, string){
-		d.onUnavailable: func(n *yaml.Node, path string) {
-			mode, ok := d.decodeText(n, path)
+	d.Fields(n, yamlfile.Fields{
+		d.onUnavailable: func(n yamlfile.Node) {
+			mode, ok := d.Text(n)
 			if level.OnUnavailable = limiter.OnUnavailable(mode); ok && !validMode(level.OnUnavailable) {
-				d.problem(n, path, "must be %s, not %q", modes, mode)
+				d.Problem(n.Used(), "must be %s, not %q", modes, mode)
 			}
 		},
-		d.limits: func(n *yaml.Node, path string) { level.Limits = d.decodeLimits(n, path) },
+		d.limits: func(n yamlfile.Node) { level.Limits = d.decodeLimits(n) },
 	})
-	d.addLevel(n, path, level)
+	d.addLevel(n, level)
 }
 
-func (d *decoder) decodeResources(n *yaml.Node, path string) {
-	d.eachEntry(n, path, func(key, n *yaml.Node, path string) {
+func (d *decoder) decodeResources(n yamlfile.Node) {
+	d.Entries(n, func(key, n yamlfile.Node) {
 		if err := validateResource(key.Value); err != nil {
-			d.problem(key, path, "%v", err)
+			d.Problem(key, "%v", err)
 		}
-		d.decodeLevel(n, path, limiter.Scope{Resource: key.Value})
+		d.decodeLevel(n, limiter.Scope{Resource: key.Value})
 	})
 }
 
-func (d *decoder) decodeEntities(n *yaml.Node, path string) {
-	d.eachEntry(n, path, func(key, n *yaml.Node, path string) {
+func (d *decoder) decodeEntities(n yamlfile.Node) {
+	d.Entries(n, func(key, n yamlfile.Node) {
 		entity := key.Value
 		if err := (limiter.Entity{ID: entity}).Validate(); err != nil {
-			d.problem(key, path, "%v", err)
+			d.Problem(key, "%v", err)
 		}
-		d.decodeFields(n, path, map[string]func(*yaml.Node, string){
-			d.resources: func(n *yaml.Node, path string) { d.decodeEntity(n, path, entity) },
+		d.Fields(n, yamlfile.Fields{
+			d.resources: func(n yamlfile.Node) { d.decodeEntity(n, entity) },
 		})
 	})
 }
 
-func (d *decoder) decodeEntity(n *yaml.Node, path, entity string) {
-	d.eachEntry(n, path, func(key, n *yaml.Node, path string) {
+func (d *decoder) decodeEntity(n yamlfile.Node, entity string) {
+	d.Entries(n, func(key, n yamlfile.Node) {
 		s := limiter.Scope{Entity: entity, Resource: key.Value}
 		if s.Resource == defaultResource {
 			s.Resource = ""
 		} else if err := validateResource(s.Resource); err != nil {
-			d.problem(key, path, "%v", err)
+			d.Problem(key, "%v", err)
 		}
-		d.decodeLevel(n, path, s)
+		d.decodeLevel(n, s)
 	})
 }
 
-func (d *decoder) decodeLevel(n *yaml.Node, path string, s limiter.Scope) {
+func (d *decoder) decodeLevel(n yamlfile.Node, s limiter.Scope) {
 	level := limiter.Config{Scope: s}
-	d.decodeFields(n, path, map[string]func(*yaml.Node, string){
-		d.limits: func(n *yaml.Node, path string) { level.Limits = d.decodeLimits(n, path) },
+	d.Fields(n, yamlfile.Fields{
+		d.limits: func(n yamlfile.Node) { level.Limits = d.decodeLimits(n) },
 	})
-	d.addLevel(n, path, level)
+	d.addLevel(n, level)
 }
 
-func (d *decoder) addLevel(n *yaml.Node, path string, level limiter.Config) {
+func (d *decoder) addLevel(n yamlfile.Node, level limiter.Config) {
 	// More levels may follow, and one problem is enough.
 	if d.out.Levels = append(d.out.Levels, level); len(d.out.Levels) == maxLevels+1 {
-		d.problem(n, path, "a manifest has at most %d levels; use several namespaces", maxLevels)
+		d.Problem(n.Used(), "a manifest has at most %d levels; use several namespaces", maxLevels)
 	}
 }
 
 // decodeLimits reads the limits of a level, unless there are too many.
-func (d *decoder) decodeLimits(n *yaml.Node, path string) (limits []limiter.Limit) {
-	count := len(resolveAlias(n).Content) / 2
+func (d *decoder) decodeLimits(n yamlfile.Node) (limits []limiter.Limit) {
+	count := len(n.Content) / 2
 	if count > maxLimitsPerLevel {
-		d.problem(n, path, "a level has at most %d limits, not %d", maxLimitsPerLevel, count)
+		d.Problem(n.Used(), "a level has at most %d limits, not %d", maxLimitsPerLevel, count)
 		return nil
 	}
 	// Limits are counted before they are built, since an alias can repeat a
 	// large level many times.
 	if d.limitCount += count; d.limitCount > maxLimits {
-		d.problem(n, path, "a manifest has at most %d limits; use several namespaces", maxLimits)
+		d.Problem(n.Used(), "a manifest has at most %d limits; use several namespaces", maxLimits)
 		return nil
 	}
 
-	d.eachEntry(n, path, func(key, n *yaml.Node, path string) {
-		limits = append(limits, d.decodeLimit(key, n, path))
+	d.Entries(n, func(key, n yamlfile.Node) {
+		limits = append(limits, d.decodeLimit(key, n))
 	})
 	return limits
 }
 
 // decodeLimit reads a limit in its long or its short form.
-func (d *decoder) decodeLimit(key, n *yaml.Node, path string) limiter.Limit {
-	if value := resolveAlias(n); d.short && value.Kind == yaml.ScalarNode {
-		switch value.ShortTag() {
-		case tagInt, tagFloat:
-			return d.decodeRate(key, value, path)
-		case tagText:
-			return d.decodeShortLimit(key, value, path)
-		}
+func (d *decoder) decodeLimit(key, n yamlfile.Node) limiter.Limit {
+	switch {
+	case d.short && n.Is(yamlfile.Int, yamlfile.Float):
+		return d.decodeRate(key, n)
+	case d.short && n.Is(yamlfile.Text):
+		return d.decodeShortLimit(key, n)
 	}
-	return d.decodeLongLimit(key, n, path)
+	return d.decodeLongLimit(key, n)
 }
 
 // decodeRate reads a bare number, which is a rate per minute.
-func (d *decoder) decodeRate(key, n *yaml.Node, path string) limiter.Limit {
-	before := len(d.problems)
-	limit := limiter.PerMinute(key.Value, d.decodeNumber(n, path, bucket.MaxTokens))
-	d.validateLimit(key, path, limit, before)
+func (d *decoder) decodeRate(key, n yamlfile.Node) limiter.Limit {
+	before := len(d.Problems)
+	limit := limiter.PerMinute(key.Value, d.decodeNumber(n, bucket.MaxTokens))
+	d.validateLimit(key, limit, before)
 	return limit
 }
 
@@ -190,22 +207,22 @@ const shortForms = "a limit is RATE, RATE/PERIOD, RATE/PERIOD:BURST or RATE/PERI
 	"shadow limit, or a mapping"
 
 // decodeShortLimit reads a limit as the command line spells it after the name.
-func (d *decoder) decodeShortLimit(key, n *yaml.Node, path string) limiter.Limit {
+func (d *decoder) decodeShortLimit(key, n yamlfile.Node) limiter.Limit {
 	// The short form begins with the name, which must not contain a colon.
-	before := len(d.problems)
-	if d.validateLimit(key, path, limiter.PerMinute(key.Value, 1), before); len(d.problems) > before {
+	before := len(d.Problems)
+	if d.validateLimit(key, limiter.PerMinute(key.Value, 1), before); len(d.Problems) > before {
 		return limiter.Limit{}
 	}
 
 	if rate := strings.TrimSuffix(n.Value, ":shadow"); burstOnly.MatchString(rate) {
-		d.problem(n, path, "it is %q, but a burst has to follow a period; %s", clip(n.Value), shortForms)
+		d.Problem(n, "it is %q, but a burst has to follow a period; %s", clip(n.Value), shortForms)
 		return limiter.Limit{}
 	}
 
 	limit, err := limiter.ParseLimit(key.Value + ":" + n.Value)
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
 		why, _, _ := strings.Cut(bad.Reason, "; a limit is ")
-		d.problem(n, path, "it is %q, but %s; %s", clip(n.Value), why, shortForms)
+		d.Problem(n, "it is %q, but %s; %s", clip(n.Value), why, shortForms)
 	}
 	return limit
 }
@@ -215,73 +232,73 @@ type longLimit struct {
 	capacity, burst, refill, period int64
 	window, zone                    string
 	shadow                          bool
-	given                           []string // the keys
+	given                           yamlfile.Given
 }
 
 // decodeLongLimit reads a mapping. With a burst, the burst is the capacity of
 // the limit, and the key capacity is the default of the refill amount. With a
 // window it is a quota, which has neither a burst nor a refill.
-func (d *decoder) decodeLongLimit(key, n *yaml.Node, path string) limiter.Limit {
-	before := len(d.problems)
-	l := d.readLongLimit(key.Value, n, path)
+func (d *decoder) decodeLongLimit(key, n yamlfile.Node) limiter.Limit {
+	before := len(d.Problems)
+	l := d.readLongLimit(key.Value, n)
 
 	// After other problems, the key may be there and misspelled.
-	if !slices.Contains(l.given, d.capacity) && len(d.problems) == before {
-		d.problem(key, path, "%s is missing: how many tokens can be taken at once", d.capacity)
+	if !l.given.Has(d.capacity) && len(d.Problems) == before {
+		d.Problem(key, "%s is missing: how many tokens can be taken at once", d.capacity)
 	}
 
 	limit := limiter.Custom(key.Value, cmp.Or(l.burst, l.capacity), cmp.Or(l.refill, l.capacity),
 		time.Duration(cmp.Or(l.period, 60))*time.Second)
 
-	isQuota, hasZone := slices.Contains(l.given, d.window), slices.Contains(l.given, d.zone)
+	isQuota, hasZone := l.given.Has(d.window), l.given.Has(d.zone)
 	switch {
 	case hasZone && !isQuota:
-		d.problem(key, path, "%s needs %s: only a quota has a zone", d.zone, d.window)
+		d.Problem(key, "%s needs %s: only a quota has a zone", d.zone, d.window)
 	// One of the values cannot be read, which has been reported.
-	case len(d.problems) > before:
+	case len(d.Problems) > before:
 	case hasZone && l.zone == "":
-		d.problem(key, path, "%s is empty; give an IANA name such as Europe/Berlin, or leave it out for UTC", d.zone)
+		d.Problem(key, "%s is empty; give an IANA name such as Europe/Berlin, or leave it out for UTC", d.zone)
 	case isQuota:
-		limit = d.quota(key, path, l).In(l.zone)
+		limit = d.quota(key, l).In(l.zone)
 	}
 
 	limit.IsShadow = l.shadow
-	d.validateLimit(key, path, limit, before)
+	d.validateLimit(key, limit, before)
 	return limit
 }
 
 // readLongLimit reads the keys of the mapping of a limit.
-func (d *decoder) readLongLimit(name string, n *yaml.Node, path string) longLimit {
+func (d *decoder) readLongLimit(name string, n yamlfile.Node) longLimit {
 	var l longLimit
-	tokens := func(target *int64) func(*yaml.Node, string) {
-		return func(n *yaml.Node, path string) { *target = d.decodeTokens(name, n, path) }
+	tokens := func(target *int64) func(yamlfile.Node) {
+		return func(n yamlfile.Node) { *target = d.decodeTokens(name, n) }
 	}
-	text := func(target *string) func(*yaml.Node, string) {
-		return func(n *yaml.Node, path string) { *target, _ = d.decodeText(n, path) }
+	text := func(target *string) func(yamlfile.Node) {
+		return func(n yamlfile.Node) { *target, _ = d.Text(n) }
 	}
 
-	fields := map[string]func(*yaml.Node, string){
+	fields := yamlfile.Fields{
 		d.capacity: tokens(&l.capacity), d.refillAmount: tokens(&l.refill),
-		d.refillPeriod: func(n *yaml.Node, path string) {
-			l.period = d.decodeNumber(n, path, int64(math.MaxInt64/time.Second))
+		d.refillPeriod: func(n yamlfile.Node) {
+			l.period = d.decodeNumber(n, int64(math.MaxInt64/time.Second))
 		},
 		d.window: text(&l.window), d.zone: text(&l.zone),
-		d.shadow: func(n *yaml.Node, path string) { l.shadow = d.decodeBool(n, path) },
+		d.shadow: func(n yamlfile.Node) { l.shadow = d.decodeBool(n) },
 	}
 
 	if d.burst != "" {
 		fields[d.burst] = tokens(&l.burst)
 	}
 
-	l.given = d.decodeFields(n, path, fields)
+	l.given = d.Fields(n, fields)
 	return l
 }
 
 // quota returns the quota that a mapping declares.
-func (d *decoder) quota(key *yaml.Node, path string, l longLimit) limiter.Limit {
+func (d *decoder) quota(key yamlfile.Node, l longLimit) limiter.Limit {
 	for _, name := range []string{d.burst, d.refillAmount, d.refillPeriod} {
-		if slices.Contains(l.given, name) {
-			d.problem(key, path,
+		if l.given.Has(name) {
+			d.Problem(key,
 				"%s and %s exclude each other: a quota gains its whole capacity at the start of each window",
 				d.window, name)
 		}
@@ -289,19 +306,19 @@ func (d *decoder) quota(key *yaml.Node, path string, l longLimit) limiter.Limit 
 
 	every, err := limiter.ParseCalendar(l.window)
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
-		d.problem(key, path, "%s %s, not %q", d.window, bad.Reason, clip(l.window))
+		d.Problem(key, "%s %s, not %q", d.window, bad.Reason, clip(l.window))
 	}
 	return limiter.Quota(key.Value, l.capacity, every)
 }
 
 // validateLimit checks a limit, unless decoding it has already added to the
 // problems before.
-func (d *decoder) validateLimit(key *yaml.Node, path string, limit limiter.Limit, before int) {
-	if len(d.problems) > before {
+func (d *decoder) validateLimit(key yamlfile.Node, limit limiter.Limit, before int) {
+	if len(d.Problems) > before {
 		return
 	}
 	if err := limit.Validate(); err != nil {
-		d.problem(key, path, "%v", err)
+		d.Problem(key, "%v", err)
 	}
 }
 

@@ -52,7 +52,6 @@ type dialect struct {
 	// textNumbers means that numbers and booleans may be text: CloudFormation
 	// writes 10000000 as 1.0E7.
 	textNumbers bool
-	ignored     []string // keys that are not part of a manifest
 }
 
 // fileDialect returns the dialect of manifest files.
@@ -75,7 +74,7 @@ func stackDialect() dialect {
 		onUnavailable: "OnUnavailable", limits: "Limits",
 		capacity: "Capacity", refillAmount: "RefillAmount", refillPeriod: "RefillPeriod",
 		window: "Window", zone: "Zone", shadow: "Shadow",
-		textNumbers: true, ignored: []string{propertyToken, propertyTimeout, propertyTable, propertyNamespaceID},
+		textNumbers: true,
 	}
 }
 

@@ -6,6 +6,7 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/zeroae/zae-limiter-go v0.0.0
+	github.com/zeroae/zae-limiter-go/internal/yamlfile v0.0.0
 	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/sync v0.23.0
 )

@@ -10,6 +10,8 @@ import (
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/zeroae/zae-limiter-go/internal/yamlfile"
 )
 
 // object is an ordered mapping. A value is a string, an int64, a bool or an object.
@@ -101,9 +103,9 @@ func (o object) node() *yaml.Node {
 		case string:
 			n.Content = append(n.Content, textNode(v))
 		case bool:
-			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: tagBool, Value: strconv.FormatBool(v)})
+			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: yamlfile.Bool, Value: strconv.FormatBool(v)})
 		default:
-			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: tagInt, Value: fmt.Sprint(v)})
+			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: yamlfile.Int, Value: fmt.Sprint(v)})
 		}
 	}
 	return n
@@ -114,7 +116,7 @@ func (o object) node() *yaml.Node {
 // date. Only a few words that begin with a letter are not strings there, and no text
 // that begins with a dollar sign is anything else.
 func textNode(text string) *yaml.Node {
-	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: tagText, Value: text}
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: yamlfile.Text, Value: text}
 	isWord := text != "" && strings.ContainsRune("abcdefghijklmnopqrstuvwxyz_$", unicode.ToLower(rune(text[0])))
 	if !isWord || slices.Contains(
 		[]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}, strings.ToLower(text),

@@ -1,17 +1,10 @@
 package manifest
 
 import (
-	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Parse reads a manifest from YAML or JSON. It reports every problem it finds in
@@ -19,42 +12,17 @@ import (
 // value is empty. Aliases are followed, but merge keys are not supported.
 // Numbers are plain digits.
 func Parse(data []byte) (*Manifest, error) {
-	root, err := parseDocument(data)
-	if err != nil {
-		return nil, err
+	d := newDecoder(fileDialect())
+	root, ok := d.Document(data)
+	if !ok {
+		return nil, d.err()
 	}
-	return decode(root, fileDialect())
-}
-
-// parseDocument returns the root node of the only document in data.
-func parseDocument(data []byte) (*yaml.Node, error) {
-	in := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, next yaml.Node
-	switch err := in.Decode(&doc); {
-	case errors.Is(err, io.EOF):
-		return nil, parseError(Problem{Text: "the file is empty; a manifest that declares nothing is {}"})
-	case err != nil:
-		return nil, parseError(syntaxProblem(data, err))
-	}
-
-	switch err := in.Decode(&next); {
-	case err == nil:
-		return nil, parseError(Problem{
-			Line: next.Line, Column: next.Column,
-			Text: "another document begins here; a manifest is one document, so put each namespace in a file " +
-				"of its own",
-		})
-	case !errors.Is(err, io.EOF):
-		return nil, parseError(syntaxProblem(data, err))
-	}
-	return doc.Content[0], nil
+	return d.decode(root)
 }
 
 // ParseError is the error for a manifest that cannot be used. It has at least
 // one problem, in the order of the file.
 type ParseError struct{ Problems []Problem }
-
-func parseError(problems ...Problem) error { return &ParseError{problems} }
 
 // Error returns one line for each problem.
 func (e *ParseError) Error() string {
@@ -98,32 +66,4 @@ func sortProblems(problems []Problem) []Problem {
 	return slices.CompactFunc(problems, func(a, b Problem) bool {
 		return a.Line > 0 && a.Line == b.Line && a.Column == b.Column && a.Text == b.Text
 	})
-}
-
-// syntaxProblem converts an error of the YAML library, which has a line at most.
-func syntaxProblem(data []byte, err error) Problem {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if found := regexp.MustCompile(`^unknown anchor '(.*)' referenced$`).FindStringSubmatch(text); found != nil {
-		return aliasProblem(data, found[1])
-	}
-
-	if found := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(text); found != nil {
-		line, _ := strconv.Atoi(found[1])
-		return Problem{Line: line, Text: "invalid YAML: " + text[len(found[0]):]}
-	}
-	return Problem{Text: "invalid YAML: " + text}
-}
-
-// aliasProblem describes an alias without an anchor. Its position is the first
-// use of the alias as a value.
-func aliasProblem(data []byte, name string) Problem {
-	p := Problem{Text: fmt.Sprintf("*%s refers to no anchor; define it with &%s", name, name)}
-	// The alias has to follow a separator and must not be in a comment. In a
-	// text, *name is no alias.
-	alias := regexp.MustCompile(`(?m)^[^#\n]*?[\s:,\[{-](\*` + regexp.QuoteMeta(name) + `)(?:[\s,\]}]|$)`)
-	if at := alias.FindSubmatchIndex(data); at != nil {
-		p.Line = 1 + bytes.Count(data[:at[2]], []byte("\n"))
-		p.Column = at[2] - bytes.LastIndexByte(data[:at[2]], '\n')
-	}
-	return p
 }

@@ -8,6 +8,7 @@ replace (
 	github.com/zeroae/zae-limiter-go/dynamo => ../dynamo
 	github.com/zeroae/zae-limiter-go/dynamo/infra => ../dynamo/infra
 	github.com/zeroae/zae-limiter-go/grpclimit => ../grpclimit
+	github.com/zeroae/zae-limiter-go/internal/yamlfile => ../internal/yamlfile
 	github.com/zeroae/zae-limiter-go/llm => ../llm
 	github.com/zeroae/zae-limiter-go/loadtest => ../loadtest
 	github.com/zeroae/zae-limiter-go/manifest => ../manifest

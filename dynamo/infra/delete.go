@@ -12,6 +12,8 @@ import (
 	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // DeleteOptions configures [Delete]. The zero value of a field is its default.
@@ -222,14 +224,15 @@ func (s *session) checkProtection(ctx context.Context, stack *cfn.Stack, r *Remo
 	}
 
 	if aws.ToBool(out.Table.DeletionProtectionEnabled) {
-		off := s.place.Command("deploy", "--name", s.name, "--no-deletion-protection")
+		off := s.remedy(remedy.DeployUnprotected, s.name)
 		// Only a stable stack can be deployed, so a deployment cannot disable
 		// the protection of another one.
 		if stateOf(stack) != stable {
-			off = s.unprotectCommand(table)
+			off = s.remedy(remedy.UnprotectTable, table)
 		}
 
-		return s.refuse(stack, "its table is protected; disable the protection with "+off+", and delete it again")
+		return s.refuse(stack, "its table is protected; disable the protection with "+off.Error()+
+			", and delete it again", off)
 	}
 
 	r.Items = aws.ToInt64(out.Table.ItemCount)
@@ -241,14 +244,8 @@ func (s *session) checkTermination(stack *cfn.Stack) error {
 	if !aws.ToBool(stack.EnableTerminationProtection) {
 		return nil
 	}
-	off := s.place.AWS("cloudformation", "update-termination-protection", "--no-enable-termination-protection",
-		"--stack-name", s.name)
-	return s.refuse(stack, "it is protected; disable the protection with "+off+", and delete it again")
-}
-
-// unprotectCommand returns the command that disables the protection of a table.
-func (s *session) unprotectCommand(table string) string {
-	return s.place.AWS("dynamodb", "update-table", "--no-deletion-protection-enabled", "--table-name", table)
+	off := s.remedy(remedy.UnprotectStack, s.name)
+	return s.refuse(stack, "it is protected; disable the protection with "+off.Error()+", and delete it again", off)
 }
 
 // physicalID returns the physical ID of a resource of a stack, or "" if it does not

@@ -98,7 +98,7 @@ func TestDeleteOfABrokenStackSaysHowToUnprotect(t *testing.T) {
 			&dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(false)})
 	})
 	_, err = infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: c.options()})
-	checkError[*infra.RefusedError](t, err, "zae-limiter deploy --name "+name+" --no-deletion-protection")
+	checkError[*infra.RefusedError](t, err, "infra.Deploy without DeletionProtection("+name+" ")
 	c.Find(name).Status = "ROLLBACK_FAILED"
 	_, err = infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: c.options()})
 	checkError[*infra.RefusedError](t, err,

@@ -1,6 +1,7 @@
 package infra
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // noCloudFormationError reports that an endpoint does not serve CloudFormation.
@@ -21,6 +25,7 @@ import (
 type noCloudFormationError struct {
 	at     string // the endpoint
 	advice string // what to do instead
+	remedy.List
 }
 
 // Error returns the endpoint and the advice.
@@ -41,10 +46,12 @@ func (s *session) requireCloudFormation(o *cloudformation.Options) {
 
 			response, ok := out.RawResponse.(*smithyhttp.Response)
 			if err == nil && ok && s.isForeignResponse(response) {
-				err = &noCloudFormationError{s.place.Endpoint, s.tableAdvice()}
-				if request, ok := in.Request.(*smithyhttp.Request); ok && s.place.Endpoint == "" {
-					err = &noCloudFormationError{request.URL.Host, s.tableAdvice()}
+				at := s.endpoint
+				if request, ok := in.Request.(*smithyhttp.Request); ok && at == "" {
+					at = request.URL.Host
 				}
+				advice, instead := s.tableAdvice()
+				err = &noCloudFormationError{at, advice, remedy.List{instead}}
 			}
 
 			return out, metadata, err
@@ -61,33 +68,31 @@ func (s *session) requireCloudFormation(o *cloudformation.Options) {
 // errors in other formats.
 func (s *session) isForeignResponse(response *smithyhttp.Response) bool {
 	kind := response.Header.Get("Content-Type")
-	if s.place.Endpoint == "" {
+	if s.endpoint == "" {
 		return strings.Contains(kind, "json")
 	}
 	return !strings.Contains(kind, "xml")
 }
 
-// tableAdvice returns the command that works without CloudFormation.
-func (s *session) tableAdvice() string {
+// tableAdvice returns what works without CloudFormation, and how the advice names it.
+func (s *session) tableAdvice() (advice string, instead *dynamo.Remedy) {
 	if s.kind == typeLoad {
-		return "`zae-limiter loadtest local` runs a load test without one"
+		instead = s.remedy(remedy.RunLoad, "")
+		return instead.Error() + " runs a load test without one", instead
 	}
 
-	name := s.name
-	if name == "" {
-		name = "NAME"
-	}
-
-	table := func(verb string) string { return s.place.Command("table", verb, name) }
-
+	name := cmp.Or(s.name, "NAME")
 	switch s.op {
 	case "upgrade":
-		return table("migrate") + " migrates a table without a stack"
+		instead = s.remedy(remedy.MigrateTable, name)
+		return instead.Error() + " migrates a table without a stack", instead
 	case "delete":
-		return table("delete") + " deletes a table without a stack"
+		instead = s.remedy(remedy.DeleteTable, name)
+		return instead.Error() + " deletes a table without a stack", instead
 	}
 
-	return table("create") + " makes a table without a stack"
+	instead = s.remedy(remedy.CreateTable, name)
+	return instead.Error() + " makes a table without a stack", instead
 }
 
 // adviseExistingTable replaces the advice of a *noCloudFormationError if the table
@@ -97,11 +102,9 @@ func (s *session) adviseExistingTable(ctx context.Context, err error) error {
 	if !ok || !s.hasTable(ctx) {
 		return err
 	}
+	use := s.remedy(remedy.UseTable, s.name)
 	return &noCloudFormationError{
-		none.at,
-		fmt.Sprintf("table %s exists there and limits without one: %s shows it, and commands about data use "+
-			"it, such as %s",
-			s.name, s.place.Command("status", "--name", s.name), s.place.Command("resource", "list", "--name", s.name)),
+		none.at, fmt.Sprintf("table %s exists there and limits without one: %v", s.name, use), remedy.List{use},
 	}
 }
 
@@ -126,6 +129,7 @@ type unresponsiveError struct {
 	service  string
 	accepted bool   // it accepted the connection
 	advice   string // what to do instead, or ""
+	remedy.List
 }
 
 // Error returns the endpoint and the advice.
@@ -148,7 +152,8 @@ func (e *unresponsiveError) RetryableError() bool { return false }
 func (s *session) newUnresponsiveError(service, endpoint string, accepted bool) *unresponsiveError {
 	e := &unresponsiveError{at: endpoint, service: service, accepted: accepted}
 	if service == cloudformation.ServiceID {
-		e.advice = s.tableAdvice()
+		advice, instead := s.tableAdvice()
+		e.advice, e.List = advice, remedy.List{instead}
 	}
 	return e
 }

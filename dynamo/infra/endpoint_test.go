@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra/internal/fakeaws"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // engineOptions returns options for DynamoDB Local, which does not serve
@@ -41,7 +42,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t
 // the command for the same endpoint.
 func TestWithoutCloudFormation(t *testing.T) {
 	t.Parallel()
-	name, at := stackName(), " --region "+fakeaws.Region+" --endpoint-url "+engine(t)
+	name, at := stackName(), " "+fakeaws.Region+" "+engine(t)+")"
 	for op, c := range map[string]struct {
 		run  func(infra.Options) error
 		says string
@@ -49,29 +50,29 @@ func TestWithoutCloudFormation(t *testing.T) {
 		"deploy": {func(o infra.Options) error {
 			_, err := infra.Deploy(t.Context(), name, &o)
 			return err
-		}, "`zae-limiter table create " + name + at + "`"},
+		}, "dynamo.CreateTable(" + name + at},
 		"open": {func(o infra.Options) error {
 			_, err := infra.Open(t.Context(), name, &o)
 			return err
-		}, "`zae-limiter table create " + name + at + "`"},
+		}, "dynamo.CreateTable(" + name + at},
 		"upgrade": {func(o infra.Options) error {
 			_, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: o})
 			return err
-		}, "`zae-limiter table migrate " + name + at + "`"},
+		}, "dynamo.Migrate(" + name + at},
 		"delete": {func(o infra.Options) error {
 			_, err := infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: o})
 			return err
-		}, "`zae-limiter table delete " + name + at + "`"},
+		}, "infra.DeleteTable(" + name + at},
 		"list": {func(o infra.Options) error {
 			_, err := infra.List(t.Context(), &o)
 			return err
-		}, "`zae-limiter table create NAME" + at + "`"},
+		}, "dynamo.CreateTable(NAME" + at},
 	} {
 		opts, sent := engineOptions(t)
 		err := c.run(opts)
 		if err == nil || !strings.HasPrefix(
 			err.Error(), "there is no CloudFormation at "+engine(t)+", ",
-		) || !strings.Contains(err.Error(), c.says) {
+		) || !strings.Contains(dynamotest.Said(err), c.says) {
 			t.Errorf("%s: %v, want %s", op, err, c.says)
 		}
 		if n := sent.Load(); n != 1 {
@@ -87,9 +88,9 @@ func TestDeployOverTableWithoutCloudFormation(t *testing.T) {
 	name := stackName()
 	must(t, dynamo.CreateTable(t.Context(), name, &opts.Dynamo))
 	_, err := infra.Deploy(t.Context(), name, &opts)
-	want := "table " + name + " exists there and limits without one: `zae-limiter status --name " + name +
-		" --region " + fakeaws.Region + " --endpoint-url " + engine(t) + "` shows it"
-	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "table create") {
+	want := "table " + name + " exists there and limits without one: infra.Inspect shows it, and dynamo.Connect " +
+		"opens it(" + name + " " + fakeaws.Region + " " + engine(t) + ")"
+	if err == nil || !strings.Contains(dynamotest.Said(err), want) || strings.Contains(err.Error(), "CreateTable") {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
@@ -103,8 +104,8 @@ func TestInspectWithoutCloudFormation(t *testing.T) {
 	st, err := infra.Inspect(t.Context(), name, &opts)
 	must(t, err)
 	if st.Verdict != infra.Unreachable || !strings.Contains(
-		strings.Join(st.Problems, ";"),
-		"`zae-limiter table create "+name+" --region "+fakeaws.Region+" --endpoint-url "+engine(t)+"` creates it",
+		dynamotest.SaidBy(strings.Join(st.Problems, ";"), st.Remedies),
+		"dynamo.CreateTable("+name+" "+fakeaws.Region+" "+engine(t)+") creates it",
 	) {
 		t.Errorf("%s %q", st.Verdict, st.Problems)
 	}
@@ -168,7 +169,7 @@ func unresponsiveOptions(t *testing.T, endpoint string, asked *atomic.Int64) inf
 // needs no CloudFormation.
 func TestUnresponsiveEndpoint(t *testing.T) {
 	const name = "my-app"
-	at := " --region " + fakeaws.Region + " --endpoint-url " + unresponsiveURL
+	at := " " + fakeaws.Region + " " + unresponsiveURL + ")"
 	for op, c := range map[string]struct {
 		run  func(context.Context, *infra.Options) error
 		says string
@@ -176,15 +177,15 @@ func TestUnresponsiveEndpoint(t *testing.T) {
 		"deploy": {func(ctx context.Context, o *infra.Options) error {
 			_, err := infra.Deploy(ctx, name, o)
 			return err
-		}, "`zae-limiter table create " + name + at + "` makes a table without a stack"},
+		}, "dynamo.CreateTable(" + name + at + " makes a table without a stack"},
 		"list": {func(ctx context.Context, o *infra.Options) error {
 			_, err := infra.List(ctx, o)
 			return err
-		}, "`zae-limiter table create NAME" + at + "` makes a table without a stack"},
+		}, "dynamo.CreateTable(NAME" + at + " makes a table without a stack"},
 		"delete": {func(ctx context.Context, o *infra.Options) error {
 			_, err := infra.Delete(ctx, name, &infra.DeleteOptions{Options: *o})
 			return err
-		}, "`zae-limiter table delete " + name + at + "` deletes a table without a stack"},
+		}, "infra.DeleteTable(" + name + at + " deletes a table without a stack"},
 	} {
 		t.Run(op, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -194,7 +195,7 @@ func TestUnresponsiveEndpoint(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(),
 					unresponsiveURL+" accepted the connection but did not answer within 8s; check that "+
 						"CloudFormation is there") ||
-					!strings.Contains(err.Error(), c.says) {
+					!strings.Contains(dynamotest.Said(err), c.says) {
 					t.Errorf("%v, want %s", err, c.says)
 				}
 				if took := time.Since(began); took != 8*time.Second || asked.Load() != 1 {

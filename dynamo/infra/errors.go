@@ -14,7 +14,8 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/hint"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // RefusedError reports why a call does not change a stack, bucket or table, and what
@@ -69,14 +70,13 @@ type InterruptedError struct {
 	Op    string // "created", "updated" or "deleted"
 	Err   error  // of the context or of polling
 
-	look string // the command that shows the status
+	remedy *dynamo.Remedy // how to go on
 }
 
 // Error returns the operation and how to continue.
 func (e *InterruptedError) Error() string {
-	return fmt.Sprintf("stack %q is still being %s: %v; CloudFormation continues; run the same command to "+
-		"wait for it, or %s to see its status",
-		e.Stack, e.Op, e.Err, e.look)
+	return fmt.Sprintf("stack %q is still being %s: %v; CloudFormation continues; %v to see its status",
+		e.Stack, e.Op, e.Err, e.remedy)
 }
 
 // Unwrap returns Err.
@@ -138,10 +138,10 @@ func explain(err error) error {
 		return err
 	}
 
-	if hint.IsWithoutCredentials(err) {
+	if remedy.IsWithoutCredentials(err) {
 		// The server of credentials may have answered 403, which would read as a
 		// denied call below.
-		return &hint.CredentialsError{Err: err}
+		return &remedy.CredentialsError{Err: err}
 	}
 
 	if broken, ok := errors.AsType[*url.Error](err); ok && httpStatus(err) == 0 {

@@ -173,7 +173,7 @@ func TestInterruptedWaitSaysHowToContinue(t *testing.T) {
 		opts.Event = func(infra.Event) { cancel() }
 		err := o.run(ctx, name, opts)
 		checkError[*infra.InterruptedError](t, err, "still being "+want, "CloudFormation continues",
-			"zae-limiter status --name "+name)
+			"make the same call to wait for it, or infra.Inspect("+name+" ")
 		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}

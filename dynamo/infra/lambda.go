@@ -14,6 +14,9 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // Package is the code of the functions: a zip with one executable, bootstrap, for
@@ -143,9 +146,10 @@ func noPackageError(architecture string, programErr, buildErr error) error {
 			or = ", or choose architecture " + other + ", which this program is for"
 		}
 	}
-	return fmt.Errorf("no code for functions on %s; run a release of zae-limiter for Linux on that "+
-		"architecture, or install Go to build it, or pass a zip that zae-limiter lambda-export made%s: %w, and %w",
-		architecture, or, programErr, buildErr)
+	export := &dynamo.Remedy{Call: remedy.NewPackage}
+	return remedy.With(fmt.Errorf("no code for functions on %s; run a release of zae-limiter for Linux on that "+
+		"architecture, or install Go to build it, or pass a zip that %v made%s: %w, and %w",
+		architecture, export, or, programErr, buildErr), export)
 }
 
 // file is a file of a package.
@@ -201,7 +205,10 @@ func checkZip(path, architecture string) error {
 
 // readPackage reads and validates a zip.
 func readPackage(path, architecture string) (*Package, error) {
-	refuse := func(reason string) (*Package, error) { return nil, invalid("zip", path, reason) }
+	refuse := func(reason string, remedies ...*dynamo.Remedy) (*Package, error) {
+		return nil, remedy.With(invalid("zip", path, reason), remedies...)
+	}
+	export := &dynamo.Remedy{Call: remedy.NewPackage}
 
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -234,14 +241,13 @@ func readPackage(path, architecture string) (*Package, error) {
 		if info, err := buildinfo.Read(bytes.NewReader(program)); err == nil && info.Path != mainPackage &&
 			info.Path != functionPackage {
 			return refuse(
-				"has a bootstrap that is " + info.Path + ", not zae-limiter; zae-limiter lambda-export " +
-					"writes a valid one",
+				"has a bootstrap that is "+info.Path+", not zae-limiter; "+export.Error()+" writes a valid one", export,
 			)
 		}
 		return newPackage(content, architecture, path), nil
 	}
 
-	return refuse("has no file bootstrap at its root; zae-limiter lambda-export writes a valid one")
+	return refuse("has no file bootstrap at its root; "+export.Error()+" writes a valid one", export)
 }
 
 // pathErrorText returns the text of an error without the path.

@@ -228,7 +228,7 @@ func TestNoPackageErrorListsAlternatives(t *testing.T) {
 		t.Fatal("there is a package")
 	}
 	for _, way := range []string{
-		"arm64", "release", "Go", "zip", "lambda-export", "not zae-limiter itself",
+		"arm64", "release", "Go", "zip", "infra.NewPackage", "not zae-limiter itself",
 		"the go command is not installed",
 	} {
 		if !strings.Contains(err.Error(), way) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 //go:embed load.yaml
@@ -145,19 +146,20 @@ func (l *load) findTarget(ctx context.Context) (*cfn.Stack, error) {
 	}
 
 	if stateOf(target) == missing {
-		return nil, fmt.Errorf("stack %q: %w in region %s; %s creates it", l.target, limiter.ErrNotFound, l.region,
-			l.place.Command("deploy", "--name", l.target))
+		deploy := l.remedy(remedy.Deploy, l.target)
+		return nil, remedy.With(fmt.Errorf("stack %q: %w in region %s; %v creates it", l.target, limiter.ErrNotFound,
+			l.region, deploy), deploy)
 	}
 
 	outputs := outputsOf(target)
 	// The load stack imports both policies, so CloudFormation would refuse it
 	// later.
 	if outputs[outputAcquireOnly] == "" || outputs[outputFullAccess] == "" {
-		return nil, &RefusedError{
+		deploy := l.remedy(remedy.DeployPolicies, l.target)
+		return nil, remedy.With(&RefusedError{
 			Stack: l.target, Status: string(target.StackStatus),
-			Reason: "it exports no policies, which the load test uses; create them with " +
-				l.place.Command("deploy", "--name", l.target, "--iam"),
-		}
+			Reason: "it exports no policies, which the load test uses; create them with " + deploy.Error(),
+		}, deploy)
 	}
 	return target, nil
 }
@@ -307,9 +309,9 @@ func (s *session) checkNoLoad(ctx context.Context, stack *cfn.Stack) error {
 	if err != nil || stateOf(found) == missing || tagsOf(*found)[tagType] != typeLoad {
 		return err
 	}
-	return s.refuse(stack,
-		"its load test "+LoadName(s.name)+" uses its policies; delete that with "+s.place.Command("loadtest",
-			"delete", "--name", s.target)+", and delete this again")
+	remove := s.remedy(remedy.DeleteLoad, s.target)
+	return s.refuse(stack, "its load test "+LoadName(s.name)+" uses its policies; delete that with "+
+		remove.Error()+", and delete this again", remove)
 }
 
 // checkLoadOwner refuses a stack that is not the load stack of the target.
@@ -327,9 +329,9 @@ func (l *load) checkUpdatable(stack *cfn.Stack) error {
 	// CloudFormation would create each resource anew under its other logical
 	// ID, and fail because the name is taken.
 	if !isGoStack(stack) {
-		return l.refuse(stack,
-			"the Python tool deployed it, and its resources cannot be taken over; delete it with "+l.command("delete")+
-				", and deploy it again")
+		remove := l.remedy(remedy.DeleteLoad, l.target)
+		return l.refuse(stack, "the Python tool deployed it, and its resources cannot be taken over; delete it with "+
+			remove.Error()+", and deploy it again", remove)
 	}
 	return l.checkDowngrade(stack)
 }

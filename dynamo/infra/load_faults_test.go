@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra/internal/fakeaws"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // loadCycle has every call that changes a load stack, and whether it needs one.
@@ -212,7 +213,7 @@ func TestLoadRefusals(t *testing.T) {
 		prepare func(*loadWorld, *infra.LoadOptions)
 		want    string
 	}{
-		"no target": {func(w *loadWorld, _ *infra.LoadOptions) { w.Stacks = nil }, "zae-limiter deploy --name "},
+		"no target": {func(w *loadWorld, _ *infra.LoadOptions) { w.Stacks = nil }, "infra.Deploy(app"},
 		"no policies": {func(w *loadWorld, _ *infra.LoadOptions) {
 			w.Find(w.name).Outputs = nil
 		}, "it exports no policies"},
@@ -233,7 +234,7 @@ func TestLoadRefusals(t *testing.T) {
 		}, "it is not a load test"},
 		"failed creation": {func(w *loadWorld, _ *infra.LoadOptions) {
 			w.addLoad("ROLLBACK_COMPLETE")
-		}, "zae-limiter loadtest delete --name "},
+		}, "infra.DeleteLoad(app"},
 		"Python's": {func(w *loadWorld, _ *infra.LoadOptions) {
 			w.addLoad("CREATE_COMPLETE")
 		}, "the Python tool deployed it"},
@@ -270,7 +271,7 @@ func TestLoadRefusals(t *testing.T) {
 			test.prepare(w, opts)
 			before := w.outcome()
 			_, err := infra.DeployLoad(t.Context(), w.name, opts)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
+			if err == nil || !strings.Contains(dynamotest.Said(err), test.want) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
 			if _, isOutage := errors.AsType[*limiter.UnavailableError](err); isOutage {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // LoadWorker invokes the worker function of a load stack.
@@ -37,8 +38,9 @@ func FindLoadWorker(ctx context.Context, name string, opts *Options) (*LoadWorke
 	var out struct{ Timeout int }
 	err = s.functions.get(ctx, "GetFunctionConfiguration", functionPath(w.function)+"/configuration", nil, &out)
 	if isMissingFunction(err) {
-		return nil, fmt.Errorf("function %q: %w; %s creates it", w.function, limiter.ErrNotFound,
-			s.place.Command("loadtest", "deploy", "--name", s.name))
+		deploy := s.remedy(remedy.DeployLoad, s.name)
+		return nil, remedy.With(fmt.Errorf("function %q: %w; %v creates it", w.function, limiter.ErrNotFound, deploy),
+			deploy)
 	}
 
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // LoadTaskOptions configures a task with a Locust master. The zero value of a
@@ -134,8 +135,9 @@ func (s *session) clusterError(err error) error {
 
 // noLoadStack returns the error of a missing load stack.
 func (s *session) noLoadStack() error {
-	return fmt.Errorf("load stack %q: %w; %s creates it", LoadName(s.name), limiter.ErrNotFound,
-		s.place.Command("loadtest", "deploy", "--name", s.name))
+	deploy := s.remedy(remedy.DeployLoad, s.name)
+	return remedy.With(fmt.Errorf("load stack %q: %w; %v creates it", LoadName(s.name), limiter.ErrNotFound, deploy),
+		deploy)
 }
 
 // startTask starts a task and waits for it. It stops the task on every error.

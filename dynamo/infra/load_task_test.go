@@ -17,6 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra/internal/fakeaws"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // newLoadCloud returns a cloud with the cluster and the service of a load stack.
@@ -136,7 +137,7 @@ func TestLoadTaskFailures(t *testing.T) {
 	}{
 		{"no cluster", func(c *cloud) {
 			c.Clusters = nil
-		}, `load stack "app-load": not found; ` + "`zae-limiter loadtest deploy --name app"},
+		}, `load stack "app-load": not found; infra.DeployLoad(app `},
 		{"no service", func(c *cloud) { c.Services = nil }, `load stack "app-load": not found`},
 		{"denied", func(c *cloud) { c.Deny("RunTask") }, "the caller's policy must allow ecs:RunTask"},
 		{"no capacity", func(c *cloud) {
@@ -175,7 +176,7 @@ func TestLoadTaskFailures(t *testing.T) {
 			c, name, opts := newLoadCloud(t)
 			test.prepare(c)
 			_, err := infra.StartLoadTask(t.Context(), name, opts)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
+			if err == nil || !strings.Contains(dynamotest.Said(err), test.want) {
 				t.Errorf("%v; want %s", err, test.want)
 			}
 			if left := c.running(); len(left) > 0 {

@@ -18,6 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra/internal/fakeaws"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 func TestDeployLoadCreatesAStack(t *testing.T) {
@@ -172,7 +173,7 @@ func TestPushLoad(t *testing.T) {
 	opts := w.loadOptions()
 	_, err := infra.PushLoad(t.Context(), w.name, opts)
 	if !errors.Is(err, limiter.ErrNotFound) || !strings.Contains(
-		err.Error(), "zae-limiter loadtest deploy --name "+w.name,
+		dynamotest.Said(err), "infra.DeployLoad("+w.name+" ",
 	) {
 		t.Fatal(err)
 	}
@@ -363,7 +364,7 @@ func TestDeleteWaitsForTheLoadStack(t *testing.T) {
 	w.deploy(t, w.loadOptions())
 	_, err := infra.Delete(t.Context(), w.name, &infra.DeleteOptions{Options: w.options()})
 	checkError[*infra.RefusedError](t, err, infra.LoadName(w.name)+" uses its policies",
-		"zae-limiter loadtest delete --name "+w.name)
+		"infra.DeleteLoad("+w.name+" ")
 	_, err = infra.DeleteLoad(t.Context(), w.name, &infra.LoadDeleteOptions{Options: w.options()})
 	must(t, err)
 	_, err = infra.Delete(t.Context(), w.name, &infra.DeleteOptions{Options: w.options()})

@@ -15,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra/internal/fakeaws"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 	"github.com/zeroae/zae-limiter-go/internal/engine/dynamodb"
 	localmoto "github.com/zeroae/zae-limiter-go/internal/engine/moto"
 )
@@ -160,7 +161,7 @@ func checkError[T error](t *testing.T, err error, parts ...string) {
 		t.Fatalf("%T: %v", err, err)
 	}
 	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
+		if !strings.Contains(dynamotest.Said(err), part) {
 			t.Errorf("%q does not contain %q", err, part)
 		}
 	}

@@ -106,7 +106,7 @@ func TestDeployThatFailsSaysWhy(t *testing.T) {
 	}
 	clear(c.Failing)
 	_, err = infra.Deploy(t.Context(), name, &opts)
-	checkError[*infra.RefusedError](t, err, "zae-limiter delete --name "+name)
+	checkError[*infra.RefusedError](t, err, "infra.Delete("+name+" ")
 	_, err = infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: opts})
 	must(t, err)
 	deploy(t, name, opts)

@@ -20,7 +20,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/hint"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // session is the state of one call of this package: the account, the region and
@@ -34,7 +34,8 @@ type session struct {
 	kind   string // typeLimiter or typeLoad
 	op     string // the call, for errors
 	region string
-	place  hint.Place // for the commands that errors suggest
+	// endpoint is the custom endpoint of CloudFormation, or "".
+	endpoint string
 	// unresolved is an error in Options.Stack that Options.Resolve may still fix.
 	unresolved error
 	answered   sync.Map // custom endpoint (string) to whether it has responded (bool)
@@ -85,7 +86,7 @@ func newSession(ctx context.Context, op string, opts *Options) (*session, error)
 		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
 	})
 
-	s.place = hint.Place{Region: cfg.Region, Endpoint: aws.ToString(s.stacks.Options().BaseEndpoint)}
+	s.endpoint = aws.ToString(s.stacks.Options().BaseEndpoint)
 
 	s.connect(ctx, cfg)
 	return s, nil
@@ -117,12 +118,19 @@ func (s *session) connect(ctx context.Context, cfg aws.Config) {
 	s.networks = s.newClient(ctx, serviceEC2, cfg)
 }
 
-// command returns a command of zae-limiter about the stack, for errors to suggest.
-func (s *session) command(words ...string) string {
+// remedy returns a remedy for what has a name, in the region and at the endpoint of
+// the session.
+func (s *session) remedy(call remedy.Call, name string, args ...string) *dynamo.Remedy {
+	return &dynamo.Remedy{Call: call, Name: name, Args: args, Region: s.region, Endpoint: s.endpoint}
+}
+
+// ofKind returns the remedy about the stack: limiters and load tests have calls of
+// their own.
+func (s *session) ofKind(limiter, load remedy.Call) *dynamo.Remedy {
 	if s.kind == typeLoad {
-		words = append([]string{"loadtest"}, words...)
+		limiter = load
 	}
-	return s.place.Command(append(words, "--name", s.target)...)
+	return s.remedy(limiter, s.target)
 }
 
 // responseTimeout is the timeout for the first byte of a response.

@@ -16,6 +16,8 @@ import (
 	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // state is the status of a stack, as far as a change of it depends on that.
@@ -113,24 +115,28 @@ func (s *session) checkOwner(ctx context.Context, stack *cfn.Stack) error {
 	return err
 }
 
-func (s *session) refuse(stack *cfn.Stack, reason string) error {
-	return &RefusedError{Stack: s.name, Status: string(stack.StackStatus), Reason: reason}
+// refuse returns the error for a stack that is left as it is. The reason names the
+// remedies.
+func (s *session) refuse(stack *cfn.Stack, reason string, remedies ...*dynamo.Remedy) error {
+	return remedy.With(&RefusedError{Stack: s.name, Status: string(stack.StackStatus), Reason: reason}, remedies...)
 }
 
 // refuseState returns the error for a stack in a state that cannot be updated.
 func (s *session) refuseState(stack *cfn.Stack) error {
-	remove := s.command("delete")
+	remove := s.ofKind(remedy.Delete, remedy.DeleteLoad)
 	switch stateOf(stack) {
 	case broken:
 		return s.refuse(stack,
-			"its creation or deletion failed, so it cannot be updated; delete it with "+remove+", and deploy it again")
+			"its creation or deletion failed, so it cannot be updated; delete it with "+remove.Error()+
+				", and deploy it again", remove)
 	case stuck:
-		return s.refuse(stack, "an update and its rollback failed; finish the rollback with "+
-			s.place.AWS("cloudformation", "continue-update-rollback", "--stack-name", s.name)+", and try again")
+		finish := s.remedy(remedy.ContinueRollback, s.name)
+		return s.refuse(stack, "an update and its rollback failed; finish the rollback with "+finish.Error()+
+			", and try again", finish)
 	case unexecuted:
 		return s.refuse(stack,
-			"it has only a change set that was not executed; execute that, or delete the stack with "+remove+
-				", and try again")
+			"it has only a change set that was not executed; execute that, or delete the stack with "+remove.Error()+
+				", and try again", remove)
 	}
 	return s.contended()
 }

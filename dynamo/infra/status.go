@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
 // Status describes the health of a stack and of its resources. A part that could not
@@ -15,6 +17,8 @@ type Status struct {
 	Verdict   Verdict   `json:"verdict" doc:"overall state, in one word"`
 	// Problems lists the reasons for a verdict other than Ready.
 	Problems []string `json:"problems" doc:"problems, a sentence each"`
+	// Remedies lists the remedies that Problems and Versions name.
+	Remedies []*dynamo.Remedy `json:"-"`
 
 	Available     bool              `json:"available" doc:"whether the table is active"`
 	LatencyMillis int64             `json:"latency_ms" doc:"latency of DescribeTable in milliseconds"`
@@ -191,7 +195,7 @@ func Inspect(ctx context.Context, name string, opts *Options) (Status, error) {
 		return Status{}, err
 	}
 
-	st.setVerdict(s.place)
+	st.setVerdict(s)
 	return st, nil
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // Each probe sets its own part of a Status, so that probes can run concurrently.
@@ -147,6 +148,7 @@ func (s *session) probeVersions(ctx context.Context, st *Status) {
 	repo, err := s.table(ctx)
 	if refused, ok := errors.AsType[*limiter.VersionError](err); ok {
 		v.Schema, v.Refused = refused.Schema, refused.Error()
+		st.Remedies = remedy.Of(err)
 		return
 	}
 
@@ -175,6 +177,7 @@ func (s *session) probeVersions(ctx context.Context, st *Status) {
 
 	// A table of a newer version is a finding, not a failure of the probe.
 	if refused, ok := errors.AsType[*limiter.VersionError](err); ok {
+		st.Remedies = remedy.Of(err)
 		v.Refused, err = refused.Error(), nil
 	}
 

@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra/internal/fakeaws"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // completeStack deploys a stack with functions and alarms.
@@ -191,7 +192,7 @@ func TestVerdicts(t *testing.T) {
 		"aggregator gone": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
 			delete(c.Functions, s.Name+"-aggregator")
 			c.Mappings = ""
-		}, infra.Degraded, "-aggregator does not exist; `zae-limiter deploy --name app-"},
+		}, infra.Degraded, "-aggregator does not exist; infra.Deploy with NoAggregator and then without(app-"},
 		"provisioner gone": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
 			delete(c.Functions, s.Name+"-limits-provisioner")
 		}, infra.Degraded, "-limits-provisioner does not exist"},
@@ -214,7 +215,7 @@ func TestVerdicts(t *testing.T) {
 			c, name, d := completeStack(t)
 			test.arrange(c, c.Find(name), d)
 			st := inspect(t, c, name)
-			all := strings.Join(st.Problems, "\n")
+			all := dynamotest.SaidBy(strings.Join(st.Problems, "\n"), st.Remedies)
 			if st.Verdict != test.want || !strings.Contains(all, test.says) ||
 				(test.want == infra.Ready) != (all == "") || len(st.Problems) > 1 && st.Problems[0] == st.Problems[1] {
 				t.Errorf("%s: %s", st.Verdict, all)

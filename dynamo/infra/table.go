@@ -12,6 +12,8 @@ import (
 	ddb "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // DeleteTableOptions configures [DeleteTable]. The zero value of a field is its
@@ -83,15 +85,16 @@ func (s *session) checkDeletable(ctx context.Context, table *ddb.TableDescriptio
 		return err
 	}
 	if aws.ToBool(table.DeletionProtectionEnabled) {
+		off := s.remedy(remedy.UnprotectTable, s.name)
 		return s.refuseTable(
-			"it is protected; disable the protection with " + s.unprotectCommand(s.name) + ", and delete it again",
+			"it is protected; disable the protection with "+off.Error()+", and delete it again", off,
 		)
 	}
 	return s.checkPrepared(ctx)
 }
 
-func (s *session) refuseTable(reason string) error {
-	return &RefusedError{Table: s.name, Reason: reason}
+func (s *session) refuseTable(reason string, remedies ...*dynamo.Remedy) error {
+	return remedy.With(&RefusedError{Table: s.name, Reason: reason}, remedies...)
 }
 
 // checkUnowned refuses a table that belongs to any stack. Without CloudFormation it
@@ -114,8 +117,9 @@ func (s *session) checkUnowned(ctx context.Context) error {
 			return err
 		}
 		if owned == s.name || tagsOf(*stack)[tagManagedBy] == manager {
-			return s.refuseTable(fmt.Sprintf("it belongs to stack %s (%s); %s deletes both", s.name,
-				stack.StackStatus, s.place.Command("delete", "--name", s.name)))
+			remove := s.remedy(remedy.Delete, s.name)
+			return s.refuseTable(fmt.Sprintf("it belongs to stack %s (%s); %v deletes both", s.name,
+				stack.StackStatus, remove), remove)
 		}
 	}
 
@@ -160,9 +164,9 @@ func (s *session) checkPrepared(ctx context.Context) error {
 		return err
 	}
 
-	return s.refuseTable("it has items but no version record, so it may belong to another program; if its " +
-		"data predate version records, " +
-		s.place.Command("table", "migrate", s.name) + " creates one")
+	migrate := s.remedy(remedy.MigrateTable, s.name)
+	return s.refuseTable("it has items but no version record, so it may belong to another program; if its "+
+		"data predate version records, "+migrate.Error()+" creates one", migrate)
 }
 
 const tableDeletionTimeout = 5 * time.Minute

@@ -69,7 +69,7 @@ func TestDeleteTableThatIsEmpty(t *testing.T) {
 
 func TestDeleteTableRefuses(t *testing.T) {
 	t.Parallel()
-	at := func(c *cloud) string { return " --region " + fakeaws.Region + " --endpoint-url " + c.URL + "`" }
+	at := func(c *cloud) string { return " " + fakeaws.Region + " " + c.URL + ")" }
 	for what, test := range map[string]struct {
 		prepare func(c *cloud, name string)
 		says    func(c *cloud, name string) string
@@ -77,7 +77,7 @@ func TestDeleteTableRefuses(t *testing.T) {
 		"the table of a stack": {func(c *cloud, name string) {
 			deploy(t, name, c.options())
 		}, func(c *cloud, name string) string {
-			return "it belongs to stack " + name + " (CREATE_COMPLETE); `zae-limiter delete --name " + name + at(c)
+			return "it belongs to stack " + name + " (CREATE_COMPLETE); infra.Delete(" + name + at(c)
 		}},
 		"the table of a stack by another name": {func(c *cloud, name string) {
 			c.CreateTable(name)
@@ -95,8 +95,8 @@ func TestDeleteTableRefuses(t *testing.T) {
 			}})
 			must(t, err)
 		}, func(c *cloud, name string) string {
-			return "it may belong to another program; if its data predate version records, `zae-limiter " +
-				"table migrate " + name + at(c)
+			return "it may belong to another program; if its data predate version records, dynamo.Migrate(" +
+				name + at(c)
 		}},
 		"a protected table": {func(c *cloud, name string) {
 			c.CreateTable(name)
@@ -104,8 +104,7 @@ func TestDeleteTableRefuses(t *testing.T) {
 				&dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(true)})
 			must(t, err)
 		}, func(c *cloud, name string) string {
-			return "it is protected; disable the protection with `aws dynamodb update-table " +
-				"--no-deletion-protection-enabled --table-name " + name + at(c)
+			return "it is protected; disable the protection with UpdateTable of DynamoDB(" + name + at(c)
 		}},
 	} {
 		c, name := newCloud(t), stackName()

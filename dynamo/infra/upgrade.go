@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // UpgradeOptions configures [Upgrade]. The zero value of a field is its default.
@@ -66,8 +67,9 @@ func (s *session) upgrade(ctx context.Context, opts *UpgradeOptions) (Deployment
 
 // notFound returns the error for a missing stack.
 func (s *session) notFound(context.Context) (Deployment, error) {
-	return Deployment{}, fmt.Errorf("stack %q: %w in region %s; %s creates it", s.name, limiter.ErrNotFound,
-		s.region, s.command("deploy"))
+	deploy := s.ofKind(remedy.Deploy, remedy.DeployLoad)
+	return Deployment{}, remedy.With(fmt.Errorf("stack %q: %w in region %s; %v creates it", s.name,
+		limiter.ErrNotFound, s.region, deploy), deploy)
 }
 
 // upgradeStack updates a stack to this version and keeps its settings.

@@ -257,7 +257,7 @@ func TestUpgradeOfMissingStack(t *testing.T) {
 	c, name := newCloud(t), stackName()
 	opts := c.options()
 	_, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: opts})
-	checkError[error](t, err, name, fakeaws.Region, "zae-limiter deploy --name "+name)
+	checkError[error](t, err, name, fakeaws.Region, "infra.Deploy("+name+" ")
 	if !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}

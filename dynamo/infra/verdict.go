@@ -8,12 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/internal/hint"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // setVerdict derives the verdict, the problems and the cost hints from the results of
-// the probes. Commands in problems are for the place.
-func (st *Status) setVerdict(at hint.Place) {
+// the probes.
+func (st *Status) setVerdict(s *session) {
 	// Without CloudFormation there is no Lambda either, whatever responded.
 	if st.lacksCloudFormation() {
 		st.Aggregator, st.Provisioner, st.EventSource =
@@ -31,7 +32,7 @@ func (st *Status) setVerdict(at hint.Place) {
 	// first in the list.
 	for _, find := range []struct {
 		verdict Verdict
-		in      func(hint.Place) []string
+		in      func(*session) []string
 	}{
 		{Uncertain, st.unknowns},
 		{Degraded, st.defects},
@@ -44,7 +45,7 @@ func (st *Status) setVerdict(at hint.Place) {
 			continue
 		}
 
-		if problems := find.in(at); len(problems) > 0 {
+		if problems := find.in(s); len(problems) > 0 {
 			st.Verdict = find.verdict
 			st.Problems = append(problems, st.Problems...)
 		}
@@ -61,11 +62,17 @@ func (p *problems) add(when bool, format string, args ...any) {
 	}
 }
 
+// mend adds a remedy, and returns how a problem names it.
+func (st *Status) mend(r *dynamo.Remedy) string {
+	st.Remedies = append(st.Remedies, r)
+	return r.Error()
+}
+
 // lacksCloudFormation reports whether the endpoint does not serve CloudFormation.
 func (st *Status) lacksCloudFormation() bool { return !st.Stack.Exists && st.Stack.Reason != "" }
 
 // outages returns the reasons why the table is not available.
-func (st *Status) outages(at hint.Place) []string {
+func (st *Status) outages(s *session) []string {
 	var p problems
 
 	switch t := st.Table; {
@@ -76,16 +83,16 @@ func (st *Status) outages(at hint.Place) []string {
 		p.add(true, "the table could not be checked: %s", t.Error)
 	case st.lacksCloudFormation():
 		p.add(true, "there is no table %s in region %s; %s creates it", st.Name, st.Region,
-			at.Command("table", "create", st.Name))
+			st.mend(s.remedy(remedy.CreateTable, st.Name)))
 	default:
 		p.add(true, "there is no table %s in region %s; %s creates it", st.Name, st.Region,
-			at.Command("deploy", "--name", st.Name))
+			st.mend(s.remedy(remedy.Deploy, st.Name)))
 	}
 	return p
 }
 
 // failures returns failed operations on the stack.
-func (st *Status) failures(hint.Place) []string {
+func (st *Status) failures(*session) []string {
 	var p problems
 	status := st.Stack.Status
 	isDone := strings.HasSuffix(status, "_COMPLETE") && status != "ROLLBACK_COMPLETE"
@@ -106,14 +113,14 @@ func reasonSuffix(reason string) string {
 }
 
 // changes returns operations in progress.
-func (st *Status) changes(at hint.Place) []string {
+func (st *Status) changes(s *session) []string {
 	var p problems
-	p.add(isBusyStatus(st.Stack.Status) && len(st.failures(at)) == 0, "the stack is in state %s", st.Stack.Status)
+	p.add(isBusyStatus(st.Stack.Status) && len(st.failures(s)) == 0, "the stack is in state %s", st.Stack.Status)
 	return p
 }
 
 // defects returns everything that differs from the deployed state.
-func (st *Status) defects(at hint.Place) []string {
+func (st *Status) defects(s *session) []string {
 	var p problems
 
 	alone := !st.Stack.Exists && st.Stack.Error == ""
@@ -142,10 +149,11 @@ func (st *Status) defects(at hint.Place) []string {
 	// the Python tool has no code of ours.
 	complete := st.Stack.Exists && !isBusyStatus(st.Stack.Status) && st.Stack.Parameters[paramCodeKey] != ""
 
-	p.add(complete && deployed.HasAggregator() && st.Aggregator.isGone(), "%s",
-		st.goneText(at, st.Aggregator, "aggregator"))
-	p.add(complete && deployed.HasProvisioner() && st.Provisioner.isGone(), "%s",
-		st.goneText(at, st.Provisioner, "provisioner"))
+	const gone = "function %s does not exist; %s creates it again, with its resources"
+	p.add(complete && deployed.HasAggregator() && st.Aggregator.isGone(), gone, st.Aggregator.Name,
+		st.mend(s.remedy(remedy.DeployAggregator, st.Name)))
+	p.add(complete && deployed.HasProvisioner() && st.Provisioner.isGone(), gone, st.Provisioner.Name,
+		st.mend(s.remedy(remedy.DeployProvisioner, st.Name)))
 
 	for _, f := range []FunctionStatus{st.Aggregator, st.Provisioner} {
 		// Lambda makes a function inactive that was not called for weeks, and the next
@@ -154,8 +162,8 @@ func (st *Status) defects(at hint.Place) []string {
 			f.Name, f.State, reasonSuffix(f.Reason))
 		p.add(f.LastUpdate == "Failed", "the last update of function %s failed%s", f.Name, reasonSuffix(f.Reason))
 		p.add(f.Exists && st.foreignCode(f), "function %s does not have the deployed code; %s restores it", f.Name,
-			at.AWS("lambda", "update-function-code", "--function-name", f.Name,
-				"--s3-bucket", st.Stack.Parameters[paramCodeBucket], "--s3-key", st.Stack.Parameters[paramCodeKey]))
+			st.mend(s.remedy(remedy.RestoreCode, f.Name, st.Stack.Parameters[paramCodeBucket],
+				st.Stack.Parameters[paramCodeKey])))
 	}
 
 	p.add(st.Aggregator.Exists && !st.EventSource.Exists && st.EventSource.Error == "",
@@ -169,15 +177,16 @@ func (st *Status) defects(at hint.Place) []string {
 		st.DeadLetters.Messages, st.DeadLetters.URL)
 
 	unprepared := st.Available && st.Versions.Schema == "" && st.Versions.Error == ""
-	finish, migrate := at.Command("deploy", "--name", st.Name), at.Command("upgrade", "--name", st.Name)
+	finish, migrate := remedy.Deploy, remedy.Upgrade
 	if alone {
-		finish, migrate = at.Command("table", "create", st.Name), at.Command("table", "migrate", st.Name)
+		finish, migrate = remedy.CreateTable, remedy.MigrateTable
 	}
 
 	p.add(unprepared,
 		"the table has no version record; %s finishes its creation, and %s migrates data that predate version records",
-		finish, migrate)
-	p.add(!unprepared && len(st.Versions.Pending) > 0, "data of an older version need %s", migrate)
+		st.mend(s.remedy(finish, st.Name)), st.mend(s.remedy(migrate, st.Name)))
+	p.add(!unprepared && len(st.Versions.Pending) > 0, "data of an older version need %s",
+		st.mend(s.remedy(migrate, st.Name)))
 
 	for _, a := range st.Alarms.List {
 		p.add(a.State == "ALARM", "alarm %s: %s", a.Name, a.Reason)
@@ -187,12 +196,6 @@ func (st *Status) defects(at hint.Place) []string {
 }
 
 func (f FunctionStatus) isGone() bool { return !f.Exists && f.Error == "" }
-
-// goneText describes a function that does not exist although the stack has it.
-func (st *Status) goneText(at hint.Place, f FunctionStatus, which string) string {
-	return fmt.Sprintf("function %s does not exist; %s and then --enable-%s creates it again, with its resources",
-		f.Name, at.Command("deploy", "--name", st.Name, "--no-"+which), which)
-}
 
 // foreignCode reports whether a function has other code than its stack. It compares
 // only with a key that contains the hash.
@@ -204,7 +207,7 @@ func (st *Status) foreignCode(f FunctionStatus) bool {
 
 // unknowns returns the probes that failed. That of the table is among the outages
 // unless the table is available.
-func (st *Status) unknowns(hint.Place) []string {
+func (st *Status) unknowns(*session) []string {
 	var p problems
 	for _, probe := range []struct{ name, failure string }{
 		{"stack", st.Stack.Error},

@@ -11,6 +11,7 @@ import (
 	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/pause"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 // Event is an event of a stack or of one of its resources.
@@ -218,11 +219,8 @@ func (s *session) startError(ctx context.Context, op string, err error) error {
 
 // interrupted returns the error for an operation that goes on without this call.
 func (s *session) interrupted(op string, err error) error {
-	look := s.command("status")
-	if s.kind == typeLoad {
-		look = s.place.Command("loadtest", "list")
-	}
-	return &InterruptedError{Stack: s.name, Op: op, Err: err, look: look}
+	wait := s.ofKind(remedy.Wait, remedy.WaitLoad)
+	return remedy.With(&InterruptedError{Stack: s.name, Op: op, Err: err, remedy: wait}, wait)
 }
 
 // cleanupContext returns a context for cleaning up after ctx has ended.

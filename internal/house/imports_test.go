@@ -44,6 +44,11 @@ var packages = []rule{
 		"writes and reads figures: a type of the domain here could not be shared by everything that shows one",
 	},
 	{
+		"internal/yamlfile",
+		[]string{"go.yaml.in/yaml/v3"},
+		"reads any kind of file: what one holds belongs to its reader",
+	},
+	{
 		"internal/rules",
 		[]string{".", "internal/bucket", "internal/calendar"},
 		"what a bucket means, whichever store it is in: it must not know where they keep it",
@@ -61,7 +66,7 @@ var packages = []rule{
 	{
 		"dynamo",
 		[]string{
-			".", "dynamo/aggregator", "dynamo/internal/wire", "internal/bucket", "internal/rules", "internal/hint",
+			".", "dynamo/aggregator", "dynamo/internal/wire", "internal/bucket", "internal/rules", "internal/remedy",
 			"internal/pause", "github.com/aws/",
 		},
 		"an adapter knows its technology and no other",
@@ -74,8 +79,8 @@ var packages = []rule{
 	{
 		"dynamo/internal/dynamotest",
 		[]string{
-			".", "dynamo/aggregator", "dynamo", "internal/engine", "internal/engine/dynamodb", "github.com/aws/",
-			"github.com/google/go-cmp",
+			".", "dynamo/aggregator", "dynamo", "internal/engine", "internal/engine/dynamodb", "internal/remedy",
+			"github.com/aws/", "github.com/google/go-cmp",
 		},
 		"the engine, wires and tables of the store's tests: it must not know what they assert",
 	},
@@ -91,8 +96,8 @@ var packages = []rule{
 	{
 		"manifest",
 		[]string{
-			".", "internal/bucket", "internal/figure", "internal/pause", "internal/rules", "go.yaml.in/yaml/v3",
-			"golang.org/x/sync/errgroup",
+			".", "internal/bucket", "internal/figure", "internal/pause", "internal/rules", "internal/yamlfile",
+			"go.yaml.in/yaml/v3", "golang.org/x/sync/errgroup",
 		},
 		"declares limits and applies them through the limiter: a store or a cloud it knew would be the only " +
 			"one it works for",
@@ -121,7 +126,7 @@ var packages = []rule{
 	{
 		"loadtest",
 		[]string{
-			".", "internal/bucket", "internal/pause", "internal/rules",
+			".", "internal/bucket", "internal/pause", "internal/rules", "internal/yamlfile",
 			"github.com/HdrHistogram/hdrhistogram-go", "go.yaml.in/yaml/v3",
 		},
 		"load for any store: a store, a cloud or a command tree it knew would come with every test of a user",
@@ -155,7 +160,7 @@ var packages = []rule{
 	},
 	{
 		"dynamo/infra",
-		[]string{".", "dynamo/aggregator", "dynamo", "internal/hint", "internal/pause", "github.com/aws/", "golang.org/x/mod"},
+		[]string{".", "dynamo/aggregator", "dynamo", "internal/remedy", "internal/pause", "github.com/aws/", "golang.org/x/mod"},
 		"the account around a table: what is in the table belongs to its store",
 	},
 	{
@@ -172,8 +177,13 @@ var packages = []rule{
 		"outlives callers: whose work it is does not matter",
 	},
 	{
-		"internal/hint", nil,
-		"says what mends a fault: where the fault occurs is up to its callers",
+		"internal/remedy", nil,
+		"says what mends a fault: a program words it",
+	},
+	{
+		"cmd/internal/hint",
+		[]string{"internal/remedy"},
+		"words remedies as commands: the faults belong to their packages",
 	},
 	{
 		"cmd/internal/jsonview",
@@ -183,8 +193,9 @@ var packages = []rule{
 	{
 		"cmd/internal/server",
 		[]string{
-			".", "httplimit", "grpclimit", "cmd/internal/jsonview", "internal/hint", "cmd/internal/listen",
-			"cmd/internal/openapi", "cmd/internal/web", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3",
+			".", "httplimit", "grpclimit", "cmd/internal/jsonview", "cmd/internal/hint", "cmd/internal/listen",
+			"cmd/internal/openapi", "cmd/internal/web", "internal/yamlfile", "google.golang.org/grpc",
+			"google.golang.org/protobuf",
 		},
 		"serves any store: flags, files of settings and the choice of a store belong to the command tree",
 	},
@@ -198,13 +209,14 @@ var packages = []rule{
 	},
 	{
 		"llm",
-		[]string{".", "internal/figure", "go.yaml.in/yaml/v3"},
+		[]string{".", "internal/figure", "internal/yamlfile", "go.yaml.in/yaml/v3"},
 		"what calls cost, for programs without a proxy too: a format of an API must not bring its SDK",
 	},
 	{
 		"cmd/internal/proxy",
 		[]string{
-			".", "httplimit", "internal/hint", "internal/outlive", "cmd/internal/listen", "cmd/internal/web", "llm",
+			".", "httplimit", "cmd/internal/hint", "internal/outlive", "cmd/internal/listen", "cmd/internal/web",
+			"llm", "internal/yamlfile",
 			"github.com/golang-jwt/jwt/v5", "go.yaml.in/yaml/v3",
 		},
 		"a handler like any other: listeners, files and the choice of a store belong to the command tree",
@@ -274,7 +286,7 @@ var packages = []rule{
 	{
 		"cmd/internal/rls",
 		[]string{
-			".", "httplimit", "grpclimit", "cmd/internal/jsonview", "internal/outlive",
+			".", "httplimit", "grpclimit", "cmd/internal/jsonview", "internal/outlive", "internal/yamlfile",
 			"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc",
 			"google.golang.org/protobuf", "go.yaml.in/yaml/v3",
 		},
@@ -285,9 +297,10 @@ var packages = []rule{
 		[]string{
 			".", "dynamo/aggregator", "dynamo/infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo",
 			"escrow", "cmd/internal/jsonview", "internal/bucket", "cmd/internal/chatload", "cmd/internal/dashboard",
-			"internal/figure", "internal/hint", "cmd/internal/listen", "cmd/internal/local", "cmd/internal/otelsdk",
+			"internal/figure", "cmd/internal/hint", "cmd/internal/listen", "cmd/internal/local", "cmd/internal/otelsdk",
 			"internal/pause", "cmd/internal/proxy", "cmd/internal/rls", "cmd/internal/s3files", "cmd/internal/server",
-			"cmd/internal/webdemo", "llm", "cmd/internal/cli/", "github.com/spf13/", "go.yaml.in/yaml/v3",
+			"cmd/internal/webdemo", "llm", "cmd/internal/cli/", "internal/yamlfile", "github.com/spf13/",
+			"go.yaml.in/yaml/v3",
 		},
 		"the command tree is the one place that picks a store",
 	},
@@ -524,14 +537,15 @@ func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
 // modules lists what each module requires directly, besides modules of ours and what
 // inTests lists.
 var modules = map[string][]string{
-	".":            nil,
-	"sqlite":       {"modernc.org/sqlite"},
-	"dynamo":       {"github.com/aws/"},
-	"dynamo/infra": {"github.com/aws/", "golang.org/x/mod", "go.yaml.in/yaml/v3"},
-	"grpclimit":    {"google.golang.org/"},
-	"telemetry":    {"go.opentelemetry.io/otel"},
-	"llm":          {"go.yaml.in/yaml/v3"},
-	"manifest":     {"go.yaml.in/yaml/v3", "golang.org/x/sync", "github.com/santhosh-tekuri/jsonschema/v6"},
+	".":                 nil,
+	"internal/yamlfile": {"go.yaml.in/yaml/v3"},
+	"sqlite":            {"modernc.org/sqlite"},
+	"dynamo":            {"github.com/aws/"},
+	"dynamo/infra":      {"github.com/aws/", "golang.org/x/mod", "go.yaml.in/yaml/v3"},
+	"grpclimit":         {"google.golang.org/"},
+	"telemetry":         {"go.opentelemetry.io/otel"},
+	"llm":               {"go.yaml.in/yaml/v3"},
+	"manifest":          {"go.yaml.in/yaml/v3", "golang.org/x/sync", "github.com/santhosh-tekuri/jsonschema/v6"},
 	"loadtest": {
 		"github.com/HdrHistogram/hdrhistogram-go", "github.com/go-zeromq/zmq4", "github.com/vmihailenco/msgpack/v5",
 		"go.yaml.in/yaml/v3", "github.com/santhosh-tekuri/jsonschema/v6",

@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/hint"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
 type checkOptions struct {
@@ -91,7 +91,7 @@ func (s *checkJSON) inspect(ctx context.Context, name string, at hint.Place, opt
 	}
 
 	if err != nil {
-		s.Result = err.Error()
+		s.Result = hint.Text(err)
 		return err
 	}
 
@@ -131,7 +131,7 @@ func (s *checkJSON) inspect(ctx context.Context, name string, at hint.Place, opt
 	// The version record admits this program, but buckets of a newer layout do
 	// not.
 	case is[*limiter.VersionError](newer):
-		s.Result = newer.Error()
+		s.Result = hint.Text(newer)
 	case newer != nil:
 		return newer
 	case len(pending) > 0:

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/hint"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/hint"
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 

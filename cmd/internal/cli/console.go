@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/hint"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
@@ -79,5 +80,11 @@ func (c *console) warn(format string, args ...any) {
 }
 
 func (c *console) mark(sign, format string, args ...any) {
-	fmt.Fprintln(c.err, sign+tty.Visible(fmt.Sprintf(format, args...)))
+	text := fmt.Sprintf(format, args...)
+	for _, arg := range args {
+		if err, ok := arg.(error); ok {
+			text = hint.Part(text, err)
+		}
+	}
+	fmt.Fprintln(c.err, sign+tty.Visible(text))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/hint"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
@@ -45,7 +46,7 @@ func errorText(err error) string {
 		return ""
 	}
 
-	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
+	text := strings.ReplaceAll(hint.Text(err), context.Canceled.Error(), "interrupted")
 	// A decision without violations has no sentence that could replace the text
 	// of the library.
 	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok && len(ex.Decision.Violations()) > 0 {

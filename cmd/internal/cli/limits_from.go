@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/hint"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/hint"
 	"github.com/zeroae/zae-limiter-go/manifest"
 )
 
@@ -64,7 +64,7 @@ func (o *limitsExportOptions) printSettings(found *dynamo.Settings) error {
 	}
 
 	for _, what := range found.LeftOut {
-		o.warn("%s", what)
+		o.warn("%s", hint.LeftOut(what))
 	}
 
 	if n := len(found.LeftOut); n > 0 && !o.partial {

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/zeroae/zae-limiter-go/internal/yamlfile"
 )
 
 // settings gives every flag of a command two more sources: an environment
@@ -210,17 +210,11 @@ func readDocument(path string) (root yaml.Node, err error) {
 		return root, fileError("--config", err)
 	}
 
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	if err = decoder.Decode(&root); err == nil {
-		// A second document would be ignored silently.
-		if err = decoder.Decode(new(yaml.Node)); err == nil {
-			return root, usagef("--config %s: must hold one YAML document", path)
-		}
-	}
-
-	// An empty file ends at once, and has no settings.
-	if !errors.Is(err, io.EOF) {
+	switch next, err := yamlfile.Decode(data, &root); {
+	case err != nil:
 		return root, usagef("--config %s: %v", path, err)
+	case next != nil:
+		return root, usagef("--config %s: must hold one YAML document", path)
 	}
 	return root, nil
 }

@@ -15,9 +15,9 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/hint"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
-	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
 // stackHelp describes in the help how commands find their stack.
@@ -221,7 +221,7 @@ func changeLine(c infra.Change) string {
 // stackError turns an *InvalidError into a usage error.
 func stackError(err error) error {
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
-		return usagef("%v", bad)
+		return usagef("%s", hint.Part(bad.Error(), err))
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/hint"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
@@ -52,6 +53,11 @@ func runStatus(ctx context.Context, o *statusOptions) error {
 	if err != nil {
 		return stackError(err)
 	}
+
+	for i, problem := range s.Problems {
+		s.Problems[i] = hint.Words(problem, s.Remedies)
+	}
+	s.Versions.Refused = hint.Words(s.Versions.Refused, s.Remedies)
 
 	if o.json {
 		err = o.printJSON(s)

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/hint"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/hint"
 )
 
 // A call without limits is a fault of the server. Its log has the command that mends

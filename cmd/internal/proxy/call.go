@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/hint"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
 	"github.com/zeroae/zae-limiter-go/httplimit"
-	"github.com/zeroae/zae-limiter-go/internal/hint"
 	"github.com/zeroae/zae-limiter-go/internal/outlive"
 	"github.com/zeroae/zae-limiter-go/llm"
 )

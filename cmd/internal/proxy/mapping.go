@@ -1,17 +1,16 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/yamlfile"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 
@@ -38,16 +37,12 @@ type MappingFunc func() *Mapping
 // ParseMapping reads a mapping from YAML. Its error lists every problem. A mapping
 // that is empty, or whose list of keys is, is an error: it would admit every key.
 func ParseMapping(text []byte) (*Mapping, error) {
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
 	m := &Mapping{}
-	if err := decoder.Decode(m); err != nil && !errors.Is(err, io.EOF) {
-		return nil, plainYAML(err)
-	}
-	// Decode ignores what follows the document, such as keys that were
-	// appended.
-	if err := decoder.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
+	switch next, err := yamlfile.Decode(text, m); {
+	case next != nil:
 		return nil, errors.New("the mapping must be one YAML document")
+	case err != nil:
+		return nil, plainYAML(err)
 	}
 
 	if err := m.checkEmpty(text); err != nil {

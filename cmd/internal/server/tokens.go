@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,14 +9,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
+	"github.com/zeroae/zae-limiter-go/internal/yamlfile"
 )
 
 // Role is what the holder of a token may do.
@@ -131,18 +128,12 @@ type TokenFile struct {
 }
 
 func parseTokens(data []byte) ([]Identity, error) {
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	decoder.KnownFields(true)
 	var file TokenFile
-	err := decoder.Decode(&file)
-	if err == nil {
-		if err = decoder.Decode(new(yaml.Node)); err == nil {
-			return nil, errors.New("must hold one YAML document")
-		}
-	}
-	// io.EOF is the end after one document, or of an empty file, which is valid.
-	if !errors.Is(err, io.EOF) {
+	switch next, err := yamlfile.Decode(data, &file); {
+	case err != nil:
 		return nil, tokenSyntaxError(err)
+	case next != nil:
+		return nil, errors.New("must hold one YAML document")
 	}
 
 	if len(file.Tokens) > maxTokens {

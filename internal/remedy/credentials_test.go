@@ -1,11 +1,11 @@
-package hint_test
+package remedy_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/hint"
+	"github.com/zeroae/zae-limiter-go/internal/remedy"
 )
 
 func TestMissingCredentialsNeverReadAsDenied(t *testing.T) {
@@ -20,16 +20,16 @@ func TestMissingCredentialsNeverReadAsDenied(t *testing.T) {
 			"169.254.169.254:80: i/o timeout": false,
 	} {
 		err := errors.New(call + reason)
-		if !hint.IsWithoutCredentials(err) {
+		if !remedy.IsWithoutCredentials(err) {
 			t.Errorf("%v has credentials", err)
 		}
-		text := (&hint.CredentialsError{Err: err}).Error()
+		text := (&remedy.CredentialsError{Err: err}).Error()
 		if !strings.HasPrefix(text, "no AWS credentials; set AWS_PROFILE") || strings.Contains(text, reason) != kept ||
 			strings.Contains(text, "operation error CloudFormation") {
 			t.Errorf("%s", text)
 		}
 	}
-	if hint.IsWithoutCredentials(errors.New("operation error DynamoDB: Query, AccessDeniedException: no")) {
+	if remedy.IsWithoutCredentials(errors.New("operation error DynamoDB: Query, AccessDeniedException: no")) {
 		t.Error("an answer of AWS counts as missing credentials")
 	}
 }
