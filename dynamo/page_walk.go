@@ -177,7 +177,8 @@ func (w *pageWalk) add(entity string, p partition) bool {
 	}
 
 	if len(fits) > 0 {
-		w.after = rules.Position{Entity: entity, Resource: strings.TrimPrefix(fits[len(fits)-1].key().sk, bucketSKPrefix)}
+		resource := strings.TrimPrefix(fits[len(fits)-1].key().sk, bucketSKPrefix)
+		w.after = rules.Position{Entity: entity, Resource: resource}
 	}
 	return false
 }
