@@ -17,6 +17,11 @@ const share = 8
 // milliseconds, so a shorter hold would be over when it begins.
 const minHold = time.Millisecond
 
+// minQuotaHold is minHold beside a quota. A store that is busy for a moment misses a
+// shorter hold, and nothing refills what a quota loses by that. A rate that fills in
+// 2 s has a hold of 20 ms, so with a quota beside it nothing is held.
+const minQuotaHold = 100 * time.Millisecond
+
 // pot holds tokens of one bucket and, if its entity cascades, the same tokens of
 // the parent's bucket.
 type pot struct {
@@ -75,7 +80,12 @@ func newAccounts(self, parent *limiter.Account, maxHold time.Duration) accounts 
 		a.hold = shortestHold(a.hold, parent.Limits)
 	}
 
-	if a.hold < minHold {
+	least := minHold
+	if slices.ContainsFunc(a.self.Limits, limiter.Limit.IsQuota) ||
+		parent != nil && slices.ContainsFunc(parent.Limits, limiter.Limit.IsQuota) {
+		least = minQuotaHold
+	}
+	if a.hold < least {
 		a.hold = 0
 	}
 	return a

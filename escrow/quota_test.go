@@ -47,6 +47,34 @@ func holding(t *testing.T, repo *escrow.Repository, now time.Time) int64 {
 // noon is a time at which hours and days of UTC begin.
 var noon = time.Date(2031, time.May, 4, 12, 0, 0, 0, time.UTC)
 
+// Nothing refills what a quota loses, so a pot holds none of it where a store that
+// is busy for a moment would miss the hold.
+func TestAQuotaBesideAQuickRateIsNotHeld(t *testing.T) {
+	rate := func(fill time.Duration) limiter.Limit { return limiter.Custom("rpm", 1000, 1000, fill) }
+	month := limiter.Quota("q", 1e6, limiter.EveryMonth)
+	for name, c := range map[string]struct {
+		limits []limiter.Limit
+		holds  bool
+	}{
+		"2 s":           {[]limiter.Limit{rate(2 * time.Second), month}, false},
+		"20 s":          {[]limiter.Limit{rate(20 * time.Second), month}, true},
+		"2 s, no quota": {[]limiter.Limit{rate(2 * time.Second)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				repo := escrow.New(newRemote(t, 0, c.limits...), nil)
+				defer func() { must(t, repo.Close()) }()
+				for range 8 {
+					charge(t, repo, noon, 10)
+				}
+				if held := repo.Stats().Held; held > 0 != c.holds {
+					t.Errorf("%d tokens are held", held)
+				}
+			})
+		})
+	}
+}
+
 // The tokens that a pot holds at the end of a window are lost: they are neither
 // spent in the next one nor given back to it.
 func TestAPotIsEmptyAfterABoundary(t *testing.T) {

@@ -186,7 +186,8 @@ func TestInterruptedApplyIsCompletedByAnother(t *testing.T) {
 	_, report, err := manifest.Apply(ctx, stops, m, nil)
 	check(t, err)
 	failed := report.Failed()
-	if len(failed) < 20 || len(failed) > 31 {
+	// Three of the nine writes before may still have been under way.
+	if len(failed) < 20 || len(failed) > 34 {
 		t.Errorf("%d of 40 failed", len(failed))
 	}
 	for _, f := range failed {

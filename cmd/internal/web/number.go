@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"encoding/json"
 	"strconv"
 	"strings"
 )
@@ -47,6 +48,11 @@ func stringEnd(text []byte, i int) int {
 // plainNumber returns a whole number of at most 19 digits with digits alone, and
 // any other number unchanged.
 func plainNumber(number string) string {
+	// The digits of 007 or 1. would make a number of what is not JSON.
+	if !json.Valid([]byte(number)) {
+		return number
+	}
+
 	mantissa, exponent, hasExponent := strings.Cut(strings.ToLower(number), "e")
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	shift := 0
