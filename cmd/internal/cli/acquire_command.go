@@ -12,22 +12,28 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
 )
 
-// commandError ends the program with the exit code of the command it ran.
-type commandError struct {
+// childError ends the program with the exit code of the command it ran.
+type childError struct {
 	code int
 	err  error // why the command did not start; nil if it did
 }
 
-func (e *commandError) Error() string {
+func (e *childError) Error() string {
 	if e.err != nil {
 		return e.err.Error()
 	}
 	return fmt.Sprintf("the command ended with code %d", e.code)
 }
 
+// ExitCode returns the code of the command.
+func (e *childError) ExitCode() int { return e.code }
+
+// Reported reports whether the command ran, and so has reported its failure itself.
+func (e *childError) Reported() bool { return e.err == nil }
+
 // started reports whether a command that failed had started.
 func started(failed error) bool {
-	e, ok := errors.AsType[*commandError](failed)
+	e, ok := errors.AsType[*childError](failed)
 	return ok && e.err == nil
 }
 
@@ -85,7 +91,7 @@ func (o acquireOptions) runCommand(report func(string)) error {
 	if code == 0 && err == nil {
 		return nil
 	}
-	return &commandError{code, err}
+	return &childError{code, err}
 }
 
 // usageReport collects the lines in which a command reports its use.

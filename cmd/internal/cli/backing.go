@@ -34,7 +34,7 @@ func (conn *connection) openBacking(
 
 	log := otelsdk.NewLogger(conn.err, slog.LevelWarn)
 	observer, err := otelsdk.Start(ctx, &otelsdk.Options{
-		Service: "zae-limiter " + service, Version: thisBuild().Version, Log: log,
+		Service: "zae-limiter " + service, Version: conn.version, Log: log,
 	})
 	if err != nil {
 		return nil, usagef("%v", err)

@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/child"
 )
 
 // openBrowser opens a page in the user's browser if stdout is a terminal and there
@@ -83,7 +85,7 @@ func (c *console) startBrowser(ctx context.Context, target string) {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), words[0], words[1:]...)
 	// The terminal sends Ctrl-C to the whole process group, and it must not end
 	// the browser.
-	ownGroup(cmd)
+	child.OwnGroup(cmd)
 	if err := cmd.Start(); err != nil {
 		c.warn(noBrowser, err)
 		return

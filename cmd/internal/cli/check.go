@@ -62,7 +62,7 @@ func runCheck(ctx context.Context, o *checkOptions) (err error) {
 		return err
 	}
 
-	shape := checkJSON{Program: thisBuild().Version, Schema: dynamo.SchemaVersion, Pending: []string{}}
+	shape := checkJSON{Program: o.version, Schema: dynamo.SchemaVersion, Pending: []string{}}
 	found := shape.inspect(ctx, name, o.place(), &dynamo.Options{
 		Namespace: registryNamespace, Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout,
 	})

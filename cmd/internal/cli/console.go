@@ -35,6 +35,7 @@ type console struct {
 	purgeWait time.Duration // of tables; 0 is their default
 	timeout   time.Duration // of calls to tables; 0 is tableTimeout
 	poll      time.Duration // of load tests in an account; 0 is their default
+	version   string        // of the program
 	// scenarios holds the scenarios of the program, which come before the ones of
 	// package loadtest.
 	scenarios []loadtest.Scenario

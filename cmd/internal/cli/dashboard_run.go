@@ -43,7 +43,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions) (err error) {
 	page, err := dashboard.New(&dashboard.Options{
 		Open:      func(context.Context, string) (limiter.Repository, error) { return repo, nil },
 		Namespace: o.namespaceName(), Store: o.selected.name, Write: o.write, ReadBudget: float64(o.readBudget),
-		Token: token, Principal: o.author(), Version: thisBuild().Version, Now: o.now,
+		Token: token, Principal: o.author(), Version: o.version, Now: o.now,
 		OnError: (&throttled{warn: o.warn}).report,
 	})
 	if err != nil {

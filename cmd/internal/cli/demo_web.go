@@ -105,14 +105,14 @@ func (o *webDemo) serve(
 	page, err := dashboard.New(&dashboard.Options{
 		Open:      func(context.Context, string) (limiter.Repository, error) { return space, nil },
 		Namespace: webdemo.Namespace, Store: name, Write: true, Principal: webDemoPrincipal, Authenticate: anyViewer,
-		Version: thisBuild().Version, Now: c.now, Demo: webdemo.NewInfo(), OnError: onError,
+		Version: c.version, Now: c.now, Demo: webdemo.NewInfo(), OnError: onError,
 	})
 	if err != nil {
 		return err
 	}
 
 	handler, err := webdemo.New(lim, &webdemo.Options{
-		Dashboard: page, Seed: seed, Version: thisBuild().Version, OnError: onError,
+		Dashboard: page, Seed: seed, Version: c.version, OnError: onError,
 	})
 	if err != nil {
 		return errors.Join(err, page.Close())

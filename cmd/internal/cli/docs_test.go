@@ -20,7 +20,7 @@ const docsFolder = "../../../docs"
 
 // tree returns the whole command tree.
 func tree() *cobra.Command {
-	root := newProgram(newConsole(strings.NewReader(""), io.Discard, io.Discard))
+	root := newProgram(newConsole(strings.NewReader(""), io.Discard, io.Discard), nil)
 	root.InitDefaultHelpCmd()
 	root.DisableAutoGenTag = true
 	for _, cmd := range allCommands(root) {

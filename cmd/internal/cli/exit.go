@@ -33,10 +33,19 @@ func (e *usageError) Error() string { return e.text }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
+// commandError is an error of a command that ran another one, and ends with its
+// exit code.
+type commandError interface {
+	error
+	ExitCode() int
+	// Reported reports whether the other command has reported its failure itself.
+	Reported() bool
+}
+
 // errorText returns the message for an error on one line, or "" if there is
 // nothing to report.
 func errorText(err error) string {
-	if failed, ok := errors.AsType[*commandError](err); ok && failed.err == nil {
+	if failed, ok := errors.AsType[commandError](err); ok && failed.Reported() {
 		// The command that ran has reported its failure.
 		return ""
 	}
@@ -104,9 +113,9 @@ func exitCode(err error) int {
 		return exitDone
 	// The caller of acquire waits for the code of the command, whatever else
 	// failed.
-	case is[*commandError](err):
-		failed, _ := errors.AsType[*commandError](err)
-		return failed.code
+	case is[commandError](err):
+		failed, _ := errors.AsType[commandError](err)
+		return failed.ExitCode()
 	case is[*usageError](err):
 		return exitUsage
 	case is[*limiter.ExceededError](err):

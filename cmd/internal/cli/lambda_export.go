@@ -62,7 +62,7 @@ func runLambdaExport(ctx context.Context, o *exportOptions) error {
 	}
 
 	p, err := infra.NewPackage(ctx, &infra.PackageOptions{
-		Architecture: o.architecture, Version: thisBuild().Version, NoBuild: o.info, Building: o.building,
+		Architecture: o.architecture, Version: o.version, NoBuild: o.info, Building: o.building,
 	})
 	if err != nil {
 		return stackError(err)

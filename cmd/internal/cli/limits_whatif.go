@@ -171,7 +171,7 @@ func (o *whatIfOptions) explain(r *manifest.WhatIfReport) {
 	case r.Levels == 0:
 		o.say("The manifest changes no limits, so there is nothing to replay")
 	case r.Snapshots == 0:
-		o.say("%s", usageOptions{connection: o.connection}.noUsage())
+		o.say("%s", o.noUsage())
 	case r.Entities == 0:
 		o.say("No entity with usage in the last %s would have other limits", days)
 	case entitiesRemoved(r.Rows) > 0:

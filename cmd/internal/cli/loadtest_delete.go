@@ -9,8 +9,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
+type loadDeleteOptions struct {
+	*stackConnection
+	yes, json bool
+}
+
 func newLoadtestDelete(c *console) *cobra.Command {
-	o := &deleteOptions{stackConnection: &stackConnection{console: c}}
+	o := &loadDeleteOptions{stackConnection: &stackConnection{console: c}}
 	cmd := &cobra.Command{
 		Use:   "delete",
 		Short: "Delete the stack for load tests",
@@ -34,7 +39,7 @@ $ZAEL_STACK; there is no default.`,
 	return cmd
 }
 
-func runLoadtestDelete(ctx context.Context, o *deleteOptions) error {
+func runLoadtestDelete(ctx context.Context, o *loadDeleteOptions) error {
 	name, opts, err := o.target()
 	// The default of target must not be deleted by accident.
 	if err == nil {
@@ -45,7 +50,7 @@ func runLoadtestDelete(ctx context.Context, o *deleteOptions) error {
 	}
 
 	r, err := infra.DeleteLoad(ctx, name, &infra.LoadDeleteOptions{
-		Options: opts, Step: o.step,
+		Options: opts, Step: step(o.console),
 		Confirm: func(r infra.LoadRemoval) error {
 			if o.yes {
 				return nil

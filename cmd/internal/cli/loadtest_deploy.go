@@ -265,16 +265,18 @@ type loadDeploymentJSON struct {
 	Outputs map[string]string `json:"outputs" doc:"outputs of the stack"`
 }
 
-// step reports a step of a deployment, and when it is done.
-func (c *console) step(text string) (done func(error)) {
-	began := time.Now()
-	c.say("  %s", text)
-	stop := c.progress(func() string { return text + ": " + tty.Duration(time.Since(began).Truncate(time.Second)) })
+// step returns a function that reports a step of a deployment, and when it is done.
+func step(c *console) func(text string) (done func(error)) {
+	return func(text string) (done func(error)) {
+		began := time.Now()
+		c.say("  %s", text)
+		stop := c.progress(func() string { return text + ": " + tty.Duration(time.Since(began).Truncate(time.Second)) })
 
-	return func(err error) {
-		stop()
-		if took := time.Since(began); err == nil && took > progressAfter {
-			c.say("  %s", fmt.Sprintf("done in %s", tty.Duration(took)))
+		return func(err error) {
+			stop()
+			if took := time.Since(began); err == nil && took > progressAfter {
+				c.say("  %s", fmt.Sprintf("done in %s", tty.Duration(took)))
+			}
 		}
 	}
 }

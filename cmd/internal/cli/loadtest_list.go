@@ -8,8 +8,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
+type loadListOptions struct {
+	*stackConnection
+	json bool
+}
+
 func newLoadtestList(c *console) *cobra.Command {
-	o := &listOptions{stackConnection: &stackConnection{console: c}}
+	o := &loadListOptions{stackConnection: &stackConnection{console: c}}
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -29,7 +34,7 @@ var loadColumns = []column{
 	{title: "name"}, {title: "target"}, {title: "status", whole: true}, {title: "created", whole: true},
 }
 
-func runLoadtestList(ctx context.Context, o *listOptions) error {
+func runLoadtestList(ctx context.Context, o *loadListOptions) error {
 	opts, err := o.options()
 	if err != nil {
 		return err

@@ -242,7 +242,7 @@ func (o *loadLocalOptions) measure(
 
 	defer func() { err = errors.Join(err, repo.Close()) }()
 	report = loadtest.Report{
-		Classes: classes, Load: o.load(), Store: o.storeName(), Version: thisBuild().Version, Seed: o.seed,
+		Classes: classes, Load: o.load(), Store: o.storeName(), Version: o.version, Seed: o.seed,
 		Started: time.Now(), Conditions: o.failIf,
 	}
 

@@ -24,12 +24,14 @@ func LoadtestMain(
 	return c.main(args)
 }
 
-// newProgram returns the command tree of the program.
-func newProgram(c *console) *cobra.Command {
+// newProgram returns the command tree of the program, with the commands that a
+// command line needs: all of them if there are no arguments.
+func newProgram(c *console, args []string) *cobra.Command {
+	c.version = thisBuild().Version
 	root := newRoot(c)
 
 	if c.loadOnly == "" {
-		addCommands(root, c)
+		addCommands(root, c, args)
 		return root
 	}
 

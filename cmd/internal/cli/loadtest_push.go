@@ -38,7 +38,7 @@ func (l *loadCode) addTo(cmd *cobra.Command) {
 func (l *loadCode) options() (name string, opts infra.LoadOptions, err error) {
 	name, given, err := l.target()
 	return name, infra.LoadOptions{
-		Options: given, Dir: l.dir, Program: l.program, Locust: locust.Version, Step: l.step,
+		Options: given, Dir: l.dir, Program: l.program, Locust: locust.Version, Step: step(l.console),
 	}, err
 }
 

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/child"
 	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 
@@ -72,7 +73,7 @@ func (o *loadLocalOptions) startMaster(
 	m.cmd.Dir, m.cmd.Stdout, m.cmd.Stderr, m.cmd.WaitDelay = folder, o.out, o.err, time.Second
 
 	// Ctrl-C must not end Locust before the worker has stopped its users.
-	ownGroup(m.cmd)
+	child.OwnGroup(m.cmd)
 
 	err = os.WriteFile(name, file, 0o600)
 	if err == nil {

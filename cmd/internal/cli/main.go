@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -56,7 +55,7 @@ func run(ctx context.Context, c *console, args []string) int {
 	// The wrapper hides whether stdout is a terminal, so the console keeps both.
 	c.file, c.out = c.out, out
 
-	root := newProgram(c) //nolint:contextcheck // a command under a lease ends by itself, not with a context
+	root := newProgram(c, args) //nolint:contextcheck // a command under a lease ends by itself, not with a context
 	root.SetArgs(args)
 	root.SetIn(c.in)
 	root.SetOut(c.out)
@@ -144,41 +143,6 @@ stderr. Lists are tables on a terminal and tab-separated elsewhere; choose with
 		`Use "{{.CommandPath}} [command] --help" for the help of a command.`,
 	).Replace(root.UsageTemplate()))
 	return root
-}
-
-// addCommands adds all commands to the root, in groups for the help.
-func addCommands(root *cobra.Command, c *console) {
-	help := newHelp()
-	root.SetHelpCommand(help)
-	for i, group := range []struct {
-		title    string
-		commands []*cobra.Command
-	}{
-		{"Take tokens and ask:", []*cobra.Command{newAcquire(c), newExplain(c)}},
-		{"Set limits:", []*cobra.Command{
-			newEntity(c), newResource(c), newSystem(c), newLimits(c), newNamespace(c), newSwitches(c),
-		}},
-		{"Watch:", []*cobra.Command{newTop(c), newDashboard(c), newUsage(c), newAudit(c)}},
-		{"Serve:", []*cobra.Command{newServe(c), newProxy(c), newPrices(c)}},
-		{"Try and test:", []*cobra.Command{newDemo(c), newLoadtest(c), newLocal(c)}},
-		{"DynamoDB and AWS:", []*cobra.Command{
-			newDeploy(c), newStatus(c), newCheck(c), newUpgrade(c), newDelete(c), newList(c), newTable(c),
-			newAggregate(c), newTemplate(c), newLambdaExport(c),
-		}},
-		{"This program:", []*cobra.Command{newVersion(c), newCompletion(), help}},
-	} {
-		id := strconv.Itoa(i)
-		root.AddGroup(&cobra.Group{ID: id, Title: group.title})
-		for _, cmd := range group.commands {
-			// Cobra adds the help command itself. It has a group all the same, or
-			// the help would list it apart.
-			if cmd.GroupID = id; cmd != help {
-				root.AddCommand(cmd)
-			}
-		}
-	}
-
-	completeNoFiles(root)
 }
 
 // requireKnownCommand rejects arguments that are not commands of cmd.

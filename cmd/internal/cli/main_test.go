@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,6 +27,38 @@ func TestHelpOfEveryCommand(t *testing.T) {
 			golden.Check(t,
 				filepath.Join("testdata", "help", strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".txt"),
 				out.String())
+		})
+	}
+}
+
+// The arguments name one command, so only that one is built.
+func TestOnlyTheNamedCommandIsBuilt(t *testing.T) {
+	for name, construct := range constructors() {
+		if got := construct(newConsole(nil, io.Discard, io.Discard)).Name(); got != name {
+			t.Errorf("%s builds %s", name, got)
+		}
+	}
+
+	build := func(args ...string) (commands int) {
+		return len(allCommands(newProgram(newConsole(nil, io.Discard, io.Discard), args)))
+	}
+	if got := build("version", "--json"); got != 2 {
+		t.Errorf("version is built with %d commands", got-2)
+	}
+	for _, args := range [][]string{nil, {"help"}, {"completion", "bash"}, {"__complete", "a"}, {"ls"}, {"--version"}} {
+		if got, all := build(args...), len(allCommands(tree())); got < all-1 {
+			t.Errorf("%q builds %d of %d commands", args, got, all)
+		}
+	}
+}
+
+func BenchmarkCommands(b *testing.B) {
+	for _, args := range [][]string{{"version"}, {"entity"}, nil} {
+		b.Run(strings.Join(args, " "), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				newProgram(newConsole(nil, io.Discard, io.Discard), args)
+			}
 		})
 	}
 }

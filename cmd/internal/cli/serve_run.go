@@ -174,7 +174,7 @@ func (o *serveOptions) serve(
 	report := o.reporter((&throttled{warn: o.warn}).report)
 
 	opts := o.server
-	opts.Namespace, opts.Now, opts.Version = o.namespaceName(), o.now, thisBuild().Version
+	opts.Namespace, opts.Now, opts.Version = o.namespaceName(), o.now, o.version
 	opts.Hosts = listen.HostOptions{Names: o.hosts, Known: listen.Certified(tlsConfig)}
 	opts.OnError = report
 

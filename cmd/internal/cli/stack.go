@@ -115,7 +115,7 @@ func (s *stackConnection) options() (infra.Options, error) {
 	}
 	return infra.Options{
 		Dynamo:  dynamo.Options{Region: s.region, Endpoint: s.endpoint, Timeout: tableTimeout},
-		Version: thisBuild().Version,
+		Version: s.version,
 		Event:   s.event, Building: s.building,
 	}, nil
 }

@@ -170,10 +170,10 @@ func (o usageOptions) show(rows iter.Seq2[limiter.UsageSnapshot, error]) error {
 
 // noUsage returns the message for an empty list. The usage of a table must be
 // counted first.
-func (o usageOptions) noUsage() string {
+func (conn *connection) noUsage() string {
 	const nothing = "There is no such usage."
-	if s, err := o.selectStore(); err == nil && s.dynamo {
-		return nothing + " The usage of a table is counted by " + o.storeSuggestion("aggregate") +
+	if s, err := conn.selectStore(); err == nil && s.dynamo {
+		return nothing + " The usage of a table is counted by " + conn.storeSuggestion("aggregate") +
 			", or by the stack's function."
 	}
 	return nothing

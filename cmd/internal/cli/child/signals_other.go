@@ -4,6 +4,7 @@ package child
 
 import (
 	"os"
+	"os/exec"
 	"syscall"
 )
 
@@ -14,3 +15,6 @@ var (
 )
 
 func sentByTerminal(os.Signal) bool { return true }
+
+// OwnGroup does nothing, since only Unix terminals signal a group.
+func OwnGroup(*exec.Cmd) {}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// family maps the names of commands to their constructors. The constructor of a
+// command builds all commands below it, with their flags and texts.
+type family map[string]func(*console) *cobra.Command
+
+func dataCommands() family {
+	return family{
+		"acquire": newAcquire, "explain": newExplain, "entity": newEntity, "resource": newResource,
+		"system": newSystem, "namespace": newNamespace, "switches": newSwitches, "top": newTop, "usage": newUsage,
+		"audit": newAudit,
+	}
+}
+
+func limitsCommands() family { return family{"limits": newLimits} }
+
+func programsCommands() family {
+	return family{"dashboard": newDashboard, "serve": newServe, "proxy": newProxy, "prices": newPrices}
+}
+
+func demoCommands() family { return family{"demo": newDemo} }
+
+func loadtestCommands() family { return family{"loadtest": newLoadtest} }
+
+func localCommands() family { return family{"local": newLocal} }
+
+func stackCommands() family {
+	return family{
+		"deploy": newDeploy, "status": newStatus, "check": newCheck, "upgrade": newUpgrade, "delete": newDelete,
+		"list": newList, "table": newTable, "aggregate": newAggregate, "cfn-template": newTemplate,
+		"lambda-export": newLambdaExport,
+	}
+}
+
+// constructors returns the constructors of all commands by their names.
+func constructors() family {
+	all := family{
+		"version": newVersion, "completion": func(*console) *cobra.Command { return newCompletion() },
+		"help": func(*console) *cobra.Command { return newHelp() },
+	}
+	for _, f := range []family{
+		dataCommands(), limitsCommands(), stackCommands(), programsCommands(), loadtestCommands(), localCommands(),
+		demoCommands(),
+	} {
+		maps.Copy(all, f)
+	}
+	return all
+}
+
+// groups lists the commands in the order of the help.
+var groups = []struct{ title, commands string }{
+	{"Take tokens and ask:", "acquire explain"},
+	{"Set limits:", "entity resource system limits namespace switches"},
+	{"Watch:", "top dashboard usage audit"},
+	{"Serve:", "serve proxy prices"},
+	{"Try and test:", "demo loadtest local"},
+	{"DynamoDB and AWS:", "deploy status check upgrade delete list table aggregate cfn-template lambda-export"},
+	{"This program:", "version completion help"},
+}
+
+// addCommands adds the commands to the root, in groups for the help. If the
+// arguments begin with the name of a command that needs no other, it builds that one
+// alone.
+func addCommands(root *cobra.Command, c *console, args []string) {
+	all := constructors()
+	if len(args) > 0 && all[args[0]] != nil && args[0] != "help" && args[0] != "completion" {
+		all = family{args[0]: all[args[0]], "help": all["help"]}
+	}
+
+	for i, group := range groups {
+		id := strconv.Itoa(i)
+		root.AddGroup(&cobra.Group{ID: id, Title: group.title})
+
+		for name := range strings.FieldsSeq(group.commands) {
+			construct, ok := all[name]
+			if !ok {
+				continue
+			}
+
+			cmd := construct(c)
+			cmd.GroupID = id
+			// Cobra adds the help command itself. It has a group all the same, or
+			// the help would list it apart.
+			if name == "help" {
+				root.SetHelpCommand(cmd)
+			} else {
+				root.AddCommand(cmd)
+			}
+		}
+	}
+
+	completeNoFiles(root)
+}
