@@ -177,7 +177,7 @@ var packages = []rule{
 	},
 	{
 		"cmd/internal/jsonview",
-		[]string{".", "httplimit", "internal/bucket", "internal/figure", "cmd/internal/cli/tty"},
+		[]string{".", "httplimit", "internal/bucket", "internal/figure", "cmd/internal/cli/kit/tty"},
 		"what a reader of the store sees, on a command line or over a network: it must not know which",
 	},
 	{
@@ -287,7 +287,7 @@ var packages = []rule{
 		"the command tree is the one place that picks a store",
 	},
 	{
-		"cmd/internal/cli/child",
+		"cmd/internal/cli/kit/child",
 		[]string{"golang.org/x/sys"},
 		"runs any command: it must not know about limits",
 	},
@@ -295,17 +295,17 @@ var packages = []rule{
 		"cmd/internal/cli/demo",
 		[]string{
 			".", "escrow", "internal/bucket", "internal/figure", "internal/pause", "internal/rules",
-			"cmd/internal/cli/tty", "llm",
+			"cmd/internal/cli/kit/tty", "llm",
 		},
 		"a program like any user's: it is given its store and its flags",
 	},
 	{
 		"cmd/internal/cli/plot",
-		[]string{".", "internal/bucket", "cmd/internal/cli/tty", "github.com/guptarohit/asciigraph"},
+		[]string{".", "internal/bucket", "cmd/internal/cli/kit/tty", "github.com/guptarohit/asciigraph"},
 		"turns snapshots into text: where they come from and where it goes is not its business",
 	},
 	{
-		"cmd/internal/cli/tty",
+		"cmd/internal/cli/kit/tty",
 		[]string{"internal/figure", "golang.org/x/term", "github.com/rivo/uniseg"},
 		"draws on a terminal: it must not know what",
 	},

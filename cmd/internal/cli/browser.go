@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/child"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/child"
 )
 
 // openBrowser opens a page in the user's browser if stdout is a terminal and there

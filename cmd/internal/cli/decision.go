@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/demo"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 )
 
 // column describes a column of a list.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )

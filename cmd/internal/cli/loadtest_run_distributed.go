@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/child"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/child"
 	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 )
 
 // frame draws a snapshot in at most height lines, none wider than width.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 )
 
 // next says what to try after the demo.

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 )
 
 // lines is a display that prints a line for each event and, once a second, the

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/llm"
 	"github.com/zeroae/zae-limiter-go/memory"
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/escrow"
 	"github.com/zeroae/zae-limiter-go/llm"
 )

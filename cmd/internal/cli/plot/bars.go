@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 )
 
 // scale is shared by all groups that are drawn as bars, so that bars of one limit

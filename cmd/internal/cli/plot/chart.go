@@ -7,7 +7,7 @@ import (
 
 	"github.com/guptarohit/asciigraph"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 )
 
 // chart is a series laid out on columns.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 )
 
 // hours returns hourly snapshots of one limit, from the start of a month.

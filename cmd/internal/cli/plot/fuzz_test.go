@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 )
 
 // arbitrary decodes a snapshot from each 18 bytes: the group and limit, the

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 

@@ -3,7 +3,7 @@ package plot
 import (
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 )
 
 // grouped inserts commas between groups of three digits.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 )
 
 // maxWidth is the maximum width of a chart. It bounds the memory of a chart.
