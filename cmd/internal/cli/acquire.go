@@ -12,21 +12,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 type acquireOptions struct {
-	*connection
+	*kit.Connection
 	request    limiter.Request
-	limits     limitFlags
+	limits     kit.LimitFlags
 	wait       time.Duration
 	command    []string
 	adjustFD   int
 	keep, json bool
 }
 
-func newAcquire(c *console) *cobra.Command {
-	o := acquireOptions{connection: &connection{console: c}}
+func newAcquire(c *kit.Console) *cobra.Command {
+	o := acquireOptions{Connection: &kit.Connection{Console: c}}
 	cmd := &cobra.Command{
 		Use:   "acquire [flags] ENTITY RESOURCE LIMIT=TOKENS... [-- COMMAND...]",
 		Short: "Take tokens, and optionally run a command",
@@ -46,7 +47,7 @@ unless --keep is set. A command that learns how much it used can write lines
 LIMIT=TOKENS to the file descriptor of --adjust-fd, whose number is in
 $ZAEL_ADJUST_FD. The last line of each limit corrects what was taken.
 
-` + storeHelp,
+` + kit.StoreHelp,
 		Example: `  zae-limiter acquire key-abc gpt-4 rpm=1 tpm=500
   zae-limiter acquire key-abc gpt-4 rpm=1 --wait 30s -- ./call.sh
   zae-limiter acquire key gpt-4 tpm=9 --adjust-fd 3 -- sh -c 'echo tpm=8 >&3'
@@ -54,25 +55,25 @@ $ZAEL_ADJUST_FD. The last line of each limit corrects what was taken.
 		Args: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
 				if args, o.command = args[:dash], args[dash:]; len(o.command) == 0 {
-					return usagef("COMMAND is missing after --; usage: %s", cmd.UseLine())
+					return kit.Usagef("COMMAND is missing after --; usage: %s", cmd.UseLine())
 				}
 			}
 			return requestArgs(&o.request, 1)(cmd, args)
 		},
-		ValidArgsFunction: o.completeRequest,
+		ValidArgsFunction: o.CompleteRequest,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runAcquire(cmd.Context(), o) },
 	}
 
-	o.addNamespace(cmd)
-	addFlag(cmd, &o.wait, "wait", "duration", "", "wait up to this long for tokens, such as 5s", parseDuration)
-	addLimits(cmd, &o.limits, "limit for this call, in place of the stored limits")
-	addMode(cmd, &o.request.OnUnavailable, "allow or block when the store is unavailable (default: as stored)")
+	o.AddNamespace(cmd)
+	kit.AddFlag(cmd, &o.wait, "wait", "duration", "", "wait up to this long for tokens, such as 5s", kit.ParseDuration)
+	kit.AddLimits(cmd, &o.limits, "limit for this call, in place of the stored limits")
+	kit.AddMode(cmd, &o.request.OnUnavailable, "allow or block when the store is unavailable (default: as stored)")
 	cmd.Flags().BoolVar(&o.keep, "keep", false, "keep the tokens even if the command fails")
-	addFlag(cmd, &o.adjustFD, "adjust-fd", "number", "",
+	kit.AddFlag(cmd, &o.adjustFD, "adjust-fd", "number", "",
 		"file descriptor on which the command reports its actual use", parseDescriptor)
 
-	addJSON[jsonview.Decision](cmd, &o.json, anObject, decisionColumns)
-	documentFields[jsonview.Status](cmd, "Each of its limits")
+	kit.AddJSON[jsonview.Decision](cmd, &o.json, kit.AnObject, decisionColumns)
+	kit.DocumentFields[jsonview.Status](cmd, "Each of its limits")
 
 	return cmd
 }
@@ -89,13 +90,13 @@ func parseDescriptor(text string) (int, error) {
 }
 
 func (o *acquireOptions) check() error {
-	if err := setOverride(&o.request, o.limits.all); err != nil {
+	if err := setOverride(&o.request, o.limits.All); err != nil {
 		return err
 	}
 
 	if o.command != nil {
 		if o.json {
-			return usagef("--json and a command exclude each other, since both write to stdout; leave one of them out")
+			return kit.Usagef("--json and a command exclude each other, since both write to stdout; leave one of them out")
 		}
 		return nil
 	}
@@ -105,7 +106,7 @@ func (o *acquireOptions) check() error {
 		given bool
 	}{{"keep", o.keep}, {"adjust-fd", o.adjustFD > 0}} {
 		if flag.given {
-			return usagef("--%s needs a command; give it after --", flag.name)
+			return kit.Usagef("--%s needs a command; give it after --", flag.name)
 		}
 	}
 
@@ -120,21 +121,21 @@ func runAcquire(ctx context.Context, o acquireOptions) error {
 	// No signal may end the program while it holds a lease, since its tokens
 	// would not be given back.
 	held := make(chan os.Signal, 1)
-	signal.Notify(held, stopSignals()...)
+	signal.Notify(held, kit.StopSignals()...)
 	defer signal.Stop(held)
 
-	access := accessChange
+	access := kit.AccessChange
 	// A new store has no limits of its own, so only a call that brings its
 	// limits may create one.
-	if o.limits.all != nil {
-		access = accessCreate
+	if o.limits.All != nil {
+		access = kit.AccessCreate
 	}
 
-	repo, err := o.open(ctx, access)
+	repo, err := o.Open(ctx, access)
 	// The limiter fails open for charges, but there is no limiter if the store
 	// does not open.
-	if is[*limiter.UnavailableError](err) && o.request.OnUnavailable == limiter.Allow {
-		o.warn("nothing was taken: %v", err)
+	if kit.Is[*limiter.UnavailableError](err) && o.request.OnUnavailable == limiter.Allow {
+		o.Warn("nothing was taken: %v", err)
 		if o.command == nil {
 			return nil
 		}
@@ -146,14 +147,14 @@ func runAcquire(ctx context.Context, o acquireOptions) error {
 		return err
 	}
 
-	return o.withLimiter(repo, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithLimiter(repo, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		lease, err := o.acquire(ctx, lim)
 		if err != nil {
-			return errors.Join(o.printRefusal(err), o.suggestLimits(err, o.request))
+			return errors.Join(o.printRefusal(err), o.SuggestLimits(err, o.request))
 		}
 
 		if outage := lease.Outage(); outage != nil {
-			o.warn("nothing was taken: %v", outage)
+			o.Warn("nothing was taken: %v", outage)
 		}
 
 		if o.command != nil {
@@ -162,7 +163,7 @@ func runAcquire(ctx context.Context, o acquireOptions) error {
 
 		err = errors.Join(o.print(lease.Decision()), lease.Commit(ctx))
 		if err == nil && lease.Outage() == nil {
-			o.done("Took %s for %s %s", requestText(o.request), o.request.Entity, o.location())
+			o.Done("Took %s for %s %s", requestText(o.request), o.request.Entity, o.Location())
 		}
 		return err
 	})
@@ -176,7 +177,7 @@ func (o acquireOptions) acquire(ctx context.Context, lim *limiter.RateLimiter) (
 	limited, cancel := context.WithTimeout(ctx, o.wait)
 	defer cancel()
 
-	stop := o.progress(func() string { return "waiting for " + requestText(o.request) })
+	stop := o.Progress(func() string { return "waiting for " + requestText(o.request) })
 	defer stop()
 
 	lease, err := lim.Wait(limited, o.request)
@@ -219,7 +220,7 @@ func (o acquireOptions) printRefusal(err error) error {
 	}
 
 	if off, ok := errors.AsType[*limiter.DisabledError](err); ok && o.json {
-		return o.printJSON(jsonview.NewDisabled(o.request, off))
+		return o.PrintJSON(jsonview.NewDisabled(o.request, off))
 	}
 
 	return nil
@@ -227,7 +228,7 @@ func (o acquireOptions) printRefusal(err error) error {
 
 func (o acquireOptions) print(d limiter.Decision) error {
 	if o.json {
-		return o.printJSON(jsonview.NewDecision(o.request, d))
+		return o.PrintJSON(jsonview.NewDecision(o.request, d))
 	}
-	return decisionListing(o.console, o.request).print(o.console, false, each(d.Statuses))
+	return decisionListing(o.Console, o.request).Print(o.Console, false, kit.Each(d.Statuses))
 }

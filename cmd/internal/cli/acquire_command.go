@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/child"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 )
@@ -49,7 +50,7 @@ func (o acquireOptions) runUnderLease(ctx context.Context, lease *limiter.Lease)
 	}
 
 	for _, line := range actual.invalid {
-		o.warn("line %q on descriptor %d is ignored, since it is not LIMIT=TOKENS", tty.Ellipsis(line, 60), o.adjustFD)
+		o.Warn("line %q on descriptor %d is ignored, since it is not LIMIT=TOKENS", tty.Ellipsis(line, 60), o.adjustFD)
 	}
 
 	settle := lease.Commit
@@ -68,11 +69,11 @@ func (o acquireOptions) runUnderLease(ctx context.Context, lease *limiter.Lease)
 		if failed == nil {
 			return err
 		}
-		o.warn("%v", err)
+		o.Warn("%v", err)
 	}
 
 	if outage := lease.Outage(); outage != nil && failed == nil {
-		o.warn("not all tokens were recorded: %v", outage)
+		o.Warn("not all tokens were recorded: %v", outage)
 	}
 
 	return failed
@@ -80,7 +81,7 @@ func (o acquireOptions) runUnderLease(ctx context.Context, lease *limiter.Lease)
 
 // runCommand runs the command and returns nil if it succeeded.
 func (o acquireOptions) runCommand(report func(string)) error {
-	c := child.Command{Args: o.command, Stdin: o.in, Stdout: o.file, Stderr: o.err}
+	c := child.Command{Args: o.command, Stdin: o.In, Stdout: o.File, Stderr: o.Err}
 
 	if o.adjustFD > 0 {
 		c.ReportFD, c.Report = o.adjustFD, report
@@ -101,7 +102,7 @@ type usageReport struct {
 }
 
 func (r *usageReport) line(text string) {
-	limit, n, err := parseAmount(strings.TrimSuffix(text, "\r"), 0)
+	limit, n, err := kit.ParseAmount(strings.TrimSuffix(text, "\r"), 0)
 	if err != nil {
 		// A chatty command would otherwise fill stderr with warnings.
 		if len(r.invalid) < 3 {
@@ -119,7 +120,7 @@ func (r *usageReport) line(text string) {
 func (o acquireOptions) adjust(lease *limiter.Lease, actual map[string]int64) {
 	for limit, n := range actual {
 		if err := lease.Used(limit, n); err != nil {
-			o.warn("%s=%d is ignored: %v", limit, n, err)
+			o.Warn("%s=%d is ignored: %v", limit, n, err)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/s3files"
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -21,15 +22,15 @@ import (
 )
 
 type aggregateOptions struct {
-	*connection
+	*kit.Connection
 	follow, noRefill bool
 	windows          []limiter.Window
 	retention        time.Duration
 	archive          string
 }
 
-func newAggregate(c *console) *cobra.Command {
-	o := aggregateOptions{connection: &connection{console: c}, retention: dynamo.DefaultUsageRetention}
+func newAggregate(c *kit.Console) *cobra.Command {
+	o := aggregateOptions{Connection: &kit.Connection{Console: c}, retention: dynamo.DefaultUsageRetention}
 	cmd := &cobra.Command{
 		Use:   "aggregate",
 		Short: "Count usage from the stream of a DynamoDB table",
@@ -44,20 +45,20 @@ With --archive, store audit events that expire from the table as gzipped JSON
 lines, a file for each hour under year=, month= and day=. An event that is read
 twice is stored once.
 
-` + storeHelp,
+` + kit.StoreHelp,
 		Example: "  zae-limiter aggregate --name my-app\n  zae-limiter aggregate --name my-app --follow",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runAggregate(cmd.Context(), o) },
 	}
 
-	o.addStore(cmd)
+	o.AddStore(cmd)
 
 	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "wait for more records until interrupted")
 	cmd.Flags().BoolVar(&o.noRefill, "no-refill", false, "count without refilling buckets")
-	addFlag(cmd, &o.windows, "windows", "list", "hourly,daily,monthly", "windows in which usage is counted",
+	kit.AddFlag(cmd, &o.windows, "windows", "list", "hourly,daily,monthly", "windows in which usage is counted",
 		aggregator.ParseWindows)
-	addFlag(cmd, &o.retention, "usage-retention-days", "number", "90", "days to keep usage", parseDays)
-	addFlag(cmd, &o.archive, "archive", "place", "", "folder or s3://bucket/prefix for expired audit events",
+	kit.AddFlag(cmd, &o.retention, "usage-retention-days", "number", "90", "days to keep usage", parseDays)
+	kit.AddFlag(cmd, &o.archive, "archive", "place", "", "folder or s3://bucket/prefix for expired audit events",
 		parseArchive)
 
 	return cmd
@@ -79,7 +80,7 @@ func (o *aggregateOptions) openArchive(ctx context.Context) (aggregator.Files, e
 	case o.archive == "":
 		return nil, nil
 	case strings.HasPrefix(o.archive, s3files.Scheme):
-		return s3files.Open(ctx, o.archive, o.region)
+		return s3files.Open(ctx, o.archive, o.Region)
 	}
 
 	folder, err := aggregator.OpenFolder(o.archive)
@@ -100,15 +101,15 @@ func parseDays(text string) (time.Duration, error) {
 }
 
 func runAggregate(ctx context.Context, o aggregateOptions) (err error) {
-	s, err := o.selectStore()
+	s, err := o.SelectStore()
 	if err != nil {
 		return err
 	}
-	if !s.dynamo {
-		return usagef("%s counts usage itself; aggregate is for a DynamoDB table, name one with --name", s.name)
+	if !s.Dynamo {
+		return kit.Usagef("%s counts usage itself; aggregate is for a DynamoDB table, name one with --name", s.Name)
 	}
 
-	opened, err := o.openStore(ctx, s, openOptions{access: accessChange})
+	opened, err := o.OpenStore(ctx, s, kit.OpenOptions{Access: kit.AccessChange})
 	if err != nil {
 		return err
 	}
@@ -116,7 +117,7 @@ func runAggregate(ctx context.Context, o aggregateOptions) (err error) {
 
 	repo, ok := opened.(*dynamo.Repository)
 	if !ok {
-		return fmt.Errorf("%s has no stream", s.name)
+		return fmt.Errorf("%s has no stream", s.Name)
 	}
 
 	files, err := o.openArchive(ctx)
@@ -128,12 +129,12 @@ func runAggregate(ctx context.Context, o aggregateOptions) (err error) {
 		Windows: o.windows, NoRefill: o.noRefill, Archive: files,
 	})
 	if err != nil {
-		return usagef("%v", err)
+		return kit.Usagef("%v", err)
 	}
 
-	counted := &aggregation{connection: o.connection, aggregator: a, skipped: map[string]int{}}
+	counted := &aggregation{Connection: o.Connection, aggregator: a, skipped: map[string]int{}}
 
-	stop := o.progress(counted.String)
+	stop := o.Progress(counted.String)
 	err = repo.Follow(ctx, &dynamo.FollowOptions{UntilEmpty: !o.follow, OnError: counted.failed}, counted.take)
 	stop()
 
@@ -148,7 +149,7 @@ func runAggregate(ctx context.Context, o aggregateOptions) (err error) {
 
 // aggregation sums up the batches of an aggregate command.
 type aggregation struct {
-	*connection
+	*kit.Connection
 	aggregator                 *aggregator.Aggregator
 	records, changes           atomic.Int64
 	snapshots, refills, damage int
@@ -194,30 +195,30 @@ func (g *aggregation) take(ctx context.Context, records []dynamo.StreamRecord) (
 // outage every retry fails, often with another message.
 func (g *aggregation) failed(err error) {
 	const lately = 10 * time.Second
-	if now := g.now(); err.Error() != g.lastWarning && now.Sub(g.warnedAt) > lately {
+	if now := g.Now(); err.Error() != g.lastWarning && now.Sub(g.warnedAt) > lately {
 		g.lastWarning, g.warnedAt = err.Error(), now
-		g.warn("%v", err)
+		g.Warn("%v", err)
 	}
 }
 
 // report reports the totals.
 func (g *aggregation) report(err error) {
 	for _, reason := range slices.Sorted(maps.Keys(g.skipped)) {
-		g.warn("%s not counted: %s", count(g.skipped[reason], "record"), reason)
+		g.Warn("%s not counted: %s", kit.Count(g.skipped[reason], "record"), reason)
 	}
 
 	if g.damage > 0 {
-		g.warn("%s lost to damaged snapshots", count(g.damage, "change"))
+		g.Warn("%s lost to damaged snapshots", kit.Count(g.damage, "change"))
 	}
 	// After an error the totals would read as if the whole stream had been
 	// counted.
 	if err == nil {
-		g.done("Counted %s of %s %s: %s written, %s", count(int(g.changes.Load()), "change"),
-			count(int(g.records.Load()), "record"), g.location(),
-			count(g.snapshots, "snapshot"), count(g.refills, "refill"))
+		g.Done("Counted %s of %s %s: %s written, %s", kit.Count(int(g.changes.Load()), "change"),
+			kit.Count(int(g.records.Load()), "record"), g.Location(),
+			kit.Count(g.snapshots, "snapshot"), kit.Count(g.refills, "refill"))
 	}
 	// Files that were stored stay stored, whatever happened after them.
 	if g.events > 0 {
-		g.done("Archived %s in %s", count(g.events, "audit event"), count(g.files, "file"))
+		g.Done("Archived %s in %s", kit.Count(g.events, "audit event"), kit.Count(g.files, "file"))
 	}
 }

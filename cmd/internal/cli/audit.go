@@ -11,28 +11,29 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
-func newAudit(c *console) *cobra.Command {
-	conn := &connection{console: c}
-	cmd := newGroup("audit", "Show the audit trail",
+func newAudit(c *kit.Console) *cobra.Command {
+	conn := &kit.Connection{Console: c}
+	cmd := kit.NewGroup("audit", "Show the audit trail",
 		"Show the audit trail, which records every change of entities and stored limits\nwith its author.")
 
-	conn.addNamespace(cmd)
+	conn.AddNamespace(cmd)
 	cmd.AddCommand(newAuditList(conn))
 	return cmd
 }
 
 type auditOptions struct {
-	*connection
+	*kit.Connection
 	entity, resource, after string
 	system, json            bool
 	limit                   int
 }
 
-func newAuditList(conn *connection) *cobra.Command {
-	o := auditOptions{connection: conn}
+func newAuditList(conn *kit.Connection) *cobra.Command {
+	o := auditOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -45,7 +46,7 @@ details say what was set: limits, amounts, reasons. --json has them as stored.`,
   zae-limiter audit list --entity-id key-abc
   zae-limiter audit list --resource gpt-4
   zae-limiter audit list --system --limit 10`,
-		Args: noArgs,
+		Args: kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runAuditList(cmd.Context(), o) },
 	}
 
@@ -53,30 +54,30 @@ details say what was set: limits, amounts, reasons. --json has them as stored.`,
 	flags.StringVarP(&o.entity, "entity-id", "e", "", "only changes of this `entity`")
 	flags.StringVarP(&o.resource, "resource", "r", "", "only changes of the defaults of this `resource`")
 	flags.BoolVar(&o.system, "system", false, "only changes of the defaults of the system")
-	addFlag(cmd, &o.after, "start-event-id", "id", "", "only events older than this event", jsonview.ParseEvent)
-	exclusiveFlags(cmd, "entity-id", "resource", "system")
+	kit.AddFlag(cmd, &o.after, "start-event-id", "id", "", "only events older than this event", jsonview.ParseEvent)
+	kit.ExclusiveFlags(cmd, "entity-id", "resource", "system")
 
-	_ = cmd.RegisterFlagCompletionFunc("entity-id", conn.completeEntities)
-	_ = cmd.RegisterFlagCompletionFunc("resource", conn.completeResources)
+	_ = cmd.RegisterFlagCompletionFunc("entity-id", conn.CompleteEntities)
+	_ = cmd.RegisterFlagCompletionFunc("resource", conn.CompleteResources)
 
-	addRowLimit(cmd, &o.limit, "l", 100)
-	addJSON[jsonview.Audit](cmd, &o.json, anArray, auditColumns)
+	kit.AddRowLimit(cmd, &o.limit, "l", 100)
+	kit.AddJSON[jsonview.Audit](cmd, &o.json, kit.AnArray, auditColumns)
 	return cmd
 }
 
-var auditColumns = []column{
-	{title: "timestamp", whole: true},
-	{title: "action", whole: true},
-	{title: "principal"},
-	{title: "resource"},
-	{title: "event id", whole: true, spare: true},
-	{title: "entity"},
-	{title: "details", extra: true},
+var auditColumns = []kit.Column{
+	{Title: "timestamp", Whole: true},
+	{Title: "action", Whole: true},
+	{Title: "principal"},
+	{Title: "resource"},
+	{Title: "event id", Whole: true, Spare: true},
+	{Title: "entity"},
+	{Title: "details", Extra: true},
 }
 
 // auditDetails returns the cell of what was changed. A table shows it in words, and a
 // line in the form of the flags.
-func auditDetails(e limiter.AuditEvent) cell {
+func auditDetails(e limiter.AuditEvent) kit.Cell {
 	var parts detailWords
 	for _, d := range []struct{ key, prefix string }{
 		{"name", "name "},
@@ -88,17 +89,17 @@ func auditDetails(e limiter.AuditEvent) cell {
 		// An entity without a name of its own is stored with its ID as name,
 		// which the entity column shows already.
 		if s, ok := e.Details[d.key].(string); ok && s != "" && (d.key != "name" || s != e.Entity) {
-			parts.add(text(d.prefix + s))
+			parts.add(kit.Text(d.prefix + s))
 		}
 	}
 
 	if cascade, _ := e.Details["cascade"].(bool); cascade {
-		parts.add(text("cascade"))
+		parts.add(kit.Text("cascade"))
 	}
 
 	metadata, _ := e.Details["metadata"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
-		parts.add(text(fmt.Sprint(name, "=", metadata[name])))
+		parts.add(kit.Text(fmt.Sprint(name, "=", metadata[name])))
 	}
 
 	limits, _ := e.Details["limits"].([]any)
@@ -109,34 +110,34 @@ func auditDetails(e limiter.AuditEvent) cell {
 	amounts, _ := e.Details["amounts"].(map[string]any)
 	for _, limit := range slices.Sorted(maps.Keys(amounts)) {
 		n, _ := amounts[limit].(int64)
-		of := amount(limit, n)
-		parts.add(cell{display: limit + "=" + of.display, plain: limit + "=" + of.plain})
+		of := kit.Amount(limit, n)
+		parts.add(kit.Cell{Display: limit + "=" + of.Display, Plain: limit + "=" + of.Plain})
 	}
 	return parts.join()
 }
 
 // limitDetail returns the cell of a limit in the details of an event: the whole
 // limit, or only its name if the event has no more.
-func limitDetail(detail any) cell {
+func limitDetail(detail any) kit.Cell {
 	// The event of a reset holds the names of its limits, and no more of them.
 	if stored, ok := detail.(map[string]any); ok {
 		var l limiter.Limit
 		if encoded, err := json.Marshal(stored); err == nil && json.Unmarshal(encoded, &l) == nil {
-			return cell{display: limitText(l), plain: limitWord(l)}
+			return kit.Cell{Display: kit.LimitText(l), Plain: kit.LimitWord(l)}
 		}
 	}
-	return text(fmt.Sprint(detail))
+	return kit.Text(fmt.Sprint(detail))
 }
 
 // detailWords collects the parts of a cell.
 type detailWords struct{ shown, plain []string }
 
-func (w *detailWords) add(c cell) {
-	w.shown, w.plain = append(w.shown, c.display), append(w.plain, c.plain)
+func (w *detailWords) add(c kit.Cell) {
+	w.shown, w.plain = append(w.shown, c.Display), append(w.plain, c.Plain)
 }
 
-func (w *detailWords) join() cell {
-	return cell{display: text(strings.Join(w.shown, ", ")).display, plain: text(strings.Join(w.plain, ", ")).plain}
+func (w *detailWords) join() kit.Cell {
+	return kit.Cell{Display: kit.Text(strings.Join(w.shown, ", ")).Display, Plain: kit.Text(strings.Join(w.plain, ", ")).Plain}
 }
 
 func runAuditList(ctx context.Context, o auditOptions) error {
@@ -149,37 +150,37 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 
 	// With a subject, every row would repeat it in the entity column.
 	if subject != "" {
-		columns[slices.IndexFunc(columns, func(c column) bool { return c.title == "entity" })].spare = true
+		columns[slices.IndexFunc(columns, func(c kit.Column) bool { return c.Title == "entity" })].Spare = true
 	}
 
-	list := listing[limiter.AuditEvent]{
-		columns,
-		func(e limiter.AuditEvent) []cell {
-			return []cell{
-				moment(e.At), text(e.Action), text(e.Principal), text(e.Resource), text(e.ID), text(e.Entity),
+	list := kit.Listing[limiter.AuditEvent]{
+		Columns: columns,
+		Row: func(e limiter.AuditEvent) []kit.Cell {
+			return []kit.Cell{
+				kit.Moment(e.At), kit.Text(e.Action), kit.Text(e.Principal), kit.Text(e.Resource), kit.Text(e.ID), kit.Text(e.Entity),
 				auditDetails(e),
 			}
 		},
-		func(e limiter.AuditEvent) any { return jsonview.NewAudit(e) },
-		"There are no events" + ofSubject(subject) + ".",
+		Object:  func(e limiter.AuditEvent) any { return jsonview.NewAudit(e) },
+		Nothing: "There are no events" + ofSubject(subject) + ".",
 	}
 
 	if o.after != "" {
-		list.nothing = "There are no older events" + ofSubject(subject) + "."
+		list.Nothing = "There are no older events" + ofSubject(subject) + "."
 	}
 
-	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		more := ""
 
 		rows := jsonview.First(lim.AuditEvents(ctx, subject, o.after), o.limit, func(last limiter.AuditEvent) {
 			more = last.ID
 		})
 
-		if err := list.print(o.console, o.json, rows); err != nil || more == "" {
+		if err := list.Print(o.Console, o.json, rows); err != nil || more == "" {
 			return err
 		}
 
-		o.say("There are more; continue with --start-event-id %s", more)
+		o.Say("There are more; continue with --start-event-id %s", more)
 		return nil
 	})
 }
@@ -199,8 +200,8 @@ func (o auditOptions) subject() (string, error) {
 	case o.system || o.entity == system:
 		return system, nil
 	case o.resource != "":
-		if err := checkResource(o.resource); err != nil {
-			return "", usagef("%v", err)
+		if err := kit.CheckResource(o.resource); err != nil {
+			return "", kit.Usagef("%v", err)
 		}
 		return ofResource + o.resource, nil
 	case o.entity == "":
@@ -215,7 +216,7 @@ func (o auditOptions) subject() (string, error) {
 	}
 
 	if err := (limiter.Entity{ID: o.entity}).Validate(); err != nil {
-		return "", usagef("%v", err)
+		return "", kit.Usagef("%v", err)
 	}
 	return o.entity, nil
 }

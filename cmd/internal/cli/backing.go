@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/otelsdk"
 	"github.com/zeroae/zae-limiter-go/escrow"
@@ -25,25 +26,25 @@ type backing struct {
 
 // openBacking starts the telemetry and opens the store, with an escrow around it
 // if held is set.
-func (conn *connection) openBacking(
-	ctx context.Context, service string, options openOptions, held bool,
+func openBacking(
+	ctx context.Context, conn *kit.Connection, service string, options kit.OpenOptions, held bool,
 ) (*backing, error) {
-	if err := (limiter.Namespace{Name: options.namespace}).Validate(); err != nil {
-		return nil, usagef("%v", err)
+	if err := (limiter.Namespace{Name: options.Namespace}).Validate(); err != nil {
+		return nil, kit.Usagef("%v", err)
 	}
 
-	log := otelsdk.NewLogger(conn.err, slog.LevelWarn)
+	log := otelsdk.NewLogger(conn.Err, slog.LevelWarn)
 	observer, err := otelsdk.Start(ctx, &otelsdk.Options{
-		Service: "zae-limiter " + service, Version: conn.version, Log: log,
+		Service: "zae-limiter " + service, Version: conn.Version, Log: log,
 	})
 	if err != nil {
-		return nil, usagef("%v", err)
+		return nil, kit.Usagef("%v", err)
 	}
 
 	b := &backing{observer: observer, log: log}
 	// The telemetry exports the capacity that requests consume.
-	options.countCapacity = true
-	repo, err := conn.openAs(ctx, options)
+	options.CountCapacity = true
+	repo, err := conn.OpenAs(ctx, options)
 	if err != nil {
 		// The store did not open, so this ends only the telemetry.
 		return nil, errors.Join(err, b.abandon(ctx, abandonTime))
@@ -116,19 +117,11 @@ func (b *backing) closeStore(ctx context.Context) error {
 	}
 }
 
-// fileError returns the usage error of a flag that names a file.
-func fileError(flag string, err error) error {
-	if bad, ok := errors.AsType[*fs.PathError](err); ok {
-		return usagef("%s %s: %v", flag, bad.Path, bad.Err)
-	}
-	return usagef("%v", err)
-}
-
 // tlsFileError names the flag of a TLS file that cannot be read.
 func tlsFileError(files listen.TLSFiles, err error) error {
 	flags := map[string]string{files.ClientCA: "--tls-client-ca", files.Key: "--tls-key", files.Cert: "--tls-cert"}
 	if bad, ok := errors.AsType[*fs.PathError](err); ok {
-		return fileError(flags[bad.Path], err)
+		return kit.FileError(flags[bad.Path], err)
 	}
-	return usagef("%v", err)
+	return kit.Usagef("%v", err)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
@@ -35,14 +36,14 @@ func TestChangesThatNeedConfirmation(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &stackConnection{console: &console{
-				in: strings.NewReader("n\n"), err: io.Discard, canAsk: test.terminal,
+			s := &kit.Stack{Console: &kit.Console{
+				In: strings.NewReader("n\n"), Err: io.Discard, CanAsk: test.terminal,
 			}}
 			changes := harmless
 			if test.change.Action != "" {
 				changes = append(changes[:2:2], test.change)
 			}
-			if err := s.confirmChanges(t.Context(), "my-app", test.yes)(changes); (err == nil) != test.passes {
+			if err := s.ConfirmChanges(t.Context(), "my-app", test.yes)(changes); (err == nil) != test.passes {
 				t.Error(err)
 			}
 		})
@@ -52,7 +53,7 @@ func TestChangesThatNeedConfirmation(t *testing.T) {
 // flagged returns the deployed stack with the settings of the flags.
 func flagged(t *testing.T, deployed infra.Stack, args ...string) infra.Stack {
 	t.Helper()
-	o := &deployOptions{stackConnection: &stackConnection{console: &console{err: io.Discard}}}
+	o := &deployOptions{Stack: &kit.Stack{Console: &kit.Console{Err: io.Discard}}}
 	o.setStack(infra.Stack{})
 	cmd := &cobra.Command{}
 	o.flags(cmd)
@@ -133,7 +134,7 @@ func TestFlagsOverrideTheDeployedStack(t *testing.T) {
 	// not settings of a stack
 	others := []string{"wait", "no-wait", "namespace", "tags-only", "reset", "downgrade", "yes", "lambda-zip"}
 	cmd := &cobra.Command{}
-	(&deployOptions{stackConnection: &stackConnection{}}).flags(cmd)
+	(&deployOptions{Stack: &kit.Stack{}}).flags(cmd)
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !tried[f.Name] && !slices.Contains(others, f.Name) {
 			t.Errorf("--%s was not tried", f.Name)

@@ -8,18 +8,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
 type checkOptions struct {
-	*stackConnection
+	*kit.Stack
 	json bool
 }
 
-func newCheck(c *console) *cobra.Command {
-	o := &checkOptions{stackConnection: &stackConnection{console: c}}
+func newCheck(c *kit.Console) *cobra.Command {
+	o := &checkOptions{Stack: &kit.Stack{Console: c}}
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check that this program can use a table",
@@ -29,15 +30,15 @@ no namespace has buckets of Python's zae-limiter 0.10.1 or newer, which admits
 the limits a second time. The command only reads. The exit code is 1 if the
 program cannot use the table.
 
-` + stackHelp,
+` + kit.StackHelp,
 		Example: "  zae-limiter check --name my-app",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runCheck(cmd.Context(), o) },
 	}
 
-	o.addTo(cmd)
+	o.AddTo(cmd)
 
-	addJSON[checkJSON](cmd, &o.json, anObject, nil)
+	kit.AddJSON[checkJSON](cmd, &o.json, kit.AnObject, nil)
 	return cmd
 }
 
@@ -54,31 +55,31 @@ type checkJSON struct {
 }
 
 func runCheck(ctx context.Context, o *checkOptions) (err error) {
-	if err := o.checkPlace(); err != nil {
+	if err := o.CheckPlace(); err != nil {
 		return err
 	}
-	name, err := o.stackName()
+	name, err := o.StackName()
 	if err != nil {
 		return err
 	}
 
-	shape := checkJSON{Program: o.version, Schema: dynamo.SchemaVersion, Pending: []string{}}
-	found := shape.inspect(ctx, name, o.place(), &dynamo.Options{
-		Namespace: registryNamespace, Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout,
+	shape := checkJSON{Program: o.Version, Schema: dynamo.SchemaVersion, Pending: []string{}}
+	found := shape.inspect(ctx, name, o.Place(), &dynamo.Options{
+		Namespace: kit.RegistryNamespace, Region: o.Region, Endpoint: o.Endpoint, Timeout: kit.TableTimeout,
 	})
 
 	// A refused version is what the command is for, so it is reported as a
 	// result.
-	if found != nil && !is[*limiter.VersionError](found) {
-		return stackError(found)
+	if found != nil && !kit.Is[*limiter.VersionError](found) {
+		return kit.StackError(found)
 	}
 
-	err = printProperties(o.console, o.json, shape.properties(), shape)
+	err = kit.PrintProperties(o.Console, o.json, shape.properties(), shape)
 	if !shape.Compatible {
 		return errors.Join(err, errors.New(shape.Result))
 	}
 
-	o.done("%s", shape.Result)
+	o.Done("%s", shape.Result)
 	return err
 }
 
@@ -130,7 +131,7 @@ func (s *checkJSON) inspect(ctx context.Context, name string, at hint.Place, opt
 		return err
 	// The version record admits this program, but buckets of a newer layout do
 	// not.
-	case is[*limiter.VersionError](newer):
+	case kit.Is[*limiter.VersionError](newer):
 		s.Result = newer.Error()
 	case newer != nil:
 		return newer
@@ -143,21 +144,21 @@ func (s *checkJSON) inspect(ctx context.Context, name string, at hint.Place, opt
 	return nil
 }
 
-func (s *checkJSON) properties() []property {
-	properties := []property{{"program", text(s.Program)}, {"schema", text(s.Schema)}}
+func (s *checkJSON) properties() []kit.Property {
+	properties := []kit.Property{{Name: "program", Value: kit.Text(s.Program)}, {Name: "schema", Value: kit.Text(s.Schema)}}
 
 	for _, f := range []struct {
 		name  string
 		value *string
 	}{{"table_schema", s.Table}, {"client_min", s.ClientMin}, {"lambda_version", s.Lambda}} {
 		if f.value != nil {
-			properties = append(properties, property{f.name, text(*f.value)})
+			properties = append(properties, kit.Property{Name: f.name, Value: kit.Text(*f.value)})
 		}
 	}
 
 	for _, version := range s.Pending {
-		properties = append(properties, property{"pending_migration", text(version)})
+		properties = append(properties, kit.Property{Name: "pending_migration", Value: kit.Text(version)})
 	}
 
-	return append(properties, property{"compatible", yesNo(s.Compatible)})
+	return append(properties, kit.Property{Name: "compatible", Value: kit.YesNo(s.Compatible)})
 }

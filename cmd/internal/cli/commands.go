@@ -6,11 +6,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
 // family maps the names of commands to their constructors. The constructor of a
 // command builds all commands below it, with their flags and texts.
-type family map[string]func(*console) *cobra.Command
+type family map[string]func(*kit.Console) *cobra.Command
 
 func dataCommands() family {
 	return family{
@@ -43,8 +45,8 @@ func stackCommands() family {
 // constructors returns the constructors of all commands by their names.
 func constructors() family {
 	all := family{
-		"version": newVersion, "completion": func(*console) *cobra.Command { return newCompletion() },
-		"help": func(*console) *cobra.Command { return newHelp() },
+		"version": newVersion, "completion": func(*kit.Console) *cobra.Command { return newCompletion() },
+		"help": func(*kit.Console) *cobra.Command { return newHelp() },
 	}
 	for _, f := range []family{
 		dataCommands(), limitsCommands(), stackCommands(), programsCommands(), loadtestCommands(), localCommands(),
@@ -69,7 +71,7 @@ var groups = []struct{ title, commands string }{
 // addCommands adds the commands to the root, in groups for the help. If the
 // arguments begin with the name of a command that needs no other, it builds that one
 // alone.
-func addCommands(root *cobra.Command, c *console, args []string) {
+func addCommands(root *cobra.Command, c *kit.Console, args []string) {
 	all := constructors()
 	if len(args) > 0 && all[args[0]] != nil && args[0] != "help" && args[0] != "completion" {
 		all = family{args[0]: all[args[0]], "help": all["help"]}

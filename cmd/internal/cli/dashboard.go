@@ -5,11 +5,13 @@ import (
 	"net"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
 type dashboardOptions struct {
-	*connection
-	settings
+	*kit.Connection
+	kit.Settings
 	listen           string
 	noBrowser, write bool
 	readBudget       int // 0 for the default
@@ -18,9 +20,9 @@ type dashboardOptions struct {
 // defaultReadBudget is the default of the read units a second of a dashboard.
 const defaultReadBudget = "25"
 
-func newDashboard(c *console) *cobra.Command {
+func newDashboard(c *kit.Console) *cobra.Command {
 	o := &dashboardOptions{
-		connection: &connection{console: c}, settings: settings{prefix: "ZAEL_DASHBOARD_"},
+		Connection: &kit.Connection{Console: c}, Settings: kit.Settings{Prefix: "ZAEL_DASHBOARD_"},
 		listen: "127.0.0.1:9236",
 	}
 	cmd := &cobra.Command{
@@ -46,30 +48,30 @@ Each flag can also come from the environment ($ZAEL_DASHBOARD_NO_BROWSER) or
 from the file of --config (no_browser: true); flags come first, then the
 environment.
 
-` + storeHelp,
+` + kit.StoreHelp,
 		Example: `  zae-limiter dashboard
   zae-limiter dashboard --store sqlite:limits.db --write
   zae-limiter dashboard --name my-app --namespace tenant-a --read-budget 5
   zae-limiter dashboard --listen 127.0.0.1:0 --no-browser`,
-		Args:    noArgs,
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.apply(cmd) },
+		Args:    kit.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.Apply(cmd) },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDashboard(cmd.Context(), o) },
 	}
 
 	o.addDashboard(cmd)
-	cmd.AddCommand(newSettingsSchema(c, cmd))
+	cmd.AddCommand(kit.NewSettingsSchema(c, cmd))
 	return cmd
 }
 
 // addDashboard adds the flags of the dashboard. Its subcommands do not have them.
 func (o *dashboardOptions) addDashboard(cmd *cobra.Command) {
-	o.addOwnNamespace(cmd)
-	o.addFile(cmd)
-	o.addPrincipal(cmd)
-	addFlag(cmd, &o.listen, "listen", "address", o.listen,
+	o.AddOwnNamespace(cmd)
+	o.AddFile(cmd)
+	o.AddPrincipal(cmd)
+	kit.AddFlag(cmd, &o.listen, "listen", "address", o.listen,
 		"loopback address of the page; port 0 chooses a free one", parseLoopback)
-	addFlag(cmd, &o.readBudget, "read-budget", "number", defaultReadBudget,
-		"read units a second that the page may use of a DynamoDB table", parseCount)
+	kit.AddFlag(cmd, &o.readBudget, "read-budget", "number", defaultReadBudget,
+		"read units a second that the page may use of a DynamoDB table", kit.ParseCount)
 	cmd.Flags().BoolVar(&o.noBrowser, "no-browser", false, "print the URL, and open no browser")
 	cmd.Flags().BoolVar(&o.write, "write", false, "let the page change limits and create entities")
 }
@@ -80,5 +82,5 @@ func parseLoopback(text string) (string, error) {
 		return "", errors.New("must be a loopback address and a port, such as 127.0.0.1:9236")
 	}
 
-	return parseAddress(text)
+	return kit.ParseAddress(text)
 }

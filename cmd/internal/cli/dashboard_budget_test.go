@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
@@ -170,7 +171,7 @@ func TestDashboardReadBudget(t *testing.T) {
 		t.Errorf("used %.1f read units, the budget allows %.1f and the rows need %d; unknown %v", used, allowed,
 			viewers*each/2, unknown)
 	}
-	if code, said := s.stop(); code != exitDone {
+	if code, said := s.stop(); code != kit.ExitDone {
 		t.Errorf("code %d: %s", code, said)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/dashboard"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/server"
@@ -21,8 +22,8 @@ const dashboardDrain = 2 * time.Second
 // runDashboard serves the page until ctx ends. It binds the address before it opens
 // the store.
 func runDashboard(ctx context.Context, o *dashboardOptions) (err error) {
-	if o.principal != "" && !o.write {
-		return usagef("--principal is the author of changes, so it needs --write")
+	if o.Principal != "" && !o.write {
+		return kit.Usagef("--principal is the author of changes, so it needs --write")
 	}
 
 	listener, err := o.bind(ctx)
@@ -42,12 +43,12 @@ func runDashboard(ctx context.Context, o *dashboardOptions) (err error) {
 	token, _ := server.NewToken()
 	page, err := dashboard.New(&dashboard.Options{
 		Open:      func(context.Context, string) (limiter.Repository, error) { return repo, nil },
-		Namespace: o.namespaceName(), Store: o.selected.name, Write: o.write, ReadBudget: float64(o.readBudget),
-		Token: token, Principal: o.author(), Version: o.version, Now: o.now,
-		OnError: (&throttled{warn: o.warn}).report,
+		Namespace: o.NamespaceName(), Store: o.Selected.Name, Write: o.write, ReadBudget: float64(o.readBudget),
+		Token: token, Principal: o.Author(), Version: o.Version, Now: o.Now,
+		OnError: (&kit.Throttled{Warn: o.Warn}).Report,
 	})
 	if err != nil {
-		return usagef("%v", err)
+		return kit.Usagef("%v", err)
 	}
 	return o.serve(ctx, page, listener, token)
 }
@@ -57,7 +58,7 @@ func (o *dashboardOptions) bind(ctx context.Context) (net.Listener, error) {
 	listener, err := listen.Bind(ctx, o.listen, false)
 	switch {
 	case errors.Is(err, listen.ErrExposed):
-		return nil, usagef(
+		return nil, kit.Usagef(
 			"--listen %s: other machines can reach it; listen on a loopback address, or use "+
 				`"zae-limiter serve --dashboard", which has tokens and TLS`,
 			o.listen,
@@ -73,12 +74,12 @@ func (o *dashboardOptions) bind(ctx context.Context) (net.Listener, error) {
 
 // openToShow opens the store, which must exist, and checks that it answers.
 func (o *dashboardOptions) openToShow(ctx context.Context) (limiter.Repository, error) {
-	access := accessRead
+	access := kit.AccessRead
 	if o.write {
-		access = accessChange
+		access = kit.AccessChange
 	}
 
-	repo, err := o.open(ctx, access)
+	repo, err := o.Open(ctx, access)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +87,11 @@ func (o *dashboardOptions) openToShow(ctx context.Context) (limiter.Repository, 
 		return nil, errors.Join(err, repo.Close())
 	}
 
-	if o.selected.name == memoryStore {
-		o.warn(
+	if o.Selected.Name == kit.MemoryStore {
+		o.Warn(
 			"%s belongs to one process, so this one is empty; "+
 				`"zae-limiter serve --dashboard" shows the memory of a server`,
-			memoryStore,
+			kit.MemoryStore,
 		)
 	}
 
@@ -108,13 +109,13 @@ func (o *dashboardOptions) serve(
 		changes = "with changes"
 	}
 
-	o.done("Showing the limits %s, %s; Ctrl-C ends it", o.location(), changes)
-	if _, err := fmt.Fprintf(o.out, "%s#token=%s\n", at, token); err != nil {
+	o.Done("Showing the limits %s, %s; Ctrl-C ends it", o.Location(), changes)
+	if _, err := fmt.Fprintf(o.Out, "%s#token=%s\n", at, token); err != nil {
 		return errors.Join(err, page.Close())
 	}
 
 	if !o.noBrowser {
-		defer o.openBrowser(ctx, at, token)()
+		defer o.OpenBrowser(ctx, at, token)()
 	}
 
 	return listen.Run(ctx, &listen.RunOptions{

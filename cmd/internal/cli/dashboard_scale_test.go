@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 
@@ -116,7 +117,7 @@ func TestDashboardOfManyBuckets(t *testing.T) {
 			t.Errorf("the program used %d MiB, want less than 200", peak)
 		}
 	}
-	if code, _, said := s.interrupt(); code != exitDone {
+	if code, _, said := s.interrupt(); code != kit.ExitDone {
 		t.Errorf("code %d: %s", code, said)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
 )
 
@@ -188,7 +189,7 @@ func TestDashboardEndsWithItsStreams(t *testing.T) {
 	events := s.stream()
 	begun := time.Now()
 	code, rest, said := s.interrupt()
-	if code != exitDone || rest != "" || strings.Contains(said, "!") || strings.Contains(said, s.token) {
+	if code != kit.ExitDone || rest != "" || strings.Contains(said, "!") || strings.Contains(said, s.token) {
 		t.Errorf("code %d: stdout %q, stderr %q", code, rest, said)
 	}
 	if took := time.Since(begun); took > dashboardDrain {
@@ -207,7 +208,7 @@ func TestDashboardWrites(t *testing.T) {
 	if status, answer := s.call("api/change", `{"action":"create_entity","entity":"new"}`); status != http.StatusOK {
 		t.Fatalf("%d %s", status, answer)
 	}
-	if code, _, said := s.interrupt(); code != exitDone || !strings.Contains(said, "with changes") {
+	if code, _, said := s.interrupt(); code != kit.ExitDone || !strings.Contains(said, "with changes") {
 		t.Errorf("code %d: %s", code, said)
 	}
 	if audit := zael(
@@ -243,7 +244,7 @@ func TestDashboardOutlastsUnfinishedLogins(t *testing.T) {
 	if status := s.login(s.token); status != http.StatusOK {
 		t.Errorf("a login: status %d", status)
 	}
-	if code, _, said := s.interrupt(); code != exitDone {
+	if code, _, said := s.interrupt(); code != kit.ExitDone {
 		t.Errorf("code %d: %s", code, said)
 	}
 }
@@ -259,10 +260,10 @@ func TestDashboardAddressInUse(t *testing.T) {
 	out, _ := second.Output()
 	want := "zae-limiter: --listen " + taken + ": the address is in use, maybe by another dashboard; choose " +
 		"another port, or 0 for a free one\n"
-	if second.ProcessState.ExitCode() != exitFailed || len(out) > 0 || talk.String() != want {
+	if second.ProcessState.ExitCode() != kit.ExitFailed || len(out) > 0 || talk.String() != want {
 		t.Errorf("code %d, stdout %q, stderr %q", second.ProcessState.ExitCode(), out, &talk)
 	}
-	if code, _, said := s.interrupt(); code != exitDone {
+	if code, _, said := s.interrupt(); code != kit.ExitDone {
 		t.Errorf("code %d: %s", code, said)
 	}
 }
@@ -313,7 +314,7 @@ func TestDashboardOpensTheBrowser(t *testing.T) {
 	}))
 	defer reports.Close()
 	store := serveStore(t)
-	screen := []string{"DISPLAY=:0", forceTerminal + "=80", reportVariable + "=" + reports.URL, "TMPDIR=" + t.TempDir()}
+	screen := []string{"DISPLAY=:0", kit.ForceTerminal + "=80", reportVariable + "=" + reports.URL, "TMPDIR=" + t.TempDir()}
 
 	s := startDashboard(t, append(screen, "ZAEL_TEST_DESKTOP=firefox.desktop"), "--store", store)
 	seen := <-sightings
@@ -322,7 +323,7 @@ func TestDashboardOpensTheBrowser(t *testing.T) {
 	) || seen.File != 0o600 || seen.Folder != 0o700 {
 		t.Errorf("the browser is given %+v", seen)
 	}
-	if code, _, said := s.interrupt(); code != exitDone || strings.Contains(said, "!") {
+	if code, _, said := s.interrupt(); code != kit.ExitDone || strings.Contains(said, "!") {
 		t.Errorf("code %d: %s", code, said)
 	}
 	if _, err := os.Stat(filepath.Dir(seen.Target)); !os.IsNotExist(err) {
@@ -333,17 +334,17 @@ func TestDashboardOpensTheBrowser(t *testing.T) {
 	if seen := <-sightings; seen.Target != s.URL {
 		t.Errorf("a snap is given %+v", seen)
 	}
-	if code, _, said := s.interrupt(); code != exitDone || !strings.Contains(said, "cannot read private files") {
+	if code, _, said := s.interrupt(); code != kit.ExitDone || !strings.Contains(said, "cannot read private files") {
 		t.Errorf("code %d: %s", code, said)
 	}
 
 	s = startDashboard(t, append(screen, "ZAEL_TEST_DESKTOP=firefox.desktop"), "--store", store, "--no-browser")
-	if code, _, said := s.interrupt(); code != exitDone || len(sightings) > 0 {
+	if code, _, said := s.interrupt(); code != kit.ExitDone || len(sightings) > 0 {
 		t.Errorf("--no-browser opens one: code %d: %s", code, said)
 	}
 
 	s = startDashboard(t, append(screen, "PATH="), "--store", store)
-	if code, _, said := s.interrupt(); code != exitDone || strings.Count(said, "!") != 1 ||
+	if code, _, said := s.interrupt(); code != kit.ExitDone || strings.Count(said, "!") != 1 ||
 		!strings.Contains(said, "! cannot open the browser: ") || !strings.Contains(said, "; open the URL above\n") {
 		t.Errorf("without a program that opens browsers: code %d: %s", code, said)
 	}

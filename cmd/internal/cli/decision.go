@@ -4,36 +4,37 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // decisionColumns are the columns of acquire and explain, a row for each limit.
-var decisionColumns = append([]column{
-	{title: "entity"},
-	{title: "limit"},
-	{title: "asked", right: true},
-	{title: "available", right: true},
-	{title: "capacity", right: true},
-	{title: "refill", right: true, spare: true},
-	{title: "verdict", whole: true},
-	{title: "source"},
+var decisionColumns = append([]kit.Column{
+	{Title: "entity"},
+	{Title: "limit"},
+	{Title: "asked", Right: true},
+	{Title: "available", Right: true},
+	{Title: "capacity", Right: true},
+	{Title: "refill", Right: true, Spare: true},
+	{Title: "verdict", Whole: true},
+	{Title: "source"},
 }, kindColumns...)
 
-func decisionListing(c *console, req limiter.Request) listing[limiter.Status] {
-	return listing[limiter.Status]{
-		columns: decisionColumns,
-		row: func(s limiter.Status) []cell {
-			asked, says := amount(s.Limit.Name, s.Requested), verdict(c, s)
+func decisionListing(c *kit.Console, req limiter.Request) kit.Listing[limiter.Status] {
+	return kit.Listing[limiter.Status]{
+		Columns: decisionColumns,
+		Row: func(s limiter.Status) []kit.Cell {
+			asked, says := kit.Amount(s.Limit.Name, s.Requested), verdict(c, s)
 			// The row of a limit that the request does not name informs, and
 			// judges nothing.
 			if !requestsLimit(req, s.Limit.Name) {
-				asked, says = text(""), text("")
+				asked, says = kit.Text(""), kit.Text("")
 			}
 
-			row := []cell{
-				text(s.Entity), text(s.Limit.Name), asked, available(c, s),
-				amount(s.Limit.Name, s.Limit.Capacity), rate(s.Limit), says, source(s.Source),
+			row := []kit.Cell{
+				kit.Text(s.Entity), kit.Text(s.Limit.Name), asked, available(c, s),
+				kit.Amount(s.Limit.Name, s.Limit.Capacity), kit.Rate(s.Limit), says, source(s.Source),
 			}
 			return append(row, kindCells(s)...)
 		},
@@ -50,16 +51,16 @@ func requestsLimit(req limiter.Request, limit string) bool {
 	return false
 }
 
-func verdict(c *console, s limiter.Status) cell {
+func verdict(c *kit.Console, s limiter.Status) kit.Cell {
 	switch {
 	case s.NeverFits:
-		return cell{display: "never fits", plain: "never_fits"}.withColour(c.style.Red)
+		return kit.Cell{Display: "never fits", Plain: "never_fits"}.WithColour(c.Style.Red)
 	case s.WouldRefuse:
-		return cell{display: "would refuse", plain: "would_refuse"}.withColour(c.style.Yellow)
+		return kit.Cell{Display: "would refuse", Plain: "would_refuse"}.WithColour(c.Style.Yellow)
 	case s.Exceeded:
-		return cell{display: "in " + tty.Wait(s.RetryAfter), plain: "exceeded"}.withColour(c.style.Yellow)
+		return kit.Cell{Display: "in " + tty.Wait(s.RetryAfter), Plain: "exceeded"}.WithColour(c.Style.Yellow)
 	}
-	return cell{display: "ok", plain: "ok"}.withColour(c.style.Green)
+	return kit.Cell{Display: "ok", Plain: "ok"}.WithColour(c.Style.Green)
 }
 
 // requestText returns a request in words: "rpm=1 tpm=500 of gpt-4".

@@ -3,21 +3,20 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
 type deleteOptions struct {
-	*stackConnection
+	*kit.Stack
 	yes, wait, archive, json bool
 }
 
-func newDelete(c *console) *cobra.Command {
-	o := &deleteOptions{stackConnection: &stackConnection{console: c}, wait: true}
+func newDelete(c *kit.Console) *cobra.Command {
+	o := &deleteOptions{Stack: &kit.Stack{Console: c}, wait: true}
 	cmd := &cobra.Command{
 		Use:   "delete",
 		Short: "Delete a stack with its table",
@@ -30,24 +29,24 @@ The stack is --name, else the table of $ZAEL_STORE (dynamodb:NAME), else
 $ZAEL_STACK; there is no default. Use "zae-limiter table delete" for a table
 without a stack.`,
 		Example: "  zae-limiter delete --name my-app\n  zae-limiter delete -n my-app --yes",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDelete(cmd.Context(), o) },
 	}
 
-	o.addTo(cmd)
-	addSwitch(cmd.Flags(), &o.wait, "wait", "no-wait", "wait for the deletion to complete")
+	o.AddTo(cmd)
+	kit.AddSwitch(cmd.Flags(), &o.wait, "wait", "no-wait", "wait for the deletion to complete")
 	cmd.Flags().BoolVar(&o.archive, "delete-archive", false, "also delete the archived audit events")
 
-	addYes(cmd, &o.yes)
-	addJSON[infra.Removal](cmd, &o.json, anObject, nil)
+	kit.AddYes(cmd, &o.yes)
+	kit.AddJSON[infra.Removal](cmd, &o.json, kit.AnObject, nil)
 	return cmd
 }
 
 func runDelete(ctx context.Context, o *deleteOptions) error {
-	name, opts, err := o.target()
+	name, opts, err := o.Target()
 	// The default of target must not be deleted by accident.
 	if err == nil {
-		err = o.requireName(name)
+		err = o.RequireName(name)
 	}
 	if err != nil {
 		return err
@@ -60,53 +59,36 @@ func runDelete(ctx context.Context, o *deleteOptions) error {
 			if o.yes {
 				return nil
 			}
-			return o.ask(ctx, deletionQuestion(r))
+			return o.Ask(ctx, deletionQuestion(r))
 		},
 	})
 	if err != nil {
-		return stackError(err)
+		return kit.StackError(err)
 	}
 
 	switch {
 	case !r.Existed:
-		o.done("There is no stack %s", name)
+		o.Done("There is no stack %s", name)
 	case !r.Complete:
-		o.warn("Stack %s is being deleted; run this again without --no-wait to complete it", name)
+		o.Warn("Stack %s is being deleted; run this again without --no-wait to complete it", name)
 	default:
-		o.done("Deleted stack %s", name)
+		o.Done("Deleted stack %s", name)
 	}
 
 	if r.ArchiveKept {
-		o.say("  archive kept: bucket %s", r.Archive)
+		o.Say("  archive kept: bucket %s", r.Archive)
 	}
 
 	if o.json {
-		return o.printJSON(r)
+		return o.PrintJSON(r)
 	}
 
-	return nil
-}
-
-// requireName rejects a command line without the name of a stack, unless the
-// environment names exactly one.
-func (s *stackConnection) requireName(name string) error {
-	stack, store := os.Getenv(envStack), os.Getenv(envStore)
-	// stackName silently prefers ZAEL_STORE to ZAEL_STACK. A deletion must not
-	// guess which of them the user means.
-	switch isTable := strings.HasPrefix(store, tableScheme); {
-	case s.name != "":
-		return nil
-	case stack == "" && !isTable:
-		return usagef("no stack is named; give --name or set %s", envStack)
-	case stack != "" && isTable && stack != name:
-		return usagef("%s is %s, but %s is %s; give --name", envStore, store, envStack, stack)
-	}
 	return nil
 }
 
 func deletionQuestion(r infra.Removal) string {
 	question := fmt.Sprintf("Delete stack %s (%s) with its table of about %s", r.Name, r.Region,
-		count(int(r.Items), "item"))
+		kit.Count(int(r.Items), "item"))
 
 	if r.Archive != "" && !r.ArchiveKept {
 		question += " and the archive in bucket " + r.Archive

@@ -2,16 +2,15 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"io"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/demo"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
@@ -20,13 +19,13 @@ type demoOptions struct {
 	out      io.Writer
 	duration time.Duration
 	seed     uint64
-	store    store
+	store    kit.Store
 	escrow   bool
 	web      webDemo
 }
 
-func newDemo(c *console) *cobra.Command {
-	o := demoOptions{duration: 15 * time.Second, seed: rand.Uint64N(1e6), store: temporaryStore()}
+func newDemo(c *kit.Console) *cobra.Command {
+	o := demoOptions{duration: 15 * time.Second, seed: rand.Uint64N(1e6), store: kit.TemporaryStore()}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a demo of a small LLM gateway",
@@ -62,7 +61,7 @@ other machines cannot use it. "zae-limiter loadtest local --url" loads it.`,
   zae-limiter demo --store sqlite:limits.db
   zae-limiter demo --store dynamodb:limits --escrow
   zae-limiter demo --web`,
-		Args: noArgs,
+		Args: kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.web.check(cmd); err != nil {
 				return err
@@ -73,17 +72,17 @@ other machines cannot use it. "zae-limiter loadtest local --url" loads it.`,
 			}
 
 			// The wrapper c.out hides whether stdout is a terminal.
-			o.out = c.file
+			o.out = c.File
 			return runDemo(cmd.Context(), o)
 		},
 	}
 
-	addFlag(cmd, &o.duration, "duration", "duration", "15s", "how long new calls arrive", parseDuration)
-	addFlag(cmd, &o.seed, "seed", "number", "", "seed of the traffic, to repeat a run (default: random)", parseSeed)
-	addFlag(cmd, &o.store, "store", "url", "",
+	kit.AddFlag(cmd, &o.duration, "duration", "duration", "15s", "how long new calls arrive", kit.ParseDuration)
+	kit.AddFlag(cmd, &o.seed, "seed", "number", "", "seed of the traffic, to repeat a run (default: random)", kit.ParseSeed)
+	kit.AddFlag(cmd, &o.store, "store", "url", "",
 		"memory:, sqlite:PATH or dynamodb:NAME; the demo registers a namespace such as "+demo.Namespace+
 			" in it (default: sqlite in a temporary file)",
-		parseStore)
+		kit.ParseStore)
 	cmd.Flags().BoolVar(&o.escrow, "escrow", false,
 		"hold tokens of the store for a moment, so that some calls need no request")
 
@@ -91,25 +90,8 @@ other machines cannot use it. "zae-limiter loadtest local --url" loads it.`,
 	return cmd
 }
 
-func parseDuration(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-
-	if err != nil || d <= 0 {
-		return 0, errors.New("must be a duration above zero, such as 15s or 2m")
-	}
-	return d, nil
-}
-
-func parseSeed(text string) (uint64, error) {
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return 0, errors.New("must be a whole number, 0 or more")
-	}
-	return n, nil
-}
-
 func runDemo(ctx context.Context, o demoOptions) error {
-	prices, err := llm.ParsePrices("the sample of prices", []byte(samplePrices))
+	prices, err := llm.ParsePrices("the sample of prices", []byte(kit.SamplePrices))
 	if err != nil {
 		return err
 	}
@@ -118,9 +100,9 @@ func runDemo(ctx context.Context, o demoOptions) error {
 
 	return demo.Run(ctx, demo.Options{
 		Open: func(ctx context.Context) (limiter.Repository, error) {
-			return o.store.open(ctx, openOptions{access: accessCreate})
+			return o.store.Open(ctx, kit.OpenOptions{Access: kit.AccessCreate})
 		},
-		Store: o.store.name, Escrow: o.escrow, Seed: o.seed, Duration: o.duration,
+		Store: o.store.Name, Escrow: o.escrow, Seed: o.seed, Duration: o.duration,
 		Out: o.out, Screen: screen, Style: tty.Style(screen != nil) && tty.StyleFromEnv(), Prices: prices.Price,
 	})
 }

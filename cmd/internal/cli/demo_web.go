@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/dashboard"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/webdemo"
@@ -33,8 +34,8 @@ func (o *webDemo) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 
 	flags.BoolVar(&o.web, "web", false, "serve the demo as a web page, until Ctrl-C")
-	addFlag(cmd, &o.listen, "listen", "address", webDemoAddress, "address of the page; port 0 chooses a free one",
-		parseAddress)
+	kit.AddFlag(cmd, &o.listen, "listen", "address", webDemoAddress, "address of the page; port 0 chooses a free one",
+		kit.ParseAddress)
 	flags.BoolVar(&o.insecure, "insecure", false,
 		"let other machines reach the page, which has no password; for containers")
 	flags.BoolVar(&o.noBrowser, "no-browser", false, "print the URL of the page, and open no browser")
@@ -45,13 +46,13 @@ func (o *webDemo) check(cmd *cobra.Command) error {
 	terminal, web := []string{"duration", "escrow"}, []string{"listen", "insecure", "no-browser"}
 	for _, flag := range terminal {
 		if o.web && cmd.Flags().Changed(flag) {
-			return usagef("--%s has no effect with --web, which runs until Ctrl-C; leave one of them out", flag)
+			return kit.Usagef("--%s has no effect with --web, which runs until Ctrl-C; leave one of them out", flag)
 		}
 	}
 
 	for _, flag := range web {
 		if !o.web && cmd.Flags().Changed(flag) {
-			return usagef("--%s has no effect without --web; add it or leave the flag out", flag)
+			return kit.Usagef("--%s has no effect without --web; add it or leave the flag out", flag)
 		}
 	}
 	return nil
@@ -59,11 +60,11 @@ func (o *webDemo) check(cmd *cobra.Command) error {
 
 // run serves the demo until ctx ends. It binds the address before it opens the
 // store.
-func (o *webDemo) run(ctx context.Context, c *console, s store, seed uint64) (err error) {
+func (o *webDemo) run(ctx context.Context, c *kit.Console, s kit.Store, seed uint64) (err error) {
 	listener, err := listen.Bind(ctx, o.listen, o.insecure)
 	// The demo has no password, so only --insecure exposes it.
 	if errors.Is(err, listen.ErrExposed) {
-		return usagef(
+		return kit.Usagef(
 			"--listen %s: other machines can reach it, and the demo has no password; listen on a loopback "+
 				"address, or give --insecure in a container",
 			o.listen,
@@ -82,20 +83,20 @@ func (o *webDemo) run(ctx context.Context, c *console, s store, seed uint64) (er
 	// Run closes the listener, too. This is for a return before Run.
 	defer func() { _ = listener.Close() }()
 
-	repo, err := s.open(ctx, openOptions{access: accessCreate})
+	repo, err := s.Open(ctx, kit.OpenOptions{Access: kit.AccessCreate})
 	if err != nil {
 		return err
 	}
 
 	defer func() { err = errors.Join(err, repo.Close()) }()
-	return o.serve(ctx, c, listener, repo, s.name, seed)
+	return o.serve(ctx, c, listener, repo, s.Name, seed)
 }
 
 // serve serves the demo on a store.
 func (o *webDemo) serve(
-	ctx context.Context, c *console, listener net.Listener, repo limiter.Repository, name string, seed uint64,
+	ctx context.Context, c *kit.Console, listener net.Listener, repo limiter.Repository, name string, seed uint64,
 ) error {
-	onError := (&throttled{warn: c.warn}).report
+	onError := (&kit.Throttled{Warn: c.Warn}).Report
 
 	space, lim, err := openWebDemo(ctx, c, repo)
 	if err != nil {
@@ -105,14 +106,14 @@ func (o *webDemo) serve(
 	page, err := dashboard.New(&dashboard.Options{
 		Open:      func(context.Context, string) (limiter.Repository, error) { return space, nil },
 		Namespace: webdemo.Namespace, Store: name, Write: true, Principal: webDemoPrincipal, Authenticate: anyViewer,
-		Version: c.version, Now: c.now, Demo: webdemo.NewInfo(), OnError: onError,
+		Version: c.Version, Now: c.Now, Demo: webdemo.NewInfo(), OnError: onError,
 	})
 	if err != nil {
 		return err
 	}
 
 	handler, err := webdemo.New(lim, &webdemo.Options{
-		Dashboard: page, Seed: seed, Version: c.version, OnError: onError,
+		Dashboard: page, Seed: seed, Version: c.Version, OnError: onError,
 	})
 	if err != nil {
 		return errors.Join(err, page.Close())
@@ -129,13 +130,13 @@ func (o *webDemo) serve(
 	defer stop()
 
 	at := "http://" + reachable(listener.Addr()) + "/dashboard/"
-	if _, err := fmt.Fprintln(c.out, at); err != nil {
+	if _, err := fmt.Fprintln(c.Out, at); err != nil {
 		return errors.Join(err, closeAll(ctx))
 	}
 
-	c.say("The demo runs on %s; Ctrl-C stops it.", name)
-	if !o.noBrowser && hasScreen(runtime.GOOS) {
-		c.startBrowser(ctx, at)
+	c.Say("The demo runs on %s; Ctrl-C stops it.", name)
+	if !o.noBrowser && kit.HasScreen(runtime.GOOS) {
+		c.StartBrowser(ctx, at)
 	}
 
 	traffic.Go(func() { handler.RunTraffic(ctx) })
@@ -174,9 +175,9 @@ func reachable(addr net.Addr) string {
 // openWebDemo returns the namespace of the demo with its entities and limits, and a
 // limiter on it.
 func openWebDemo(
-	ctx context.Context, c *console, repo limiter.Repository,
+	ctx context.Context, c *kit.Console, repo limiter.Repository,
 ) (limiter.Repository, *limiter.RateLimiter, error) {
-	if _, err := repo.RegisterNamespace(ctx, c.now(), webdemo.Namespace); err != nil {
+	if _, err := repo.RegisterNamespace(ctx, c.Now(), webdemo.Namespace); err != nil {
 		return nil, nil, err
 	}
 

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
 // The web demo prints its URL, answers, is loaded by the load test, and ends with
@@ -62,7 +64,7 @@ func TestWebDemo(t *testing.T) {
 	useless := exec.CommandContext(t.Context(), "zae-limiter", "loadtest", "local", "--url", base, "--api-keys",
 		"wrong", "--duration", "50ms")
 	figures, err := useless.Output()
-	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitFailed ||
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != kit.ExitFailed ||
 		!strings.Contains(string(figures), "ok\t0\n") ||
 		!regexp.MustCompile(
 			`(?m)^! \d+ calls? failed: status 401\nzae-limiter: no call succeeded or was refused with status 429: status 401\n$`,
@@ -134,11 +136,11 @@ func TestWebDemoAddressInUse(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = taken.Close() })
 	var out, talk bytes.Buffer
-	c := newConsole(strings.NewReader(""), &out, &talk)
+	c := kit.NewConsole(strings.NewReader(""), &out, &talk)
 	at := taken.Addr().String()
 	if code := run(
 		t.Context(), c, []string{"demo", "--web", "--listen", at},
-	); code != exitFailed || out.Len() > 0 || !strings.HasPrefix(
+	); code != kit.ExitFailed || out.Len() > 0 || !strings.HasPrefix(
 		talk.String(), "zae-limiter: --listen "+at+": the address is in use",
 	) {
 		t.Errorf("code %d: %s%s", code, &out, &talk)

@@ -12,13 +12,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
 type deployOptions struct {
-	*stackConnection
+	*kit.Stack
 	stack infra.Stack
 	// These are the opposites of the stack's No fields.
 	aggregator, provisioner, alarms, archive, iam bool
@@ -31,8 +32,8 @@ type deployOptions struct {
 // clearValue is the value of a flag that clears a deployed setting.
 const clearValue = "none"
 
-func newDeploy(c *console) *cobra.Command {
-	o := &deployOptions{stackConnection: &stackConnection{console: c}, wait: true}
+func newDeploy(c *kit.Console) *cobra.Command {
+	o := &deployOptions{Stack: &kit.Stack{Console: c}, wait: true}
 	o.setStack(infra.Stack{})
 	cmd := &cobra.Command{
 		Use:   "deploy",
@@ -45,17 +46,17 @@ asks for confirmation; elsewhere only changes that remove or replace something
 need --yes. The table is never replaced. The command can be interrupted and
 repeated at any time.
 
-` + stackHelp,
+` + kit.StackHelp,
 		Example: "  zae-limiter deploy --name my-app\n  zae-limiter deploy -n my-app --permission-boundary " +
 			"Bound --tag team=ml --yes\n" +
 			"  zae-limiter deploy -n my-app --no-iam --no-aggregator",
-		Args: noArgs,
+		Args: kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDeploy(cmd.Context(), o, cmd.Flags()) },
 	}
 
-	o.addTo(cmd)
+	o.AddTo(cmd)
 	o.flags(cmd)
-	addJSON[deploymentJSON](cmd, &o.json, anObject, nil)
+	kit.AddJSON[deploymentJSON](cmd, &o.json, kit.AnObject, nil)
 
 	return cmd
 }
@@ -113,7 +114,7 @@ func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) erro
 		return err
 	}
 
-	name, opts, err := o.target()
+	name, opts, err := o.Target()
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) erro
 
 	opts.Zip, opts.NoWait, opts.Downgrade = o.zip, !o.wait, o.downgrade
 	opts.Dynamo.Namespace = o.namespace
-	opts.Confirm = o.confirmChanges(ctx, name, o.yes)
+	opts.Confirm = o.ConfirmChanges(ctx, name, o.yes)
 
 	run := infra.Deploy
 	if o.tagsOnly {
@@ -134,15 +135,15 @@ func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) erro
 	began := time.Now()
 	d, err := run(ctx, name, &opts)
 	if err != nil {
-		return stackError(err)
+		return kit.StackError(err)
 	}
 
-	if err := o.report(d, o.json, time.Since(began)); err != nil {
+	if err := report(o.Stack, d, o.json, time.Since(began)); err != nil {
 		return err
 	}
 	// The table of an incomplete stack cannot be used yet.
 	if d.Complete {
-		o.suggestStore(name)
+		o.SuggestStore(name)
 	}
 
 	return nil
@@ -182,13 +183,13 @@ func (o *deployOptions) checkTagsOnly(given *pflag.FlagSet) (err error) {
 	}
 
 	if len(o.stack.Tags) == 0 {
-		return usagef("--tag is missing; --tags-only only adds tags")
+		return kit.Usagef("--tag is missing; --tags-only only adds tags")
 	}
 
 	has := []string{"tags-only", "tag", "wait", "no-wait", "yes", "json", "output", "name", "region", "endpoint-url"}
 	given.Visit(func(f *pflag.Flag) {
 		if !slices.Contains(has, f.Name) && err == nil {
-			err = usagef("--%s has no effect with --tags-only, which only adds tags; leave one of them out", f.Name)
+			err = kit.Usagef("--%s has no effect with --tags-only, which only adds tags; leave one of them out", f.Name)
 		}
 	})
 
@@ -213,12 +214,12 @@ func (o *deployOptions) overlay(deployed infra.Stack, given *pflag.FlagSet) infr
 		}
 
 		switch said := f.Value.(type) {
-		case *negatedFlag:
+		case *kit.NegatedFlag:
 			// A negated flag has no text. Its argument is the opposite of the
 			// switch it sets.
-			_ = twin.Value.Set(strconv.FormatBool(!*said.of))
-		case *pairs:
-			maps.Copy(merged.stack.Tags, *said.all)
+			_ = twin.Value.Set(strconv.FormatBool(!*said.Of))
+		case *kit.Pairs:
+			maps.Copy(merged.stack.Tags, *said.All)
 		case pflag.SliceValue:
 			merged.untag = said.GetSlice()
 		default:
@@ -231,9 +232,9 @@ func (o *deployOptions) overlay(deployed infra.Stack, given *pflag.FlagSet) infr
 
 // announce reports the settings to deploy.
 func (o *deployOptions) announce(name string, s infra.Stack) {
-	o.say("Deploying %s (region %s):", name, cmp.Or(o.region, "of the environment"))
+	o.Say("Deploying %s (region %s):", name, cmp.Or(o.Region, "of the environment"))
 	for _, f := range stackSettings(s) {
-		o.say("  %s: %s", f[0], f[1])
+		o.Say("  %s: %s", f[0], f[1])
 	}
 }
 
@@ -247,20 +248,20 @@ func stackSettings(s infra.Stack) [][2]string {
 	properties := [][2]string{
 		{"usage", fmt.Sprintf("%s, kept %d days", s.SnapshotWindows, s.UsageRetentionDays)},
 		{"audit events", audit},
-		{"lean index", onOff(s.ResourceIndex == infra.LeanIndex)},
-		{"aggregator", onOff(s.HasAggregator())},
-		{"provisioner", onOff(s.HasProvisioner())},
+		{"lean index", kit.OnOff(s.ResourceIndex == infra.LeanIndex)},
+		{"aggregator", kit.OnOff(s.HasAggregator())},
+		{"provisioner", kit.OnOff(s.HasProvisioner())},
 	}
 
 	if s.HasAggregator() {
 		properties = append(properties,
 			[2]string{"function", fmt.Sprintf("%s, %v, %d MB", s.Architecture, s.LambdaTimeout, s.LambdaMemory)},
-			[2]string{"audit archive", onOff(!s.NoAuditArchive)})
+			[2]string{"audit archive", kit.OnOff(!s.NoAuditArchive)})
 	} else if !s.NoAggregator {
 		properties = append(properties, [2]string{"note", "without IAM the aggregator needs --aggregator-role-arn"})
 	}
 
-	properties = append(properties, [2]string{"alarms", onOff(!s.NoAlarms)})
+	properties = append(properties, [2]string{"alarms", kit.OnOff(!s.NoAlarms)})
 	for _, f := range [][2]string{{"alarms are sent to", s.AlarmTopicARN}, {
 		"permission boundary", s.PermissionBoundary,
 	}} {
@@ -269,57 +270,50 @@ func stackSettings(s infra.Stack) [][2]string {
 		}
 	}
 
-	properties = append(properties, [2]string{"policies", onOff(!s.NoIAM)},
-		[2]string{"roles for users", onOff(s.IAMRoles)},
-		[2]string{"deletion protection", onOff(s.DeletionProtection)})
+	properties = append(properties, [2]string{"policies", kit.OnOff(!s.NoIAM)},
+		[2]string{"roles for users", kit.OnOff(s.IAMRoles)},
+		[2]string{"deletion protection", kit.OnOff(s.DeletionProtection)})
 	for _, key := range slices.Sorted(maps.Keys(s.Tags)) {
 		properties = append(properties, [2]string{"tag", key + "=" + s.Tags[key]})
 	}
 	return properties
 }
 
-func onOff(on bool) string {
-	if on {
-		return "yes"
-	}
-	return "no"
-}
-
 // report reports the deployment on stderr and prints its result.
-func (s *stackConnection) report(d infra.Deployment, asJSON bool, took time.Duration) error {
-	look := s.place().Command("status", "--name", d.Name)
+func report(s *kit.Stack, d infra.Deployment, asJSON bool, took time.Duration) error {
+	look := s.Place().Command("status", "--name", d.Name)
 	// A busy stack is incomplete, too, but nothing was begun, so its message
 	// comes first.
 	switch {
 	case d.Action == "waiting":
-		s.warn("Stack %s is busy (%s); run this again when %s shows that it is done", d.Name, d.Status, look)
+		s.Warn("Stack %s is busy (%s); run this again when %s shows that it is done", d.Name, d.Status, look)
 	case !d.Complete:
-		s.warn("Stack %s is being %s; run this again without --no-wait to complete it, %s shows the progress",
+		s.Warn("Stack %s is being %s; run this again without --no-wait to complete it, %s shows the progress",
 			d.Name, d.Action, look)
 	case d.Action == "unchanged":
-		s.done("Stack %s is up to date", d.Name)
+		s.Done("Stack %s is up to date", d.Name)
 	default:
-		s.done("Stack %s %s in %s", d.Name, d.Action, tty.Duration(took))
+		s.Done("Stack %s %s in %s", d.Name, d.Action, tty.Duration(took))
 	}
 	if d.Code != nil && d.Code.Uploaded {
-		s.say("  code: %s, sha256 %.16s, %s", tty.Bytes(int64(d.Code.Size)), d.Code.SHA256, d.Code.Source)
+		s.Say("  code: %s, sha256 %.16s, %s", tty.Bytes(int64(d.Code.Size)), d.Code.SHA256, d.Code.Source)
 	}
 	for _, v := range d.Migrated {
-		s.say("  migrated to %s", v)
+		s.Say("  migrated to %s", v)
 	}
 	shape := deploymentJSON{
 		d.Name, d.Region, d.StackID, d.Status, d.Action, d.Complete, jsonview.OrNull(d.NamespaceID), d.Code,
 		append([]string{}, d.Migrated...), d.Outputs,
 	}
-	properties := []property{
-		{"name", text(d.Name)},
-		{"region", text(d.Region)},
-		{"status", text(d.Status)},
-		{"action", text(d.Action)},
-		{"stack_id", text(d.StackID)},
+	properties := []kit.Property{
+		{Name: "name", Value: kit.Text(d.Name)},
+		{Name: "region", Value: kit.Text(d.Region)},
+		{Name: "status", Value: kit.Text(d.Status)},
+		{Name: "action", Value: kit.Text(d.Action)},
+		{Name: "stack_id", Value: kit.Text(d.StackID)},
 	}
 	if d.NamespaceID != "" {
-		properties = append(properties, property{"namespace_id", text(d.NamespaceID)})
+		properties = append(properties, kit.Property{Name: "namespace_id", Value: kit.Text(d.NamespaceID)})
 	}
-	return printProperties(s.console, asJSON, properties, shape)
+	return kit.PrintProperties(s.Console, asJSON, properties, shape)
 }

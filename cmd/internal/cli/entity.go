@@ -9,17 +9,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
-func newEntity(c *console) *cobra.Command {
-	conn := &connection{console: c}
-	cmd := newGroup("entity", "Manage entities and their limits",
+func newEntity(c *kit.Console) *cobra.Command {
+	conn := &kit.Connection{Console: c}
+	cmd := kit.NewGroup("entity", "Manage entities and their limits",
 		`Manage entities, such as API keys, users and projects. An entity needs a record
 only for a parent, a name or metadata; limits and buckets work without one. An
 entity created with --cascade is charged together with its parent.`)
 
-	conn.addNamespace(cmd)
+	conn.AddNamespace(cmd)
 	cmd.AddCommand(
 		newEntityCreate(conn), newEntityShow(conn), newEntityList(conn), newEntityChildren(conn), newEntityDelete(conn),
 		newEntitySetLimits(conn), newEntityGetLimits(conn), newEntityDeleteLimits(conn), newEntityListResources(conn),
@@ -32,59 +33,59 @@ entity created with --cascade is charged together with its parent.`)
 
 // entityListing describes how to print entities. It finds their switches in off,
 // which may hold the switches of others, too.
-func entityListing(nothing string, off []limiter.Switch) listing[limiter.Entity] {
+func entityListing(nothing string, off []limiter.Switch) kit.Listing[limiter.Entity] {
 	switches := map[string][]limiter.Switch{}
 	for _, s := range off {
 		switches[s.Scope.Entity] = append(switches[s.Scope.Entity], s)
 	}
 
-	return listing[limiter.Entity]{
-		entityColumns,
-		func(e limiter.Entity) []cell {
-			return []cell{
-				text(e.ID), text(e.Name), text(e.Parent), yesNo(e.Cascade), moment(e.CreatedAt),
+	return kit.Listing[limiter.Entity]{
+		Columns: entityColumns,
+		Row: func(e limiter.Entity) []kit.Cell {
+			return []kit.Cell{
+				kit.Text(e.ID), kit.Text(e.Name), kit.Text(e.Parent), kit.YesNo(e.Cascade), kit.Moment(e.CreatedAt),
 				disabledSince(switches[e.ID]),
 			}
 		},
-		func(e limiter.Entity) any {
+		Object: func(e limiter.Entity) any {
 			object := jsonview.NewEntity(e)
 			object.Disabled = jsonview.NewSwitches(switches[e.ID])
 			return object
 		},
-		nothing,
+		Nothing: nothing,
 	}
 }
 
-var entityColumns = []column{
-	{title: "entity"},
-	{title: "name"},
-	{title: "parent"},
-	{title: "cascade", whole: true},
-	{title: "created", whole: true},
+var entityColumns = []kit.Column{
+	{Title: "entity"},
+	{Title: "name"},
+	{Title: "parent"},
+	{Title: "cascade", Whole: true},
+	{Title: "created", Whole: true},
 	disabledColumn,
 }
 
 // disabledColumn is the column of disabledSince.
-var disabledColumn = column{title: "disabled since", whole: true, extra: true}
+var disabledColumn = kit.Column{Title: "disabled since", Whole: true, Extra: true}
 
 // disabledSince returns the cell with the time since when an entity is off, if it
 // is off for all resources.
-func disabledSince(off []limiter.Switch) cell {
+func disabledSince(off []limiter.Switch) kit.Cell {
 	for _, s := range off {
 		if s.Scope.Resource == "" {
-			return moment(s.Since)
+			return kit.Moment(s.Since)
 		}
 	}
-	return text("")
+	return kit.Text("")
 }
 
 type entityCreateOptions struct {
-	*connection
+	*kit.Connection
 	entity limiter.Entity
 }
 
-func newEntityCreate(conn *connection) *cobra.Command {
-	o := entityCreateOptions{connection: conn}
+func newEntityCreate(conn *kit.Connection) *cobra.Command {
+	o := entityCreateOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:   "create ENTITY",
 		Short: "Create an entity",
@@ -98,34 +99,34 @@ with "entity set-limits PARENT". "zae-limiter explain" shows the level at which
 each limit is stored.`,
 		Example: `  zae-limiter entity create project-1 --display-name "Project One"
   zae-limiter entity create key-abc --parent project-1 --cascade --metadata a=b`,
-		Args: arguments(entityArg(&o.entity.ID)),
+		Args: kit.Arguments(kit.EntityArg(&o.entity.ID)),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntityCreate(cmd.Context(), o) },
 	}
 
 	flags := cmd.Flags()
 	flags.StringVar(&o.entity.Name, "display-name", "", "display `name` (default: the ID)")
 	flags.StringVar(&o.entity.Parent, "parent", "", "parent `entity`")
-	_ = cmd.RegisterFlagCompletionFunc("parent", conn.completeEntities)
+	_ = cmd.RegisterFlagCompletionFunc("parent", conn.CompleteEntities)
 
 	flags.BoolVar(&o.entity.Cascade, "cascade", false, "charge the parent together with this entity")
-	no := flags.VarPF(&negatedFlag{&o.entity.Cascade}, "no-cascade", "", "charge this entity alone (default)")
+	no := flags.VarPF(&kit.NegatedFlag{Of: &o.entity.Cascade}, "no-cascade", "", "charge this entity alone (default)")
 	no.NoOptDefVal = "true"
-	flags.Var(&pairs{"metadata", &o.entity.Metadata}, "metadata", "metadata `KEY=VALUE`; repeatable")
+	flags.Var(&kit.Pairs{Flag: "metadata", All: &o.entity.Metadata}, "metadata", "metadata `KEY=VALUE`; repeatable")
 
-	conn.addPrincipal(cmd)
+	conn.AddPrincipal(cmd)
 	return cmd
 }
 
 func runEntityCreate(ctx context.Context, o entityCreateOptions) error {
 	if o.entity.Cascade && o.entity.Parent == "" {
-		return usagef("--cascade needs --parent, the entity to charge too")
+		return kit.Usagef("--cascade needs --parent, the entity to charge too")
 	}
 
 	if err := o.entity.Validate(); err != nil {
-		return usagef("%v", err)
+		return kit.Usagef("%v", err)
 	}
 
-	return o.withStore(ctx, accessCreate, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessCreate, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		// The parent is read first, so that an error of the store creates nothing.
 		orphan, err := o.lacksParent(ctx, lim)
 		if err != nil {
@@ -139,19 +140,19 @@ func runEntityCreate(ctx context.Context, o entityCreateOptions) error {
 
 		switch {
 		case e.Cascade:
-			o.done("Created entity %s %s, charged together with its parent %s", e.ID, o.location(), e.Parent)
+			o.Done("Created entity %s %s, charged together with its parent %s", e.ID, o.Location(), e.Parent)
 		case e.Parent != "":
-			o.done("Created entity %s %s, whose parent is %s", e.ID, o.location(), e.Parent)
+			o.Done("Created entity %s %s, whose parent is %s", e.ID, o.Location(), e.Parent)
 		default:
-			o.done("Created entity %s %s", e.ID, o.location())
+			o.Done("Created entity %s %s", e.ID, o.Location())
 		}
 
 		switch {
 		case orphan && e.Cascade:
-			o.warn("entity %s has no record, but is charged, by its own limits or by defaults; %s creates the record",
-				e.Parent, o.suggestion("entity", "create", e.Parent))
+			o.Warn("entity %s has no record, but is charged, by its own limits or by defaults; %s creates the record",
+				e.Parent, o.Suggestion("entity", "create", e.Parent))
 		case orphan:
-			o.warn("entity %s has no record; %s creates it", e.Parent, o.suggestion("entity", "create", e.Parent))
+			o.Warn("entity %s has no record; %s creates it", e.Parent, o.Suggestion("entity", "create", e.Parent))
 		}
 		return nil
 	})
@@ -172,29 +173,29 @@ func (o entityCreateOptions) lacksParent(ctx context.Context, lim *limiter.RateL
 }
 
 type entityShowOptions struct {
-	*connection
+	*kit.Connection
 	id   string
 	json bool
 }
 
-func newEntityShow(conn *connection) *cobra.Command {
-	o := entityShowOptions{connection: conn}
+func newEntityShow(conn *kit.Connection) *cobra.Command {
+	o := entityShowOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:               "show ENTITY",
 		Aliases:           []string{"get"},
 		Short:             "Show an entity",
 		Long:              "Show the record of an entity: its name, parent and metadata.",
 		Example:           "  zae-limiter entity show key-abc\n  zae-limiter entity show key-abc --json",
-		Args:              arguments(entityArg(&o.id)),
-		ValidArgsFunction: conn.completeEntity,
+		Args:              kit.Arguments(kit.EntityArg(&o.id)),
+		ValidArgsFunction: conn.CompleteEntity,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runEntityShow(cmd.Context(), o) },
 	}
-	addJSON[jsonview.Entity](cmd, &o.json, anObject, nil)
+	kit.AddJSON[jsonview.Entity](cmd, &o.json, kit.AnObject, nil)
 	return cmd
 }
 
 func runEntityShow(ctx context.Context, o entityShowOptions) error {
-	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		e, err := lim.Entity(ctx, o.id)
 		if err != nil {
 			return err
@@ -207,27 +208,27 @@ func runEntityShow(ctx context.Context, o entityShowOptions) error {
 
 		object := jsonview.NewEntity(e)
 		object.Disabled = jsonview.NewSwitches(off)
-		return printProperties(o.console, o.json, append(entityProperties(e), switchProperties(off)...), object)
+		return kit.PrintProperties(o.Console, o.json, append(entityProperties(e), switchProperties(off)...), object)
 	})
 }
 
 // switchProperties returns a property for each level that is off.
-func switchProperties(off []limiter.Switch) []property {
-	var properties []property
+func switchProperties(off []limiter.Switch) []kit.Property {
+	var properties []kit.Property
 
 	for _, s := range off {
-		properties = append(properties, property{"disabled", text(s.Refuse("", "").Error())})
+		properties = append(properties, kit.Property{Name: "disabled", Value: kit.Text(s.Refuse("", "").Error())})
 	}
 	return properties
 }
 
-func entityProperties(e limiter.Entity) []property {
-	properties := []property{
-		{"entity", text(e.ID)},
-		{"name", text(e.Name)},
-		{"parent", text(e.Parent)},
-		{"cascade", yesNo(e.Cascade)},
-		{"created", moment(e.CreatedAt)},
+func entityProperties(e limiter.Entity) []kit.Property {
+	properties := []kit.Property{
+		{Name: "entity", Value: kit.Text(e.ID)},
+		{Name: "name", Value: kit.Text(e.Name)},
+		{Name: "parent", Value: kit.Text(e.Parent)},
+		{Name: "cascade", Value: kit.YesNo(e.Cascade)},
+		{Name: "created", Value: kit.Moment(e.CreatedAt)},
 	}
 
 	metadata := ""
@@ -236,18 +237,18 @@ func entityProperties(e limiter.Entity) []property {
 		encoded, _ := json.Marshal(e.Metadata)
 		metadata = string(encoded)
 	}
-	return append(properties, property{"metadata", text(metadata)})
+	return append(properties, kit.Property{Name: "metadata", Value: kit.Text(metadata)})
 }
 
 type entityListOptions struct {
-	*connection
+	*kit.Connection
 	withLimits string
 	limit      int
 	json       bool
 }
 
-func newEntityList(conn *connection) *cobra.Command {
-	o := entityListOptions{connection: conn}
+func newEntityList(conn *kit.Connection) *cobra.Command {
+	o := entityListOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -258,15 +259,15 @@ entities that have limits of their own for a resource, with or without a record;
 		Example: `  zae-limiter entity list
   zae-limiter entity list --with-custom-limits gpt-4
   zae-limiter entity list --json | jq -r '.[].entity_id'`,
-		Args: noArgs,
+		Args: kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntityList(cmd.Context(), o) },
 	}
 
 	cmd.Flags().StringVar(&o.withLimits, "with-custom-limits", "",
 		"only entities with limits of their own for this `resource`")
-	_ = cmd.RegisterFlagCompletionFunc("with-custom-limits", conn.completeLimitedResources)
-	addRowLimit(cmd, &o.limit, "", 0)
-	addJSON[jsonview.Entity](cmd, &o.json, anArray, entityColumns)
+	_ = cmd.RegisterFlagCompletionFunc("with-custom-limits", conn.CompleteLimitedResources)
+	kit.AddRowLimit(cmd, &o.limit, "", 0)
+	kit.AddJSON[jsonview.Entity](cmd, &o.json, kit.AnArray, entityColumns)
 	cmd.Long += "\nWith --with-custom-limits, only the ID is printed."
 	return cmd
 }
@@ -277,20 +278,20 @@ func runEntityList(ctx context.Context, o entityListOptions) error {
 		return err
 	}
 
-	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		var err error
 		more := false
 
 		if o.withLimits == "" {
 			rows := jsonview.First(lim.Entities(ctx), o.limit, func(limiter.Entity) { more = true })
-			err = o.printEntities(ctx, lim, o.json, rows, "There are no entities with a record.")
+			err = printEntities(ctx, o.Connection, lim, o.json, rows, "There are no entities with a record.")
 		} else {
 			rows := jsonview.First(lim.EntitiesWithLimits(ctx, resource), o.limit, func(string) { more = true })
-			err = idListing("No entity has limits of its own for "+o.withLimits+".").print(o.console, o.json, rows)
+			err = idListing("No entity has limits of its own for "+o.withLimits+".").Print(o.Console, o.json, rows)
 		}
 
 		if err == nil && more {
-			o.say("There are more; --limit 0 shows all.")
+			o.Say("There are more; --limit 0 shows all.")
 		}
 
 		return err
@@ -298,62 +299,62 @@ func runEntityList(ctx context.Context, o entityListOptions) error {
 }
 
 // printEntities prints entities, and which of them are off.
-func (conn *connection) printEntities(
-	ctx context.Context, lim *limiter.RateLimiter, asJSON bool, rows iter.Seq2[limiter.Entity, error],
+func printEntities(
+	ctx context.Context, conn *kit.Connection, lim *limiter.RateLimiter, asJSON bool, rows iter.Seq2[limiter.Entity, error],
 	nothing string,
 ) error {
-	off, err := collect(lim.Switches(ctx))
+	off, err := kit.Collect(lim.Switches(ctx))
 	if err != nil {
 		return err
 	}
 
-	return entityListing(nothing, off).print(conn.console, asJSON, rows)
+	return entityListing(nothing, off).Print(conn.Console, asJSON, rows)
 }
 
 // idListing describes how to print the IDs of entities.
-func idListing(nothing string) listing[string] {
-	return listing[string]{
-		[]column{{title: "entity"}},
-		func(id string) []cell { return []cell{text(id)} },
-		func(id string) any { return jsonview.EntityID{ID: id} },
-		nothing,
+func idListing(nothing string) kit.Listing[string] {
+	return kit.Listing[string]{
+		Columns: []kit.Column{{Title: "entity"}},
+		Row:     func(id string) []kit.Cell { return []kit.Cell{kit.Text(id)} },
+		Object:  func(id string) any { return jsonview.EntityID{ID: id} },
+		Nothing: nothing,
 	}
 }
 
 type entityChildrenOptions struct {
-	*connection
+	*kit.Connection
 	parent string
 	json   bool
 }
 
-func newEntityChildren(conn *connection) *cobra.Command {
-	o := entityChildrenOptions{connection: conn}
+func newEntityChildren(conn *kit.Connection) *cobra.Command {
+	o := entityChildrenOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:               "children ENTITY",
 		Short:             "List the children of an entity",
 		Long:              "List the entities whose parent is the given entity, by ID.",
 		Example:           "  zae-limiter entity children project-1",
-		Args:              arguments(entityArg(&o.parent)),
-		ValidArgsFunction: conn.completeEntity,
+		Args:              kit.Arguments(kit.EntityArg(&o.parent)),
+		ValidArgsFunction: conn.CompleteEntity,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withStore(cmd.Context(), accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
-				return o.printEntities(cmd.Context(), lim, o.json, lim.Children(cmd.Context(), o.parent),
+			return o.WithStore(cmd.Context(), kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+				return printEntities(cmd.Context(), o.Connection, lim, o.json, lim.Children(cmd.Context(), o.parent),
 					o.parent+" has no children.")
 			})
 		},
 	}
-	addJSON[jsonview.Entity](cmd, &o.json, anArray, entityColumns)
+	kit.AddJSON[jsonview.Entity](cmd, &o.json, kit.AnArray, entityColumns)
 	return cmd
 }
 
 type entityDeleteOptions struct {
-	*connection
+	*kit.Connection
 	id  string
 	yes bool
 }
 
-func newEntityDelete(conn *connection) *cobra.Command {
-	o := entityDeleteOptions{connection: conn}
+func newEntityDelete(conn *kit.Connection) *cobra.Command {
+	o := entityDeleteOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:     "delete ENTITY",
 		Aliases: []string{"rm"},
@@ -361,39 +362,27 @@ func newEntityDelete(conn *connection) *cobra.Command {
 		Long: `Delete the record of an entity, its limits, its buckets and its usage. Its audit
 events and its children stay.`,
 		Example:           "  zae-limiter entity delete key-abc\n  zae-limiter entity delete key-abc --yes",
-		Args:              arguments(entityArg(&o.id)),
-		ValidArgsFunction: conn.completeEntity,
+		Args:              kit.Arguments(kit.EntityArg(&o.id)),
+		ValidArgsFunction: conn.CompleteEntity,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runEntityDelete(cmd.Context(), o) },
 	}
-	addYes(cmd, &o.yes)
-	conn.addPrincipal(cmd)
+	kit.AddYes(cmd, &o.yes)
+	conn.AddPrincipal(cmd)
 	return cmd
 }
 
 func runEntityDelete(ctx context.Context, o entityDeleteOptions) error {
-	if err := o.confirm(ctx, o.yes, "Delete entity "+o.id+" with its limits, buckets and usage"); err != nil {
+	if err := o.Confirm(ctx, o.yes, "Delete entity "+o.id+" with its limits, buckets and usage"); err != nil {
 		return err
 	}
 
-	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.DeleteEntity(ctx, o.id); err != nil {
 			return err
 		}
-		o.done("Deleted entity %s %s", o.id, o.location())
+		o.Done("Deleted entity %s %s", o.id, o.Location())
 		return nil
 	})
-}
-
-// collect returns the values of a sequence, or its first error.
-func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
-	var all []T
-	for v, err := range seq {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, v)
-	}
-	return all, nil
 }
 
 // orAllResources validates the resource of a flag. It returns "" for all
@@ -404,8 +393,8 @@ func orAllResources(name string) (string, error) {
 	if name == "" || name == jsonview.AllResources {
 		return "", nil
 	}
-	if err := checkResource(name); err != nil {
-		return "", usagef("%v", err)
+	if err := kit.CheckResource(name); err != nil {
+		return "", kit.Usagef("%v", err)
 	}
 	return name, nil
 }

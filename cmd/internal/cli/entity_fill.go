@@ -12,13 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
 // fillOptions holds the options of reset and top-up.
 type fillOptions struct {
-	*connection
+	*kit.Connection
 	entity, resource string
 	names            []string
 	words            []string // LIMIT=TOKENS
@@ -28,26 +29,26 @@ type fillOptions struct {
 
 // addBucket adds the argument and the flag that name a bucket.
 func (o *fillOptions) addBucket(cmd *cobra.Command) {
-	cmd.Args, cmd.ValidArgsFunction = arguments(entityArg(&o.entity)), o.completeEntity
+	cmd.Args, cmd.ValidArgsFunction = kit.Arguments(kit.EntityArg(&o.entity)), o.CompleteEntity
 	cmd.Flags().StringVarP(&o.resource, "resource", "r", "", "`resource` of the bucket; required")
-	_ = cmd.RegisterFlagCompletionFunc("resource", o.completeResources)
-	o.addPrincipal(cmd)
-	addJSON[jsonview.Status](cmd, &o.json, anArray, statusColumns)
+	_ = cmd.RegisterFlagCompletionFunc("resource", o.CompleteResources)
+	o.AddPrincipal(cmd)
+	kit.AddJSON[jsonview.Status](cmd, &o.json, kit.AnArray, statusColumns)
 }
 
 func (o *fillOptions) check() error {
 	if o.resource == "" {
-		return usagef("--resource is missing; name the resource whose bucket to fill")
+		return kit.Usagef("--resource is missing; name the resource whose bucket to fill")
 	}
 
-	if err := checkResource(o.resource); err != nil {
-		return usagef("%v", err)
+	if err := kit.CheckResource(o.resource); err != nil {
+		return kit.Usagef("%v", err)
 	}
 	return nil
 }
 
-func newEntityReset(conn *connection) *cobra.Command {
-	o := &fillOptions{connection: conn}
+func newEntityReset(conn *kit.Connection) *cobra.Command {
+	o := &fillOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:   "reset ENTITY",
 		Short: "Fill the bucket of an entity",
@@ -72,14 +73,14 @@ func runEntityReset(ctx context.Context, o fillOptions) error {
 
 	for i, name := range o.names {
 		if err := limiter.PerMinute(name, 1).Validate(); err != nil {
-			return usagef("invalid --limit %q: %v", clip(name), err)
+			return kit.Usagef("invalid --limit %q: %v", kit.Clip(name), err)
 		}
 		if slices.Contains(o.names[:i], name) {
-			return usagef("--limit %s is given twice; give each limit once", name)
+			return kit.Usagef("--limit %s is given twice; give each limit once", name)
 		}
 	}
 
-	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		before, err := o.bucket(ctx, lim)
 		if err != nil {
 			return err
@@ -91,18 +92,18 @@ func runEntityReset(ctx context.Context, o fillOptions) error {
 
 		// A missing bucket is full, so the reset succeeds without an effect.
 		if len(before) == 0 {
-			o.say("Nothing to fill: %s", o.missing())
+			o.Say("Nothing to fill: %s", o.missing())
 			return o.show(ctx, lim)
 		}
 
-		o.done("Filled %s of %s %s", cmp.Or(strings.Join(o.names, ", "), "all limits"),
-			ofResource(o.entity, o.resource), o.location())
+		o.Done("Filled %s of %s %s", cmp.Or(strings.Join(o.names, ", "), "all limits"),
+			ofResource(o.entity, o.resource), o.Location())
 		return o.show(ctx, lim)
 	})
 }
 
-func newEntityTopUp(conn *connection) *cobra.Command {
-	o := &fillOptions{connection: conn}
+func newEntityTopUp(conn *kit.Connection) *cobra.Command {
+	o := &fillOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:   "top-up ENTITY",
 		Short: "Add tokens to the bucket of an entity",
@@ -133,10 +134,10 @@ func runEntityTopUp(ctx context.Context, o fillOptions) error {
 	}
 
 	if len(o.words) == 0 {
-		return usagef("--limit is missing; say what to add as LIMIT=TOKENS, such as --limit tpm=500")
+		return kit.Usagef("--limit is missing; say what to add as LIMIT=TOKENS, such as --limit tpm=500")
 	}
 
-	amounts, err := parseAmounts(o.words, 1)
+	amounts, err := kit.ParseAmounts(o.words, 1)
 	if err != nil {
 		return err
 	}
@@ -151,7 +152,7 @@ func runEntityTopUp(ctx context.Context, o fillOptions) error {
 		return err
 	}
 
-	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		before, err := o.bucket(ctx, lim)
 		if err != nil {
 			return err
@@ -161,7 +162,7 @@ func runEntityTopUp(ctx context.Context, o fillOptions) error {
 		// before. Without a bucket that has all limits, there is nothing to
 		// repeat.
 		if random && hasLimits(before, amounts) {
-			o.say("The ID of this top-up is %s", o.id)
+			o.Say("The ID of this top-up is %s", o.id)
 		}
 
 		done, err := lim.TopUp(ctx, o.entity, o.resource, amounts, o.id)
@@ -189,9 +190,9 @@ func (o fillOptions) checkTopUp(ctx context.Context, amounts limiter.Amounts) er
 	case !ok, errors.Is(err, limiter.ErrNoLimits):
 		return nil
 	case bad.Field == "amounts":
-		return usagef("invalid amount %q: %s", clip(bad.Value), bad.Reason)
+		return kit.Usagef("invalid amount %q: %s", kit.Clip(bad.Value), bad.Reason)
 	}
-	return usagef("%v", err)
+	return kit.Usagef("%v", err)
 }
 
 // reportTopUp says what a top-up has done. The bucket is empty if there was none
@@ -207,14 +208,14 @@ func (o fillOptions) reportTopUp(done bool, before []limiter.Status, amounts lim
 
 	switch {
 	case !done:
-		o.say("ID %s was used before; nothing was added", o.id)
+		o.Say("ID %s was used before; nothing was added", o.id)
 	case len(before) == 0:
-		o.say("Nothing to add: %s", o.missing())
+		o.Say("Nothing to add: %s", o.missing())
 	case len(full) == amounts.Len():
-		o.say("Nothing to add: %s of %s was full before", strings.Join(full, ", "), ofResource(o.entity, o.resource))
+		o.Say("Nothing to add: %s of %s was full before", strings.Join(full, ", "), ofResource(o.entity, o.resource))
 	default:
-		o.done("Topped up %s for %s %s; ID %s counts once",
-			requestText(limiter.Request{Resource: o.resource, Consume: amounts}), o.entity, o.location(), o.id)
+		o.Done("Topped up %s for %s %s; ID %s counts once",
+			requestText(limiter.Request{Resource: o.resource, Consume: amounts}), o.entity, o.Location(), o.id)
 	}
 }
 
@@ -242,7 +243,7 @@ func hasLimits(bucket []limiter.Status, amounts limiter.Amounts) bool {
 // fillError suggests how to set limits if there are none.
 func (o fillOptions) fillError(err error) error {
 	if errors.Is(err, limiter.ErrNoLimits) {
-		return o.noLimits(o.entity, o.resource)
+		return o.NoLimits(o.entity, o.resource)
 	}
 	return err
 }
@@ -254,9 +255,9 @@ func (o fillOptions) show(ctx context.Context, lim *limiter.RateLimiter) error {
 		return err
 	}
 	own := slices.DeleteFunc(statuses, func(s limiter.Status) bool { return s.Entity != o.entity })
-	used, err := jsonview.ReadUsed(ctx, lim, o.now(), own)
+	used, err := jsonview.ReadUsed(ctx, lim, o.Now(), own)
 	if err != nil {
 		return err
 	}
-	return statusListing(o.console, "").print(o.console, o.json, each(statusRows(own, used)))
+	return statusListing(o.Console, "").Print(o.Console, o.json, kit.Each(statusRows(own, used)))
 }

@@ -6,26 +6,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 type entityLimitsOptions struct {
-	*connection
+	*kit.Connection
 	id, resource string
-	limits       limitFlags
+	limits       kit.LimitFlags
 	yes, json    bool
 }
 
 // addResource adds the flag --resource to a command about limits of an entity.
 func (o *entityLimitsOptions) addResource(cmd *cobra.Command) {
-	cmd.ValidArgsFunction = o.completeEntity
+	cmd.ValidArgsFunction = o.CompleteEntity
 	cmd.Flags().StringVarP(&o.resource, "resource", "r", "", "`resource` of the limits (default: all resources)")
-	_ = cmd.RegisterFlagCompletionFunc("resource", o.completeResources)
-}
-
-// addLimits adds the repeatable flag --limit.
-func addLimits(cmd *cobra.Command, target *limitFlags, usage string) {
-	cmd.Flags().VarP(target, "limit", "l", usage+"; repeatable")
+	_ = cmd.RegisterFlagCompletionFunc("resource", o.CompleteResources)
 }
 
 const limitHelp = `A limit is NAME:RATE[/[COUNT]UNIT][:BURST], where UNIT is sec, min, hour or day:
@@ -46,8 +42,8 @@ Numbers may end in k, M, G or T: 10k, 1.5M. A limit named spend, or spend_daily
 and so on, counts money: 'spend:$50@month', in quotes for a shell. Without the
 sign, its numbers are millionths of a dollar.`
 
-func newEntitySetLimits(conn *connection) *cobra.Command {
-	o := entityLimitsOptions{connection: conn}
+func newEntitySetLimits(conn *kit.Connection) *cobra.Command {
+	o := entityLimitsOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:   "set-limits ENTITY",
 		Short: "Set the limits of an entity",
@@ -60,13 +56,13 @@ levels are not combined.
 		Example: `  zae-limiter entity set-limits key-abc -r gpt-4 -l rpm:50 -l tpm:2000/min:3000
   zae-limiter entity set-limits key-abc -l rpm:1000/hour
   zae-limiter entity set-limits key-abc -l 'spend:$50@month' -l tokens:10M@month`,
-		Args: arguments(entityArg(&o.id)),
+		Args: kit.Arguments(kit.EntityArg(&o.id)),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntitySetLimits(cmd.Context(), o) },
 	}
 
 	o.addResource(cmd)
-	addLimits(cmd, &o.limits, "limit to set")
-	conn.addPrincipal(cmd)
+	kit.AddLimits(cmd, &o.limits, "limit to set")
+	conn.AddPrincipal(cmd)
 
 	return cmd
 }
@@ -76,37 +72,37 @@ func runEntitySetLimits(ctx context.Context, o entityLimitsOptions) error {
 	if err != nil {
 		return err
 	}
-	if len(o.limits.all) == 0 {
+	if len(o.limits.All) == 0 {
 		return errNoLimitGiven
 	}
 
-	return o.withStore(ctx, accessCreate, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
-		if err := lim.SetLimits(ctx, o.id, resource, o.limits.all...); err != nil {
+	return o.WithStore(ctx, kit.AccessCreate, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+		if err := lim.SetLimits(ctx, o.id, resource, o.limits.All...); err != nil {
 			return err
 		}
 
-		o.warnCents(o.limits.all)
-		o.done("Set %s of %s %s: %s", count(len(o.limits.all), "limit"), ofResource(o.id, resource), o.location(),
-			o.limits.describe())
+		o.WarnCents(o.limits.All)
+		o.Done("Set %s of %s %s: %s", kit.Count(len(o.limits.All), "limit"), ofResource(o.id, resource), o.Location(),
+			o.limits.Describe())
 
 		return nil
 	})
 }
 
-func newEntityGetLimits(conn *connection) *cobra.Command {
-	o := entityLimitsOptions{connection: conn}
+func newEntityGetLimits(conn *kit.Connection) *cobra.Command {
+	o := entityLimitsOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:   "get-limits ENTITY",
 		Short: "Show the limits of an entity",
 		Long: `Show the limits that are stored for exactly this entity and resource, or for
 the entity and all resources. "zae-limiter explain" shows the limits in force.`,
 		Example: "  zae-limiter entity get-limits key-abc -r gpt-4",
-		Args:    arguments(entityArg(&o.id)),
+		Args:    kit.Arguments(kit.EntityArg(&o.id)),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runEntityGetLimits(cmd.Context(), o) },
 	}
 
 	o.addResource(cmd)
-	addJSON[jsonview.Limit](cmd, &o.json, anArray, limitColumns)
+	kit.AddJSON[jsonview.Limit](cmd, &o.json, kit.AnArray, limitColumns)
 
 	return cmd
 }
@@ -117,7 +113,7 @@ func runEntityGetLimits(ctx context.Context, o entityLimitsOptions) error {
 		return err
 	}
 
-	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		stored, err := lim.Limits(ctx, o.id, resource)
 		if err != nil {
 			return err
@@ -125,25 +121,25 @@ func runEntityGetLimits(ctx context.Context, o entityLimitsOptions) error {
 
 		return limitListing(
 			"No limits are stored of "+ofResource(o.id, resource)+".",
-		).print(o.console, o.json, each(stored))
+		).Print(o.Console, o.json, kit.Each(stored))
 	})
 }
 
-func newEntityDeleteLimits(conn *connection) *cobra.Command {
-	o := entityLimitsOptions{connection: conn}
+func newEntityDeleteLimits(conn *kit.Connection) *cobra.Command {
+	o := entityLimitsOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:   "delete-limits ENTITY",
 		Short: "Delete the limits of an entity",
 		Long: "Delete the limits of an entity for a resource, or for all resources. The limits\nof the " +
 			"next level apply then.",
 		Example: "  zae-limiter entity delete-limits key-abc -r gpt-4 --yes",
-		Args:    arguments(entityArg(&o.id)),
+		Args:    kit.Arguments(kit.EntityArg(&o.id)),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runEntityDeleteLimits(cmd.Context(), o) },
 	}
 
 	o.addResource(cmd)
-	addYes(cmd, &o.yes)
-	conn.addPrincipal(cmd)
+	kit.AddYes(cmd, &o.yes)
+	conn.AddPrincipal(cmd)
 
 	return cmd
 }
@@ -155,25 +151,25 @@ func runEntityDeleteLimits(ctx context.Context, o entityLimitsOptions) error {
 	}
 
 	which := ofResource(o.id, resource)
-	if err := o.confirm(ctx, o.yes, "Delete the limits of "+which); err != nil {
+	if err := o.Confirm(ctx, o.yes, "Delete the limits of "+which); err != nil {
 		return err
 	}
 
-	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.DeleteLimits(ctx, o.id, resource); err != nil {
 			return err
 		}
-		o.done("Deleted the limits of %s %s", which, o.location())
+		o.Done("Deleted the limits of %s %s", which, o.Location())
 		return nil
 	})
 }
 
 type namesOptions struct {
-	*connection
+	*kit.Connection
 	json bool
 }
 
-var resourceColumns = []column{{title: "resource"}, disabledColumn}
+var resourceColumns = []kit.Column{{Title: "resource"}, disabledColumn}
 
 // printResources prints names of resources, and which of them are off; "" stands
 // for all resources.
@@ -191,33 +187,33 @@ func (o namesOptions) printResources(
 		}
 	}
 
-	return listing[string]{
-		resourceColumns,
-		func(name string) []cell {
-			since := text("")
+	return kit.Listing[string]{
+		Columns: resourceColumns,
+		Row: func(name string) []kit.Cell {
+			since := kit.Text("")
 			if s := off[name]; s != nil {
-				since = moment(s.Since)
+				since = kit.Moment(s.Since)
 			}
-			return []cell{text(jsonview.OrAllResources(name)), since}
+			return []kit.Cell{kit.Text(jsonview.OrAllResources(name)), since}
 		},
-		func(name string) any {
+		Object: func(name string) any {
 			return jsonview.Resource{Name: jsonview.OrAllResources(name), Disabled: jsonview.SwitchOrNull(off[name])}
 		},
-		nothing,
-	}.print(o.console, o.json, each(names))
+		Nothing: nothing,
+	}.Print(o.Console, o.json, kit.Each(names))
 }
 
-func newEntityListResources(conn *connection) *cobra.Command {
-	o := namesOptions{connection: conn}
+func newEntityListResources(conn *kit.Connection) *cobra.Command {
+	o := namesOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:   "list-resources",
 		Short: "List the resources for which entities have limits",
 		Long: "List the resources for which entities have limits of their own, sorted.\n\"_default_\" " +
 			"stands for limits for all resources.",
 		Example: "  zae-limiter entity list-resources",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withStore(cmd.Context(), accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+			return o.WithStore(cmd.Context(), kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 				names, err := lim.ResourcesWithLimits(cmd.Context())
 				if err != nil {
 					return err
@@ -226,9 +222,9 @@ func newEntityListResources(conn *connection) *cobra.Command {
 			})
 		},
 	}
-	addJSON[jsonview.Resource](cmd, &o.json, anArray, resourceColumns)
+	kit.AddJSON[jsonview.Resource](cmd, &o.json, kit.AnArray, resourceColumns)
 
 	return cmd
 }
 
-var errNoLimitGiven = usagef("--limit is missing; %s", limitForms)
+var errNoLimitGiven = kit.Usagef("--limit is missing; %s", kit.LimitForms)

@@ -8,18 +8,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 type entityStatusOptions struct {
-	*connection
+	*kit.Connection
 	id, resource string
 	json         bool
 }
 
-func newEntityStatus(conn *connection) *cobra.Command {
-	o := entityStatusOptions{connection: conn}
+func newEntityStatus(conn *kit.Connection) *cobra.Command {
+	o := entityStatusOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:   "status ENTITY",
 		Short: "Show what an entity has used and has left",
@@ -33,27 +34,27 @@ Used is what the usage counters say: of a quota since the start of its window,
 of a rate since the start of the hour, or of the day or month if its period is
 longer. It is empty if nothing was counted.`,
 		Example:           "  zae-limiter entity status key-abc\n  zae-limiter entity status key-abc -r gpt-4 --json",
-		Args:              arguments(entityArg(&o.id)),
-		ValidArgsFunction: conn.completeEntity,
+		Args:              kit.Arguments(kit.EntityArg(&o.id)),
+		ValidArgsFunction: conn.CompleteEntity,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runEntityStatus(cmd.Context(), o) },
 	}
 
 	cmd.Flags().StringVarP(&o.resource, "resource", "r", "", "only this `resource`")
-	_ = cmd.RegisterFlagCompletionFunc("resource", conn.completeResources)
-	addJSON[jsonview.Owner](cmd, &o.json, anObject, statusColumns)
-	documentFields[jsonview.Status](cmd, "Each of its limits")
+	_ = cmd.RegisterFlagCompletionFunc("resource", conn.CompleteResources)
+	kit.AddJSON[jsonview.Owner](cmd, &o.json, kit.AnObject, statusColumns)
+	kit.DocumentFields[jsonview.Status](cmd, "Each of its limits")
 
 	return cmd
 }
 
 func runEntityStatus(ctx context.Context, o entityStatusOptions) error {
 	if o.resource != "" {
-		if err := checkResource(o.resource); err != nil {
-			return usagef("%v", err)
+		if err := kit.CheckResource(o.resource); err != nil {
+			return kit.Usagef("%v", err)
 		}
 	}
 
-	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		e, statuses, err := jsonview.ReadStatuses(ctx, lim, o.id, o.resource)
 		if err != nil {
 			return err
@@ -72,7 +73,7 @@ func runEntityStatus(ctx context.Context, o entityStatusOptions) error {
 			return err
 		}
 
-		used, err := jsonview.ReadUsed(ctx, lim, o.now(), statuses)
+		used, err := jsonview.ReadUsed(ctx, lim, o.Now(), statuses)
 		if err != nil {
 			return err
 		}
@@ -92,25 +93,25 @@ func (o entityStatusOptions) print(
 	e limiter.Entity, statuses []limiter.Status, used []jsonview.Used, off []limiter.Switch, nothing string,
 ) error {
 	if o.json {
-		return o.printJSON(jsonview.NewOwner(o.id, e, statuses, used, off...))
+		return o.PrintJSON(jsonview.NewOwner(o.id, e, statuses, used, off...))
 	}
 
-	defer o.warnSwitches(off)
-	defer o.warnZones(statuses)
+	defer warnSwitches(o.Connection.Console, off)
+	defer warnZones(o.Connection.Console, statuses)
 
-	if o.terminal && e.Parent != "" {
+	if o.Terminal && e.Parent != "" {
 		relation := "whose parent is "
 		if e.Cascade {
 			relation = "charged together with its parent "
 		}
 		if _, err := fmt.Fprintf(
-			o.out, "%s\n\n", tty.Wrap(o.style.Bold(o.id)+", "+relation+o.style.Bold(e.Parent), o.width),
+			o.Out, "%s\n\n", tty.Wrap(o.Style.Bold(o.id)+", "+relation+o.Style.Bold(e.Parent), o.Width),
 		); err != nil {
 			return err
 		}
 	}
 
-	return statusListing(o.console, nothing).print(o.console, false, each(statusRows(statuses, used)))
+	return statusListing(o.Console, nothing).Print(o.Console, false, kit.Each(statusRows(statuses, used)))
 }
 
 // nothing returns the message for an entity without statuses: it has no buckets,
@@ -118,7 +119,7 @@ func (o entityStatusOptions) print(
 func (o entityStatusOptions) nothing(ctx context.Context, lim *limiter.RateLimiter, e limiter.Entity) (string, error) {
 	if o.resource != "" {
 		return fmt.Sprintf("%s has no bucket for %s %s. %s shows its limits.",
-			o.id, o.resource, o.location(), o.suggestion("explain", o.id, o.resource)), nil
+			o.id, o.resource, o.Location(), o.Suggestion("explain", o.id, o.resource)), nil
 	}
 
 	stored, err := lim.Limits(ctx, o.id, "")
@@ -127,49 +128,49 @@ func (o entityStatusOptions) nothing(ctx context.Context, lim *limiter.RateLimit
 		return "", err
 	case len(stored) > 0:
 		return fmt.Sprintf("%s used nothing lately. Its limits for all resources: %s", o.id,
-			(&limitFlags{all: stored}).describe()), nil
+			(&kit.LimitFlags{All: stored}).Describe()), nil
 	case !e.CreatedAt.IsZero():
 		return "All limits of " + o.id + " are full: it used nothing lately.", nil
 	}
 	return fmt.Sprintf("Nothing is known of %s %s: it has no record, no limits of its own and no buckets. %s "+
 		"lists the entities.",
-		o.id, o.location(), o.suggestion("entity", "list")), nil
+		o.id, o.Location(), o.Suggestion("entity", "list")), nil
 }
 
 // fullIn returns the cell of the time until a limit is full. It is empty for a quota
 // that never fills.
-func fullIn(s limiter.Status) cell {
+func fullIn(s limiter.Status) kit.Cell {
 	if neverFills(s) {
-		return text("")
+		return kit.Text("")
 	}
-	return span(s.FullAfter)
+	return kit.Span(s.FullAfter)
 }
 
 // neverFills reports whether the zone of a quota is not known here.
 func neverFills(s limiter.Status) bool { return s.Limit.Zone != "" && s.Limit.Validate() != nil }
 
 // warnZones names quotas whose zones are not known here.
-func (c *console) warnZones(statuses []limiter.Status) {
+func warnZones(c *kit.Console, statuses []limiter.Status) {
 	for _, s := range statuses {
 		if neverFills(s) {
-			c.warn("%s of %s never fills, and its calls fail: the zone %q is not known here", s.Limit.Name,
+			c.Warn("%s of %s never fills, and its calls fail: the zone %q is not known here", s.Limit.Name,
 				ofResource(s.Entity, s.Resource), s.Limit.Zone)
 		}
 	}
 }
 
-var statusColumns = append([]column{
-	{title: "entity"},
-	{title: "resource"},
-	{title: "limit"},
-	{title: "used", right: true},
-	{title: "available", right: true},
-	{title: "capacity", right: true},
+var statusColumns = append([]kit.Column{
+	{Title: "entity"},
+	{Title: "resource"},
+	{Title: "limit"},
+	{Title: "used", Right: true},
+	{Title: "available", Right: true},
+	{Title: "capacity", Right: true},
 	// The debt may be left out, since available is negative then.
-	{title: "debt", right: true, spare: true},
-	{title: "refill", right: true, spare: true},
-	{title: "full in", right: true},
-	{title: "source", spare: true},
+	{Title: "debt", Right: true, Spare: true},
+	{Title: "refill", Right: true, Spare: true},
+	{Title: "full in", Right: true},
+	{Title: "source", Spare: true},
 }, kindColumns...)
 
 // statusRow is one limit of a bucket, and what was used of it.
@@ -189,55 +190,55 @@ func statusRows(statuses []limiter.Status, used []jsonview.Used) []statusRow {
 	return rows
 }
 
-func statusListing(c *console, nothing string) listing[statusRow] {
-	return listing[statusRow]{
-		statusColumns,
-		func(r statusRow) []cell {
+func statusListing(c *kit.Console, nothing string) kit.Listing[statusRow] {
+	return kit.Listing[statusRow]{
+		Columns: statusColumns,
+		Row: func(r statusRow) []kit.Cell {
 			s, limit := r.Status, r.Limit.Name
-			row := []cell{
-				text(s.Entity), text(s.Resource), text(limit), r.usedCell(), available(c, s),
-				amount(limit, s.Limit.Capacity),
-				debtCell(c, s), rate(s.Limit), fullIn(s), source(s.Source),
+			row := []kit.Cell{
+				kit.Text(s.Entity), kit.Text(s.Resource), kit.Text(limit), r.usedCell(), available(c, s),
+				kit.Amount(limit, s.Limit.Capacity),
+				debtCell(c, s), kit.Rate(s.Limit), fullIn(s), source(s.Source),
 			}
 			return append(row, kindCells(s)...)
 		},
-		func(r statusRow) any { return jsonview.NewUsedStatus(r.Status, r.used) },
-		nothing,
+		Object:  func(r statusRow) any { return jsonview.NewUsedStatus(r.Status, r.used) },
+		Nothing: nothing,
 	}
 }
 
 // usedCell returns the cell of what was used, which is empty if nothing was counted.
-func (r statusRow) usedCell() cell {
+func (r statusRow) usedCell() kit.Cell {
 	if r.used.Since.IsZero() {
-		return text("")
+		return kit.Text("")
 	}
-	return amount(r.Limit.Name, r.used.Tokens)
+	return kit.Amount(r.Limit.Name, r.used.Tokens)
 }
 
 // available returns the cell of the available tokens: yellow below a quarter of
 // the capacity, red in debt.
-func available(c *console, s limiter.Status) cell {
-	shown := amount(s.Limit.Name, s.Available)
+func available(c *kit.Console, s limiter.Status) kit.Cell {
+	shown := kit.Amount(s.Limit.Name, s.Available)
 
 	switch {
 	case s.Available < 0:
-		return shown.withColour(c.style.Red)
+		return shown.WithColour(c.Style.Red)
 	// A quarter is rounded up, so that a limit of 1 is yellow when 0 are left:
 	// (1+3)/4 = 1.
 	case s.Available < (s.Limit.Capacity+3)/4:
-		return shown.withColour(c.style.Yellow)
+		return shown.WithColour(c.Style.Yellow)
 	}
-	return shown.withColour(c.style.Green)
+	return shown.WithColour(c.Style.Green)
 }
 
-func debtCell(c *console, s limiter.Status) cell {
+func debtCell(c *kit.Console, s limiter.Status) kit.Cell {
 	if jsonview.Debt(s) == 0 {
-		return cell{display: none, plain: "0"}
+		return kit.Cell{Display: kit.None, Plain: "0"}
 	}
-	return amount(s.Limit.Name, jsonview.Debt(s)).withColour(c.style.Red)
+	return kit.Amount(s.Limit.Name, jsonview.Debt(s)).WithColour(c.Style.Red)
 }
 
 // source returns the cell of the level of a limit.
-func source(level string) cell {
-	return cell{display: strings.ReplaceAll(level, "_", " "), plain: level}
+func source(level string) kit.Cell {
+	return kit.Cell{Display: strings.ReplaceAll(level, "_", " "), Plain: level}
 }

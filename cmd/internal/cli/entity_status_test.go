@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
 // printStatuses prints statuses as a table of a terminal.
 func printStatuses(t *testing.T, width int, all ...limiter.Status) string {
 	t.Helper()
 	var out bytes.Buffer
-	c := &console{out: &out, err: &out, terminal: true, width: width}
-	if err := statusListing(c, "").print(c, false, each(statusRows(all, nil))); err != nil {
+	c := &kit.Console{Out: &out, Err: &out, Terminal: true, Width: width}
+	if err := statusListing(c, "").Print(c, false, kit.Each(statusRows(all, nil))); err != nil {
 		t.Fatal(err)
 	}
-	c.warnZones(all)
+	warnZones(c, all)
 	return out.String()
 }
 
@@ -46,7 +47,7 @@ func TestStatusOfAnUnknownZone(t *testing.T) {
 		Entity: "key", Resource: "gpt-4", Source: "system",
 		Limit: limiter.Quota("q", 10, limiter.EveryDay).In("Mars/Olympus"), Available: 3,
 	}
-	if got := fullIn(status); got.plain != "" || got.display != none {
+	if got := fullIn(status); got.Plain != "" || got.Display != kit.None {
 		t.Errorf("full in %+v", got)
 	}
 	const want = `q of key for gpt-4 never fills, and its calls fail: the zone "Mars/Olympus" is not known here`

@@ -11,19 +11,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 type explainOptions struct {
-	*connection
+	*kit.Connection
 	request        limiter.Request
-	limits         limitFlags
+	limits         kit.LimitFlags
 	exitCode, json bool
 }
 
-func newExplain(c *console) *cobra.Command {
-	o := explainOptions{connection: &connection{console: c}}
+func newExplain(c *kit.Console) *cobra.Command {
+	o := explainOptions{Connection: &kit.Connection{Console: c}}
 	cmd := &cobra.Command{
 		Use:   "explain ENTITY RESOURCE [LIMIT=TOKENS...]",
 		Short: "Explain whether a request would be admitted",
@@ -34,23 +35,23 @@ own is charged by the defaults of the resource, else of the system. Without
 amounts, only show what is left. If a level is switched off, show which, why and
 since when.
 
-` + storeHelp,
+` + kit.StoreHelp,
 		Example: `  zae-limiter explain key-abc gpt-4 rpm=1 tpm=500
   zae-limiter explain key-abc gpt-4
   zae-limiter explain key-abc gpt-4 rpm=1 --exit-code && echo there is room`,
 		Args:              requestArgs(&o.request, 0),
-		ValidArgsFunction: o.completeRequest,
+		ValidArgsFunction: o.CompleteRequest,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runExplain(cmd.Context(), o) },
 	}
 
-	o.addNamespace(cmd)
-	addLimits(cmd, &o.limits, "limit to check in place of the stored limits")
+	o.AddNamespace(cmd)
+	kit.AddLimits(cmd, &o.limits, "limit to check in place of the stored limits")
 	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false,
 		"exit with code 3 if the request would be refused, or 5 if a level is disabled")
 
-	addJSON[jsonview.Explanation](cmd, &o.json, anObject, decisionColumns)
-	documentFields[jsonview.Status](cmd, "Each of its limits")
-	documentFields[jsonview.Level](cmd, "Each of its levels")
+	kit.AddJSON[jsonview.Explanation](cmd, &o.json, kit.AnObject, decisionColumns)
+	kit.DocumentFields[jsonview.Status](cmd, "Each of its limits")
+	kit.DocumentFields[jsonview.Level](cmd, "Each of its levels")
 
 	return cmd
 }
@@ -61,15 +62,15 @@ func requestArgs(req *limiter.Request, minAmounts int) cobra.PositionalArgs {
 		names := []string{"ENTITY", "RESOURCE", "LIMIT=TOKENS"}
 
 		if len(args) < 2+minAmounts {
-			return usagef("%s is missing; usage: %s", names[len(args)], cmd.UseLine())
+			return kit.Usagef("%s is missing; usage: %s", names[len(args)], cmd.UseLine())
 		}
 
-		if err := setArguments([]argument{entityArg(&req.Entity), resourceArg(&req.Resource)}, args); err != nil {
+		if err := kit.SetArguments([]kit.Argument{kit.EntityArg(&req.Entity), kit.ResourceArg(&req.Resource)}, args); err != nil {
 			return err
 		}
 
 		var err error
-		req.Consume, err = parseAmounts(args[2:], 0)
+		req.Consume, err = kit.ParseAmounts(args[2:], 0)
 		return err
 	}
 }
@@ -80,7 +81,7 @@ func setOverride(req *limiter.Request, limits []limiter.Limit) error {
 	req.Limits = limits
 	for limit := range req.Consume.All() {
 		if limits != nil && !slices.ContainsFunc(limits, func(l limiter.Limit) bool { return l.Name == limit }) {
-			return usagef("no --limit for %s, which is requested; with --limit, give every limit that is requested",
+			return kit.Usagef("no --limit for %s, which is requested; with --limit, give every limit that is requested",
 				limit)
 		}
 	}
@@ -88,19 +89,19 @@ func setOverride(req *limiter.Request, limits []limiter.Limit) error {
 }
 
 func runExplain(ctx context.Context, o explainOptions) error {
-	if err := setOverride(&o.request, o.limits.all); err != nil {
+	if err := setOverride(&o.request, o.limits.All); err != nil {
 		return err
 	}
 
-	now := o.now()
+	now := o.Now()
 	// The time must be the same for all reads, or the decision could contradict
 	// the list.
-	frozen := *o.console
+	frozen := *o.Console
 
-	frozen.now = func() time.Time { return now }
-	o.console = &frozen
+	frozen.Now = func() time.Time { return now }
+	o.Console = &frozen
 
-	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
 		d, levels, err := jsonview.Explain(ctx, lim, repo, o.request)
 
 		if off, ok := errors.AsType[*limiter.DisabledError](err); ok {
@@ -111,7 +112,7 @@ func runExplain(ctx context.Context, o explainOptions) error {
 		}
 
 		if err != nil {
-			return o.suggestLimits(err, o.request)
+			return o.SuggestLimits(err, o.request)
 		}
 
 		if err := o.print(d, levels); err != nil {
@@ -128,49 +129,49 @@ func runExplain(ctx context.Context, o explainOptions) error {
 
 func (o explainOptions) print(d limiter.Decision, levels []jsonview.StoredLevel) error {
 	if o.json {
-		return o.printJSON(jsonview.NewExplanation(o.request, d, levels))
+		return o.PrintJSON(jsonview.NewExplanation(o.request, d, levels))
 	}
 
-	if o.terminal {
+	if o.Terminal {
 		answer := o.answer(d)
 		if who := o.parentLevel(d); who != "" {
 			answer += "\n" + who
 		}
-		if _, err := fmt.Fprintf(o.out, "%s\n\n", tty.Wrap(answer, o.width)); err != nil {
+		if _, err := fmt.Fprintf(o.Out, "%s\n\n", tty.Wrap(answer, o.Width)); err != nil {
 			return err
 		}
 	}
 
-	err := decisionListing(o.console, o.request).print(o.console, false, each(d.Statuses))
+	err := decisionListing(o.Console, o.request).Print(o.Console, false, kit.Each(d.Statuses))
 
 	// Lines are for programs, which would take the levels for more limits.
-	if !o.terminal || err != nil {
+	if !o.Terminal || err != nil {
 		return err
 	}
 
-	_, err = fmt.Fprintln(o.out)
-	return errors.Join(err, o.levelListing().print(o.console, false, each(flattenLevels(levels))))
+	_, err = fmt.Fprintln(o.Out)
+	return errors.Join(err, o.levelListing().Print(o.Console, false, kit.Each(flattenLevels(levels))))
 }
 
 // printDisabled prints the explanation of a request that a switch refuses.
 func (o explainOptions) printDisabled(off *limiter.DisabledError, levels []jsonview.StoredLevel) error {
 	switch {
 	case o.json:
-		return o.printJSON(jsonview.NewDisabledExplanation(o.request, off, levels))
+		return o.PrintJSON(jsonview.NewDisabledExplanation(o.request, off, levels))
 
 	// The exit code comes with an error, which says the same.
-	case !o.terminal && o.exitCode:
+	case !o.Terminal && o.exitCode:
 		return nil
-	case !o.terminal:
-		o.say("refused: %v", off)
+	case !o.Terminal:
+		o.Say("refused: %v", off)
 		return nil
 	}
 
-	verdict := o.style.Red("refused") + fmt.Sprintf(": %s may take nothing of %s\n  %s", o.request.Entity,
+	verdict := o.Style.Red("refused") + fmt.Sprintf(": %s may take nothing of %s\n  %s", o.request.Entity,
 		o.request.Resource, tty.Visible(off.Error()))
 
-	_, err := fmt.Fprintf(o.out, "%s\n\n", tty.Wrap(verdict, o.width))
-	return errors.Join(err, o.levelListing().print(o.console, false, each(flattenLevels(levels))))
+	_, err := fmt.Fprintf(o.Out, "%s\n\n", tty.Wrap(verdict, o.Width))
+	return errors.Join(err, o.levelListing().Print(o.Console, false, kit.Each(flattenLevels(levels))))
 }
 
 // answer returns the decision in words.
@@ -179,18 +180,18 @@ func (o explainOptions) answer(d limiter.Decision) string {
 
 	switch {
 	case o.request.Consume.Len() == 0:
-		return o.style.Bold(fmt.Sprintf("What %s has left of %s", who, o.request.Resource))
+		return o.Style.Bold(fmt.Sprintf("What %s has left of %s", who, o.request.Resource))
 	case d.Admitted():
 		return strings.Join(
 			append(
-				[]string{o.style.Green("admitted") + fmt.Sprintf(": %s may take %s now", who, requestText(o.request))},
+				[]string{o.Style.Green("admitted") + fmt.Sprintf(": %s may take %s now", who, requestText(o.request))},
 				jsonview.Spared(d)...,
 			),
 			"\n  ",
 		)
 	}
 
-	verdict := o.style.Red("refused") + fmt.Sprintf(": %s may not take %s now", who, requestText(o.request))
+	verdict := o.Style.Red("refused") + fmt.Sprintf(": %s may not take %s now", who, requestText(o.request))
 	for _, r := range jsonview.Reasons(d) {
 		verdict += "\n  " + r
 	}
@@ -230,36 +231,36 @@ type levelLimit struct {
 	limit *limiter.Limit
 }
 
-func (o explainOptions) levelListing() listing[levelLimit] {
-	return listing[levelLimit]{
-		columns: []column{
-			{title: "entity"},
-			{title: "level"},
-			{title: "limit"},
-			{title: "rate", right: true},
-			{title: "burst", right: true},
-			{title: "in force"},
+func (o explainOptions) levelListing() kit.Listing[levelLimit] {
+	return kit.Listing[levelLimit]{
+		Columns: []kit.Column{
+			{Title: "entity"},
+			{Title: "level"},
+			{Title: "limit"},
+			{Title: "rate", Right: true},
+			{Title: "burst", Right: true},
+			{Title: "in force"},
 			kindColumns[0],
 			disabledColumn,
 		},
-		row: func(s levelLimit) []cell {
-			who, where, off := text(s.Payer), source(s.Config.Scope.Level()), text("")
+		Row: func(s levelLimit) []kit.Cell {
+			who, where, off := kit.Text(s.Payer), source(s.Config.Scope.Level()), kit.Text("")
 
 			if s.Off != nil {
-				off = moment(s.Off.Since).withColour(o.style.Red)
+				off = kit.Moment(s.Off.Since).WithColour(o.Style.Red)
 			}
 
 			if s.limit == nil {
-				return []cell{who, where, text(""), text(""), text(""), text(""), text(""), off}
+				return []kit.Cell{who, where, kit.Text(""), kit.Text(""), kit.Text(""), kit.Text(""), kit.Text(""), off}
 			}
 
-			force := yesNo(s.InForce)
+			force := kit.YesNo(s.InForce)
 			if s.InForce {
-				force = force.withColour(o.style.Green)
+				force = force.WithColour(o.Style.Green)
 			}
 
-			return []cell{
-				who, where, text(s.limit.Name), rate(*s.limit), amount(s.limit.Name, s.limit.Capacity), force,
+			return []kit.Cell{
+				who, where, kit.Text(s.limit.Name), kit.Rate(*s.limit), kit.Amount(s.limit.Name, s.limit.Capacity), force,
 				mode(*s.limit), off,
 			}
 		},

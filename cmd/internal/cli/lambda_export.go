@@ -8,19 +8,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
 type exportOptions struct {
-	*console
+	*kit.Console
 	output, architecture string
 	force, info, json    bool
 }
 
-func newLambdaExport(c *console) *cobra.Command {
-	o := &exportOptions{console: c}
+func newLambdaExport(c *kit.Console) *cobra.Command {
+	o := &exportOptions{Console: c}
 	cmd := &cobra.Command{
 		Use:   "lambda-export",
 		Short: "Write the code of the functions to a zip file",
@@ -31,7 +32,7 @@ program, as in releases. If that is missing, the command builds it
 with Go. Without Go it is this program, which is larger and must be linked
 statically for Linux.`,
 		Example: "  zae-limiter lambda-export -o lambda.zip --architecture x86_64\n  zae-limiter lambda-export --info",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLambdaExport(cmd.Context(), o) },
 	}
 	cmd.Flags().StringVarP(&o.output, "output", "o", "lambda.zip", "`file` to write")
@@ -40,7 +41,7 @@ statically for Linux.`,
 	cmd.Flags().BoolVarP(&o.force, "force", "f", false, "overwrite an existing file")
 	cmd.Flags().BoolVar(&o.info, "info", false, "only describe the zip file; build and write nothing")
 
-	addJSON[packageJSON](cmd, &o.json, anObject, nil)
+	kit.AddJSON[packageJSON](cmd, &o.json, kit.AnObject, nil)
 	return cmd
 }
 
@@ -62,10 +63,10 @@ func runLambdaExport(ctx context.Context, o *exportOptions) error {
 	}
 
 	p, err := infra.NewPackage(ctx, &infra.PackageOptions{
-		Architecture: o.architecture, Version: o.version, NoBuild: o.info, Building: o.building,
+		Architecture: o.architecture, Version: o.Version, NoBuild: o.info, Building: o.Building,
 	})
 	if err != nil {
-		return stackError(err)
+		return kit.StackError(err)
 	}
 
 	shape := packageJSON{
@@ -74,10 +75,10 @@ func runLambdaExport(ctx context.Context, o *exportOptions) error {
 	}
 
 	// With --info nothing is built, so the size may be unknown.
-	size := text("")
+	size := kit.Text("")
 	if p.Zip != nil {
 		shape.Size = new(len(p.Zip))
-		size = cell{display: tty.Bytes(int64(len(p.Zip))), plain: fmt.Sprint(len(p.Zip))}
+		size = kit.Cell{Display: tty.Bytes(int64(len(p.Zip))), Plain: fmt.Sprint(len(p.Zip))}
 	}
 
 	if !o.info {
@@ -88,15 +89,15 @@ func runLambdaExport(ctx context.Context, o *exportOptions) error {
 			return err
 		}
 		shape.Path = &o.output
-		o.done("Wrote %s", o.output)
+		o.Done("Wrote %s", o.output)
 	}
 
-	return printProperties(o.console, o.json, []property{
-		{"runtime", text(shape.Runtime)},
-		{"handler", text(shape.Handler)},
-		{"architecture", text(shape.Architecture)},
-		{"size", size},
-		{"sha256", text(p.SHA256)},
-		{"source", text(shape.Source)},
+	return kit.PrintProperties(o.Console, o.json, []kit.Property{
+		{Name: "runtime", Value: kit.Text(shape.Runtime)},
+		{Name: "handler", Value: kit.Text(shape.Handler)},
+		{Name: "architecture", Value: kit.Text(shape.Architecture)},
+		{Name: "size", Value: size},
+		{Name: "sha256", Value: kit.Text(p.SHA256)},
+		{Name: "source", Value: kit.Text(shape.Source)},
 	}, shape)
 }

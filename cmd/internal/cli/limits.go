@@ -12,13 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/manifest"
 )
 
-func newLimits(c *console) *cobra.Command {
-	conn := &connection{console: c}
-	cmd := newGroup("limits", "Manage the limits of a namespace with a file",
+func newLimits(c *kit.Console) *cobra.Command {
+	conn := &kit.Connection{Console: c}
+	cmd := kit.NewGroup("limits", "Manage the limits of a namespace with a file",
 		`Manage the limits of a namespace with a manifest: a YAML file that declares the
 limits of the system, of resources and of entities. Apply manages what the
 manifest declares: it deletes limits that the manifest no longer declares, and
@@ -34,7 +35,7 @@ A limit has the form of --limit after NAME:, or is a mapping with capacity,
 burst, refill_amount and refill_period (in seconds), or for a quota with
 capacity, window and zone. In either, shadow: true makes it a shadow limit.`)
 
-	conn.addNamespace(cmd)
+	conn.AddNamespace(cmd)
 	cmd.AddCommand(
 		newLimitsValidate(conn), newLimitsPlan(conn), newLimitsWhatIf(conn), newLimitsApply(conn),
 		newLimitsDiff(conn), newLimitsExport(conn),
@@ -49,28 +50,20 @@ const manifestHelp = `FILE is a manifest, or - for stdin. If the manifest names 
 
 // limitsOptions holds the options of the limits commands.
 type limitsOptions struct {
-	*connection
+	*kit.Connection
 	file            string
 	exit, yes, json bool
 	forget          bool
 }
 
-func fileArg(target *string) argument {
-	return argument{"FILE", func(s string) error {
+func fileArg(target *string) kit.Argument {
+	return kit.Argument{Name: "FILE", Set: func(s string) error {
 		if s == "" {
 			return errors.New("FILE is empty; give the path of a manifest, or - for stdin")
 		}
 		*target = s
 		return nil
 	}}
-}
-
-// completeManifest suggests files with the extension of a manifest.
-func completeManifest(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return []cobra.Completion{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
 // loadManifest reads the manifest and selects its namespace.
@@ -80,19 +73,19 @@ func (o *limitsOptions) loadManifest() (*manifest.Manifest, error) {
 		return nil, o.reportProblems(err)
 	}
 
-	if given := o.namespace; given != "" && m.Namespace != "" && given != m.Namespace {
-		return nil, usagef("invalid --namespace %q: %s is for namespace %q; remove one of them", given, o.file,
+	if given := o.Namespace; given != "" && m.Namespace != "" && given != m.Namespace {
+		return nil, kit.Usagef("invalid --namespace %q: %s is for namespace %q; remove one of them", given, o.file,
 			m.Namespace)
 	}
 
 	if m.Namespace == "" {
-		m.Namespace = o.namespaceName()
+		m.Namespace = o.NamespaceName()
 	}
 	// The store is opened in the namespace of the connection.
-	o.namespace = m.Namespace
+	o.Namespace = m.Namespace
 
 	for _, level := range m.Levels {
-		o.warnCents(level.Limits)
+		o.WarnCents(level.Limits)
 	}
 
 	return m, nil
@@ -102,13 +95,13 @@ func (o *limitsOptions) loadManifest() (*manifest.Manifest, error) {
 func (o *limitsOptions) parseFile() (*manifest.Manifest, error) {
 	read := func() ([]byte, error) { return os.ReadFile(o.file) }
 	if o.file == "-" {
-		read = func() ([]byte, error) { return io.ReadAll(o.in) }
+		read = func() ([]byte, error) { return io.ReadAll(o.In) }
 	}
 
 	data, err := read()
 	// A missing file is a mistake on the command line.
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usagef("%v", err)
+		return nil, kit.Usagef("%v", err)
 	}
 
 	if err != nil {
@@ -130,9 +123,9 @@ func (o *limitsOptions) reportProblems(err error) error {
 	}
 
 	for _, p := range bad.Problems {
-		o.say("%s", o.problemText(p))
+		o.Say("%s", o.problemText(p))
 	}
-	return fmt.Errorf("%s has %s", o.file, count(len(bad.Problems), "problem"))
+	return fmt.Errorf("%s has %s", o.file, kit.Count(len(bad.Problems), "problem"))
 }
 
 // problemText returns a problem with its file, in the form that editors parse.
@@ -146,8 +139,8 @@ func (o *limitsOptions) problemText(p manifest.Problem) string {
 // planOptions returns the options of a plan.
 func (o *limitsOptions) planOptions() *manifest.Options {
 	return &manifest.Options{
-		Now: o.now, Principal: o.author(), Forget: o.forget,
-		Waiting: func() { o.say("another apply is running; waiting for it to end") },
+		Now: o.Now, Principal: o.Author(), Forget: o.forget,
+		Waiting: func() { o.Say("another apply is running; waiting for it to end") },
 	}
 }
 
@@ -172,7 +165,7 @@ func levelCounts(levels []limiter.Config) string {
 		parts = append(parts, "the system")
 	}
 	if resources > 0 {
-		parts = append(parts, count(resources, "resource"))
+		parts = append(parts, kit.Count(resources, "resource"))
 	}
 	if n := len(entities); n > 0 {
 		parts = append(parts, entityCount(n))

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/manifest"
 )
@@ -20,8 +21,8 @@ type resultJSON struct {
 	Error *string `json:"error" doc:"why the change failed; null if it succeeded"`
 }
 
-func newLimitsApply(conn *connection) *cobra.Command {
-	o := limitsOptions{connection: conn}
+func newLimitsApply(conn *kit.Connection) *cobra.Command {
+	o := limitsOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Apply a manifest",
@@ -37,14 +38,14 @@ takes it over.
 ` + manifestHelp,
 		Example: "  zae-limiter limits apply limits.yaml\n  zae-limiter limits apply limits.yaml " +
 			"--yes -N tenant-a",
-		Args:              arguments(fileArg(&o.file)),
-		ValidArgsFunction: completeManifest,
+		Args:              kit.Arguments(fileArg(&o.file)),
+		ValidArgsFunction: kit.CompleteManifest,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runLimitsApply(cmd.Context(), o) },
 	}
-	addYes(cmd, &o.yes)
+	kit.AddYes(cmd, &o.yes)
 	cmd.Flags().BoolVar(&o.forget, "forget", false,
 		"replace a damaged list of managed limits; the limits in it stay stored")
-	conn.addPrincipal(cmd)
+	conn.AddPrincipal(cmd)
 	addChanges[resultJSON](cmd, &o.json)
 
 	return cmd
@@ -56,15 +57,15 @@ func runLimitsApply(ctx context.Context, o limitsOptions) error {
 		return err
 	}
 
-	access, apply := accessChange, o.applyWithPrompt
+	access, apply := kit.AccessChange, o.applyWithPrompt
 
 	// Only --yes may create the file of the store, or it would exist before the
 	// confirmation.
 	if o.yes {
-		access, apply = accessCreate, o.applyUnprompted
+		access, apply = kit.AccessCreate, o.applyUnprompted
 	}
 
-	return o.withStore(ctx, access, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
+	return o.WithStore(ctx, access, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
 		o.warnPython(m)
 		return apply(ctx, repo, m)
 	})
@@ -90,12 +91,12 @@ func (o *limitsOptions) applyWithPrompt(ctx context.Context, repo limiter.Reposi
 		if err := o.show(p); err != nil {
 			return err
 		}
-		if err := o.confirm(ctx, false, action); err != nil {
+		if err := o.Confirm(ctx, false, action); err != nil {
 			return err
 		}
 	}
 
-	stop := o.progress(func() string { return "applying " + count(len(p.Changes), "change") })
+	stop := o.Progress(func() string { return "applying " + kit.Count(len(p.Changes), "change") })
 	report, err := p.Apply(ctx)
 	stop()
 
@@ -110,10 +111,10 @@ func (o *limitsOptions) applyWithPrompt(ctx context.Context, repo limiter.Reposi
 func (o *limitsOptions) action(p *manifest.Plan) string {
 	var actions []string
 	if n := len(p.Changes); n > 0 {
-		actions = append(actions, "Apply "+count(n, "change"))
+		actions = append(actions, "Apply "+kit.Count(n, "change"))
 	}
 	if n := len(p.Adopted); n > 0 {
-		actions = append(actions, "Take over "+count(n, "level"))
+		actions = append(actions, "Take over "+kit.Count(n, "level"))
 	}
 
 	if len(actions) > 0 {
@@ -142,15 +143,15 @@ func (o *limitsOptions) show(p *manifest.Plan) error {
 	shown := *o
 	// Without a terminal the confirmation fails in any case, and its error is
 	// enough.
-	if o.json && !o.canAsk {
+	if o.json && !o.CanAsk {
 		return nil
 	}
 
 	if o.json {
-		talk, conn := *o.console, *o.connection
-		talk.out, talk.terminal, talk.width, talk.style = o.err, o.errTerminal, o.errWidth, o.errStyle
-		conn.console = &talk
-		shown.connection, shown.json = &conn, false
+		talk, conn := *o.Console, *o.Connection
+		talk.Out, talk.Terminal, talk.Width, talk.Style = o.Err, o.ErrTerminal, o.ErrWidth, o.ErrStyle
+		conn.Console = &talk
+		shown.Connection, shown.json = &conn, false
 	}
 
 	return shown.printChanges(p.Steps())
@@ -158,7 +159,7 @@ func (o *limitsOptions) show(p *manifest.Plan) error {
 
 // applyUnprompted applies the manifest and prints the changes made.
 func (o *limitsOptions) applyUnprompted(ctx context.Context, repo limiter.Repository, m *manifest.Manifest) error {
-	stop := o.progress(func() string { return "applying " + o.file })
+	stop := o.Progress(func() string { return "applying " + o.file })
 	p, report, err := manifest.Apply(ctx, repo, m, o.planOptions())
 	stop()
 
@@ -180,15 +181,15 @@ func (o *limitsOptions) printResults(r *manifest.Report) error {
 		results = append(results, manifest.Result{Change: c})
 	}
 
-	list := listing[manifest.Result]{object: func(r manifest.Result) any {
+	list := kit.Listing[manifest.Result]{Object: func(r manifest.Result) any {
 		failure := ""
 		if r.Err != nil {
-			failure = errorText(r.Err)
+			failure = kit.Message(r.Err)
 		}
 		return resultJSON{newChangeJSON(r.Change), jsonview.OrNull(failure)}
 	}}
 
-	return list.print(o.console, true, each(results))
+	return list.Print(o.Console, true, kit.Each(results))
 }
 
 // report reports what was done and what failed.
@@ -203,21 +204,21 @@ func (o *limitsOptions) report(p *manifest.Plan, r *manifest.Report, err error) 
 	switch {
 	case err != nil:
 	case len(failed) > 0:
-		err = fmt.Errorf("%d of %s failed; apply again to complete them", len(failed), count(len(r.Results), "change"))
+		err = fmt.Errorf("%d of %s failed; apply again to complete them", len(failed), kit.Count(len(r.Results), "change"))
 	case len(r.Results) == 0:
-		o.done("Up to date %s: %s as declared", o.location(), count(r.Same, "level"))
+		o.Done("Up to date %s: %s as declared", o.Location(), kit.Count(r.Same, "level"))
 	default:
-		o.done("Applied %s %s: %d created, %d updated, %d deleted, %d as declared before",
-			o.file, o.location(), r.Count(manifest.Create), r.Count(manifest.Update), r.Count(manifest.Delete), r.Same)
+		o.Done("Applied %s %s: %d created, %d updated, %d deleted, %d as declared before",
+			o.file, o.Location(), r.Count(manifest.Create), r.Count(manifest.Update), r.Count(manifest.Delete), r.Same)
 	}
 	// The report has adopted levels only if the list of managed levels was
 	// stored, whatever became of the changes.
 	if n := len(r.Adopted); n > 0 {
-		o.done("Took over %s that no manifest managed %s", count(n, "level"), o.location())
+		o.Done("Took over %s that no manifest managed %s", kit.Count(n, "level"), o.Location())
 	}
 
 	if stack := p.TakesFrom(); stack != "" && err == nil {
-		o.done("Took the namespace over from stack %s %s", stack, o.location())
+		o.Done("Took the namespace over from stack %s %s", stack, o.Location())
 	}
 
 	return err
@@ -228,13 +229,13 @@ func (o *limitsOptions) report(p *manifest.Plan, r *manifest.Report, err error) 
 func (o *limitsOptions) warnFailures(failed []manifest.Result, r *manifest.Report, err error) {
 	for _, f := range failed {
 		if f.Begun() {
-			o.warn("%s: %s",
+			o.Warn("%s: %s",
 				strings.TrimSpace(fmt.Sprint(f.Action, " ", manifest.Level(f.Scope), " ", manifest.Target(f.Scope))),
-				errorText(f.Err))
+				kit.Message(f.Err))
 		}
 	}
 	// A failure of the apply as a whole is in err, and would be reported twice.
 	if n, why := r.Left(); n > 0 && err == nil {
-		o.warn("%s not started: %s", count(n, "change"), errorText(why))
+		o.Warn("%s not started: %s", kit.Count(n, "change"), kit.Message(why))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/manifest"
 )
 
@@ -15,8 +16,8 @@ type limitsExportOptions struct {
 	partial, entities bool
 }
 
-func newLimitsExport(conn *connection) *cobra.Command {
-	o := limitsExportOptions{limitsOptions: limitsOptions{connection: conn}}
+func newLimitsExport(conn *kit.Connection) *cobra.Command {
+	o := limitsExportOptions{limitsOptions: limitsOptions{Connection: conn}}
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Print the stored limits as a manifest",
@@ -34,7 +35,7 @@ With --json, print the manifest as JSON, which apply also accepts.`,
 		Example: "  zae-limiter limits export > limits.yaml\n  zae-limiter limits export -N tenant-a --json\n" +
 			"  zae-limiter limits export --from dynamodb:old-app --partial > limits.yaml\n" +
 			"  zae-limiter limits export --from dynamodb:old-app --entities > entities.sh",
-		Args: noArgs,
+		Args: kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLimitsExport(cmd.Context(), o) },
 	}
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
@@ -47,16 +48,16 @@ With --json, print the manifest as JSON, which apply also accepts.`,
 }
 
 func runLimitsExport(ctx context.Context, o limitsExportOptions) error {
-	// The table of --from may be one that openStore refuses.
+	// The table of --from may be one that OpenStore refuses.
 	if o.from != "" {
 		return runSettingsExport(ctx, o)
 	}
 	if o.partial || o.entities {
-		return usagef("--partial and --entities belong to --from; name a table with --from dynamodb:NAME")
+		return kit.Usagef("--partial and --entities belong to --from; name a table with --from dynamodb:NAME")
 	}
 
-	return o.withStore(ctx, accessRead, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
-		m, err := manifest.Export(ctx, repo, o.namespaceName())
+	return o.WithStore(ctx, kit.AccessRead, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
+		m, err := manifest.Export(ctx, repo, o.NamespaceName())
 		if err != nil {
 			return err
 		}
@@ -75,11 +76,11 @@ func (o *limitsOptions) printManifest(m *manifest.Manifest) error {
 		return err
 	}
 
-	_, err = o.out.Write(text)
+	_, err = o.Out.Write(text)
 	return err
 }
 
-func newLimitsSchema(conn *connection) *cobra.Command {
+func newLimitsSchema(conn *kit.Connection) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of manifests",
@@ -87,9 +88,9 @@ func newLimitsSchema(conn *connection) *cobra.Command {
 The validate command checks the same rules and a few more, such as duplicate
 keys.`,
 		Example: "  zae-limiter limits schema > limits.schema.json",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := conn.out.Write([]byte(manifest.Schema()))
+			_, err := conn.Out.Write([]byte(manifest.Schema()))
 			return err
 		},
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/hint"
 	"github.com/zeroae/zae-limiter-go/manifest"
@@ -16,33 +17,33 @@ import (
 // runSettingsExport prints the settings of a table that may belong to a newer
 // release.
 func runSettingsExport(ctx context.Context, o limitsExportOptions) error {
-	if o.store != "" || o.name != "" {
-		return usagef("--from names the table to read; remove --store and --name")
+	if o.Store != "" || o.Name != "" {
+		return kit.Usagef("--from names the table to read; remove --store and --name")
 	}
 
 	if o.entities && o.json {
-		return usagef("--entities prints commands; remove --json")
+		return kit.Usagef("--entities prints commands; remove --json")
 	}
 
-	s, err := storeFrom("--from", o.from)
+	s, err := kit.StoreFrom("--from", o.from)
 	if err != nil {
 		return err
 	}
-	if !s.dynamo {
-		return usagef("invalid --from %q: must be dynamodb:NAME; --store reads other stores", clip(o.from))
+	if !s.Dynamo {
+		return kit.Usagef("invalid --from %q: must be dynamodb:NAME; --store reads other stores", kit.Clip(o.from))
 	}
 
-	if err := checkEndpoint(o.endpoint); err != nil {
+	if err := kit.CheckEndpoint(o.Endpoint); err != nil {
 		return err
 	}
 
-	found, err := dynamo.ReadSettings(ctx, strings.TrimPrefix(s.name, tableScheme), &dynamo.Options{
-		Namespace: o.namespaceName(), Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout,
+	found, err := dynamo.ReadSettings(ctx, strings.TrimPrefix(s.Name, kit.TableScheme), &dynamo.Options{
+		Namespace: o.NamespaceName(), Region: o.Region, Endpoint: o.Endpoint, Timeout: kit.TableTimeout,
 	})
 
 	// What is invalid here is a name from the command line or the environment.
-	if is[*limiter.InvalidError](err) {
-		return usagef("%v", err)
+	if kit.Is[*limiter.InvalidError](err) {
+		return kit.Usagef("%v", err)
 	}
 
 	if err != nil {
@@ -64,16 +65,16 @@ func (o *limitsExportOptions) printSettings(found *dynamo.Settings) error {
 	}
 
 	for _, what := range found.LeftOut {
-		o.warn("%s", what)
+		o.Warn("%s", what)
 	}
 
 	if n := len(found.LeftOut); n > 0 && !o.partial {
 		return fmt.Errorf("a manifest cannot express %s of namespace %s; --partial prints the rest",
-			count(n, "setting"), found.Namespace)
+			kit.Count(n, "setting"), found.Namespace)
 	}
 
 	if n := len(found.Entities) + len(found.Disabled); n > 0 {
-		o.say("a manifest holds limits alone; --entities prints %s for %s", count(n, "command"),
+		o.Say("a manifest holds limits alone; --entities prints %s for %s", kit.Count(n, "command"),
 			entityCount(len(found.Entities)))
 	}
 
@@ -85,7 +86,7 @@ func (o *limitsExportOptions) printSettings(found *dynamo.Settings) error {
 func (o *limitsExportOptions) printEntities(found *dynamo.Settings) error {
 	var lines []string
 	add := func(words ...string) {
-		if found.Namespace != defaultNamespace {
+		if found.Namespace != kit.DefaultNamespace {
 			words = append(words, "--namespace", found.Namespace)
 		}
 		lines = append(lines, hint.Place{}.Line(words...))
@@ -128,7 +129,7 @@ func (o *limitsExportOptions) printEntities(found *dynamo.Settings) error {
 	}
 
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(o.out, line); err != nil {
+		if _, err := fmt.Fprintln(o.Out, line); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/manifest"
 	"github.com/zeroae/zae-limiter-go/memory"
@@ -53,13 +54,13 @@ func newChangeJSON(c manifest.Change) changeJSON {
 }
 
 // changeColumns are the columns of changes, a row for each limit.
-var changeColumns = []column{
-	{title: "action", whole: true},
-	{title: "level", whole: true},
-	{title: "target"},
-	{title: "limit"},
-	{title: "before", right: true},
-	{title: "after", whole: true},
+var changeColumns = []kit.Column{
+	{Title: "action", Whole: true},
+	{Title: "level", Whole: true},
+	{Title: "target"},
+	{Title: "limit"},
+	{Title: "before", Right: true},
+	{Title: "after", Whole: true},
 }
 
 // fieldRow is a line of a change.
@@ -87,23 +88,23 @@ func fieldRows(changes []manifest.Change) (rows []fieldRow) {
 	return rows
 }
 
-func (o *limitsOptions) cells(r fieldRow) []cell {
+func (o *limitsOptions) cells(r fieldRow) []kit.Cell {
 	signs := map[manifest.Action]string{
 		manifest.Create: "+ ", manifest.Update: "~ ", manifest.Delete: "- ", manifest.Adopt: "= ",
 	}
 
 	paint := map[manifest.Action]func(string) string{
-		manifest.Create: o.style.Green, manifest.Update: o.style.Yellow, manifest.Delete: o.style.Red,
-		manifest.Adopt: o.style.Green,
+		manifest.Create: o.Style.Green, manifest.Update: o.Style.Yellow, manifest.Delete: o.Style.Red,
+		manifest.Adopt: o.Style.Green,
 	}
 
-	action := cell{display: signs[r.Action] + string(r.Action), plain: string(r.Action)}.withColour(paint[r.Action])
-	about := []cell{action, text(manifest.Level(r.Scope)), text(manifest.Target(r.Scope))}
+	action := kit.Cell{Display: signs[r.Action] + string(r.Action), Plain: string(r.Action)}.WithColour(paint[r.Action])
+	about := []kit.Cell{action, kit.Text(manifest.Level(r.Scope)), kit.Text(manifest.Target(r.Scope))}
 	// In a table the change is shown once. Lines repeat it, so that each can be
 	// read alone.
 	if r.again {
 		for i := range about {
-			about[i] = cell{plain: about[i].plain}
+			about[i] = kit.Cell{Plain: about[i].Plain}
 		}
 	}
 
@@ -111,20 +112,20 @@ func (o *limitsOptions) cells(r fieldRow) []cell {
 		r.field.Before), changeCell(r.After, r.field.Name, r.field.After)
 
 	if r.field.Before != "" && r.field.After != "" {
-		after.display = "-> " + after.display
+		after.Display = "-> " + after.Display
 	}
 
-	return append(about, text(r.field.Name), before, after)
+	return append(about, kit.Text(r.field.Name), before, after)
 }
 
 // changeCell returns the cell of a value of a level. In a table, the numbers of a
 // limit have grouped digits.
-func changeCell(level limiter.Config, name, value string) cell {
-	c := text(value)
+func changeCell(level limiter.Config, name, value string) kit.Cell {
+	c := kit.Text(value)
 	if i := slices.IndexFunc(level.Limits, func(l limiter.Limit) bool {
 		return l.Name == name
 	}); i >= 0 && value != "" {
-		c.display = rateAndBurst(&level.Limits[i]).display
+		c.Display = rateAndBurst(&level.Limits[i]).Display
 	}
 
 	return c
@@ -133,22 +134,22 @@ func changeCell(level limiter.Config, name, value string) cell {
 // printChanges prints a row for each limit, or a JSON object for each change.
 func (o *limitsOptions) printChanges(changes []manifest.Change) error {
 	if o.json {
-		list := listing[manifest.Change]{object: func(c manifest.Change) any { return newChangeJSON(c) }}
-		return list.print(o.console, true, each(changes))
+		list := kit.Listing[manifest.Change]{Object: func(c manifest.Change) any { return newChangeJSON(c) }}
+		return list.Print(o.Console, true, kit.Each(changes))
 	}
 
-	return listing[fieldRow]{columns: changeColumns, row: o.cells}.print(o.console, false, each(fieldRows(changes)))
+	return kit.Listing[fieldRow]{Columns: changeColumns, Row: o.cells}.Print(o.Console, false, kit.Each(fieldRows(changes)))
 }
 
 // addChanges adds the output flags to a command that prints changes.
 func addChanges[T any](cmd *cobra.Command, asJSON *bool) {
-	addJSON[T](cmd, asJSON, anArray, changeColumns)
-	documentFields[lineJSON](cmd, "Each of `changes` has")
-	documentFields[fieldJSON](cmd, "Each of `fields` has")
+	kit.AddJSON[T](cmd, asJSON, kit.AnArray, changeColumns)
+	kit.DocumentFields[lineJSON](cmd, "Each of `changes` has")
+	kit.DocumentFields[fieldJSON](cmd, "Each of `fields` has")
 }
 
-func newLimitsPlan(conn *connection) *cobra.Command {
-	o := limitsOptions{connection: conn}
+func newLimitsPlan(conn *kit.Connection) *cobra.Command {
+	o := limitsOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:   "plan FILE",
 		Short: "Show what apply would change",
@@ -158,8 +159,8 @@ counts as empty.
 
 ` + manifestHelp,
 		Example:           "  zae-limiter limits plan limits.yaml\n  zae-limiter limits plan limits.yaml --json",
-		Args:              arguments(fileArg(&o.file)),
-		ValidArgsFunction: completeManifest,
+		Args:              kit.Arguments(fileArg(&o.file)),
+		ValidArgsFunction: kit.CompleteManifest,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runLimitsPlan(cmd.Context(), o) },
 	}
 	addChanges[changeJSON](cmd, &o.json)
@@ -171,7 +172,7 @@ func runLimitsPlan(ctx context.Context, o limitsOptions) error {
 		defer o.reportExtras(p)
 
 		if len(p.Changes) == 0 {
-			o.say("Nothing to change: %s as declared", count(p.Same, "level"))
+			o.Say("Nothing to change: %s as declared", kit.Count(p.Same, "level"))
 			return nil
 		}
 
@@ -180,7 +181,7 @@ func runLimitsPlan(ctx context.Context, o limitsOptions) error {
 			n[c.Action]++
 		}
 
-		o.say("%d to create, %d to update, %d to delete, %d as declared", n[manifest.Create], n[manifest.Update],
+		o.Say("%d to create, %d to update, %d to delete, %d as declared", n[manifest.Create], n[manifest.Update],
 			n[manifest.Delete], p.Same)
 		return nil
 	})
@@ -189,18 +190,18 @@ func runLimitsPlan(ctx context.Context, o limitsOptions) error {
 // reportExtras reports what a plan does besides its changes.
 func (o *limitsOptions) reportExtras(p *manifest.Plan) {
 	if n := len(p.Adopted); n > 0 {
-		o.say("Not managed yet: %s; apply takes over", count(n, "level"))
+		o.Say("Not managed yet: %s; apply takes over", kit.Count(n, "level"))
 	}
 	if stack := p.TakesFrom(); stack != "" {
-		o.say("Managed by stack %s; apply takes the namespace over", stack)
+		o.Say("Managed by stack %s; apply takes the namespace over", stack)
 	}
 	if p.DeletesFirst {
-		o.say("The managed and the declared limits do not fit into one list; apply deletes first")
+		o.Say("The managed and the declared limits do not fit into one list; apply deletes first")
 	}
 }
 
 // storeOpener opens a store. The caller closes it.
-type storeOpener = func(context.Context, access) (limiter.Repository, error)
+type storeOpener = func(context.Context, kit.Access) (limiter.Repository, error)
 
 // withPlan makes a plan, prints the wanted changes and calls then.
 func (o *limitsOptions) withPlan(
@@ -212,12 +213,12 @@ func (o *limitsOptions) withPlan(
 		return err
 	}
 
-	repo, err := open(ctx, accessRead)
+	repo, err := open(ctx, kit.AccessRead)
 	if err != nil {
 		return err
 	}
 
-	return o.withLimiter(repo, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
+	return o.WithLimiter(repo, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
 		p, err := manifest.NewPlan(ctx, repo, m, o.planOptions())
 		if err != nil {
 			return err
@@ -228,7 +229,7 @@ func (o *limitsOptions) withPlan(
 		}
 
 		if p.Busy() {
-			o.warn("another apply is running, so this is changing")
+			o.Warn("another apply is running, so this is changing")
 		}
 
 		o.warnPython(m)
@@ -238,23 +239,23 @@ func (o *limitsOptions) withPlan(
 
 // openForPlan opens the store, or an empty one in place of a file that does not
 // exist yet.
-func (o *limitsOptions) openForPlan(ctx context.Context, access access) (limiter.Repository, error) {
-	repo, err := o.open(ctx, access)
+func (o *limitsOptions) openForPlan(ctx context.Context, access kit.Access) (limiter.Repository, error) {
+	repo, err := o.Open(ctx, access)
 	// Another namespace must be registered first, so for it the missing file
 	// stays an error.
-	missing, ok := errors.AsType[*noFileError](err)
-	if !ok || o.namespaceName() != defaultNamespace {
+	missing, ok := errors.AsType[*kit.NoFileError](err)
+	if !ok || o.NamespaceName() != kit.DefaultNamespace {
 		return repo, err
 	}
 
-	o.say("There is no store in file %s yet, so everything is new", missing.path)
+	o.Say("There is no store in file %s yet, so everything is new", missing.Path)
 	return memory.New(nil), nil
 }
 
 // warnPython says what services with the Python library do with declared quotas and
 // shadow limits, which they do not know. Such services share only tables.
 func (o *limitsOptions) warnPython(m *manifest.Manifest) {
-	if s, err := o.selectStore(); err != nil || !s.dynamo {
+	if s, err := o.SelectStore(); err != nil || !s.Dynamo {
 		return
 	}
 
@@ -265,19 +266,19 @@ func (o *limitsOptions) warnPython(m *manifest.Manifest) {
 	}
 
 	if shadow {
-		o.warn("services that use the Python library enforce shadow limits")
+		o.Warn("services that use the Python library enforce shadow limits")
 	}
 
 	if quota {
-		o.warn(
+		o.Warn(
 			"services that use the Python library charge quotas but never begin a window, which the next " +
 				"call of another service or the aggregator does, and their changes of limits turn quotas into rates",
 		)
 	}
 }
 
-func newLimitsDiff(conn *connection) *cobra.Command {
-	o := limitsOptions{connection: conn}
+func newLimitsDiff(conn *kit.Connection) *cobra.Command {
+	o := limitsOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:   "diff FILE",
 		Short: "Show how the stored limits differ from a manifest",
@@ -287,8 +288,8 @@ drift. The command only reads.
 
 ` + manifestHelp,
 		Example:           "  zae-limiter limits diff limits.yaml\n  zae-limiter limits diff limits.yaml --exit-code",
-		Args:              arguments(fileArg(&o.file)),
-		ValidArgsFunction: completeManifest,
+		Args:              kit.Arguments(fileArg(&o.file)),
+		ValidArgsFunction: kit.CompleteManifest,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runLimitsDiff(cmd.Context(), o) },
 	}
 
@@ -299,18 +300,18 @@ drift. The command only reads.
 
 func runLimitsDiff(ctx context.Context, o limitsOptions) error {
 	changes := func(p *manifest.Plan) []manifest.Change { return p.Changes }
-	return o.withPlan(ctx, o.open, changes, func(p *manifest.Plan) error {
+	return o.withPlan(ctx, o.Open, changes, func(p *manifest.Plan) error {
 		if len(p.Changes) == 0 {
-			o.say("No drift: %s as declared", count(p.Same, "level"))
+			o.Say("No drift: %s as declared", kit.Count(p.Same, "level"))
 			return nil
 		}
 
-		drift := fmt.Errorf("%w in %s of %s", errDrift, count(len(p.Changes), "level"), o.file)
+		drift := fmt.Errorf("%w in %s of %s", kit.ErrDrift, kit.Count(len(p.Changes), "level"), o.file)
 		if o.exit {
 			return drift
 		}
 
-		o.say("%v", drift)
+		o.Say("%v", drift)
 		return nil
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/manifest"
 )
 
@@ -17,8 +18,8 @@ type problemJSON struct {
 	Problem string `json:"problem" doc:"what is wrong, and what would be right"`
 }
 
-func newLimitsValidate(conn *connection) *cobra.Command {
-	o := limitsOptions{connection: conn}
+func newLimitsValidate(conn *kit.Connection) *cobra.Command {
+	o := limitsOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check a manifest without a store",
@@ -29,14 +30,14 @@ With --json, print the problems as an array of objects with line, column, path,
 problem.`,
 		Example: "  zae-limiter limits validate limits.yaml\n  zae-limiter limits validate --json " +
 			"- < limits.yaml",
-		Args:              arguments(fileArg(&o.file)),
-		ValidArgsFunction: completeManifest,
+		Args:              kit.Arguments(fileArg(&o.file)),
+		ValidArgsFunction: kit.CompleteManifest,
 		RunE:              func(*cobra.Command, []string) error { return runLimitsValidate(o) },
 	}
 
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	cmd.Annotations = map[string]string{}
-	documentFields[problemJSON](cmd, "`--json` prints "+anArray)
+	kit.DocumentFields[problemJSON](cmd, "`--json` prints "+kit.AnArray)
 	return cmd
 }
 
@@ -52,17 +53,17 @@ func runLimitsValidate(o limitsOptions) error {
 		if invalid {
 			problems = bad.Problems
 		}
-		list := listing[manifest.Problem]{object: func(p manifest.Problem) any {
+		list := kit.Listing[manifest.Problem]{Object: func(p manifest.Problem) any {
 			return problemJSON{p.Line, p.Column, p.Path, p.Text}
 		}}
-		if err := list.print(o.console, true, each(problems)); err != nil {
+		if err := list.Print(o.Console, true, kit.Each(problems)); err != nil {
 			return err
 		}
 	}
 
 	// The problems are on stdout, so the error holds their number alone.
 	if invalid && o.json {
-		return fmt.Errorf("%s has %s", o.file, count(len(bad.Problems), "problem"))
+		return fmt.Errorf("%s has %s", o.file, kit.Count(len(bad.Problems), "problem"))
 	}
 
 	if invalid {
@@ -74,6 +75,6 @@ func runLimitsValidate(o limitsOptions) error {
 		where = "namespace " + m.Namespace
 	}
 
-	o.done("%s is valid: for %s, it declares %s", o.file, where, levelCounts(m.Levels))
+	o.Done("%s is valid: for %s, it declares %s", o.file, where, levelCounts(m.Levels))
 	return nil
 }

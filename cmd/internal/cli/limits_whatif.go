@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/manifest"
 )
@@ -20,8 +21,8 @@ type whatIfOptions struct {
 	replay manifest.WhatIfOptions
 }
 
-func newLimitsWhatIf(conn *connection) *cobra.Command {
-	o := whatIfOptions{limitsOptions: limitsOptions{connection: conn}}
+func newLimitsWhatIf(conn *kit.Connection) *cobra.Command {
+	o := whatIfOptions{limitsOptions: limitsOptions{Connection: conn}}
 	cmd := &cobra.Command{
 		Use:   "what-if FILE",
 		Short: "Replay recent usage against a manifest",
@@ -37,24 +38,24 @@ and for its parent.
 ` + manifestHelp,
 		Example: `  zae-limiter limits what-if limits.yaml
   zae-limiter limits what-if limits.yaml --days 30 --resource gpt-4 --json`,
-		Args:              arguments(fileArg(&o.file)),
-		ValidArgsFunction: completeManifest,
+		Args:              kit.Arguments(fileArg(&o.file)),
+		ValidArgsFunction: kit.CompleteManifest,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runLimitsWhatIf(cmd.Context(), o) },
 	}
 
 	flags := cmd.Flags()
 	o.replay.Days = defaultWhatIfDays
-	addFlag(cmd, &o.replay.Days, "days", "number", strconv.Itoa(defaultWhatIfDays), "days of usage to replay",
+	kit.AddFlag(cmd, &o.replay.Days, "days", "number", strconv.Itoa(defaultWhatIfDays), "days of usage to replay",
 		parseWhatIfDays)
 	flags.StringVarP(&o.replay.Entity, "entity-id", "e", "", "only usage of this `entity`")
 	flags.StringVarP(&o.replay.Resource, "resource", "r", "", "only usage of this `resource`")
 	flags.BoolVar(&o.replay.All, "all", false, "show all limits that would change, also those that nothing exceeds")
 
-	_ = cmd.RegisterFlagCompletionFunc("entity-id", o.completeEntities)
-	_ = cmd.RegisterFlagCompletionFunc("resource", o.completeResources)
+	_ = cmd.RegisterFlagCompletionFunc("entity-id", o.CompleteEntities)
+	_ = cmd.RegisterFlagCompletionFunc("resource", o.CompleteResources)
 
-	addJSON[manifest.WhatIfReport](cmd, &o.json, anObject, whatIfColumns)
-	documentFields[manifest.WhatIfRow](cmd, "Each of `rows` has")
+	kit.AddJSON[manifest.WhatIfReport](cmd, &o.json, kit.AnObject, whatIfColumns)
+	kit.DocumentFields[manifest.WhatIfRow](cmd, "Each of `rows` has")
 	return cmd
 }
 
@@ -70,56 +71,56 @@ func parseWhatIfDays(text string) (int, error) {
 	return days, nil
 }
 
-var whatIfColumns = []column{
-	{title: "entity"},
-	{title: "resource"},
-	{title: "limit"},
-	{title: "current", right: true},
-	{title: "proposed", right: true},
-	{title: "hours over", right: true},
-	{title: "hours used", right: true, spare: true},
-	{title: "tokens over", right: true},
-	{title: "worst hour", whole: true, spare: true},
-	{title: "over now", right: true, spare: true},
-	{title: "tokens used", right: true, spare: true},
+var whatIfColumns = []kit.Column{
+	{Title: "entity"},
+	{Title: "resource"},
+	{Title: "limit"},
+	{Title: "current", Right: true},
+	{Title: "proposed", Right: true},
+	{Title: "hours over", Right: true},
+	{Title: "hours used", Right: true, Spare: true},
+	{Title: "tokens over", Right: true},
+	{Title: "worst hour", Whole: true, Spare: true},
+	{Title: "over now", Right: true, Spare: true},
+	{Title: "tokens used", Right: true, Spare: true},
 }
 
-func (o *whatIfOptions) cells(r manifest.WhatIfRow) []cell {
-	worst := cell{display: none}
+func (o *whatIfOptions) cells(r manifest.WhatIfRow) []kit.Cell {
+	worst := kit.Cell{Display: kit.None}
 	if r.Worst != nil {
-		worst = moment(*r.Worst)
+		worst = kit.Moment(*r.Worst)
 		// Usage is counted by the hour, so the minutes are always zero.
-		worst.display = r.Worst.UTC().Format("2006-01-02 15h")
+		worst.Display = r.Worst.UTC().Format("2006-01-02 15h")
 	}
 
-	over := amount(r.Limit, r.Over)
+	over := kit.Amount(r.Limit, r.Over)
 	if r.Worse() {
-		over = over.withColour(o.style.Red)
+		over = over.WithColour(o.Style.Red)
 	}
 
-	return []cell{
-		text(r.Entity), text(r.Resource), text(r.Limit), rateAndBurst(r.Current), rateAndBurst(r.Proposed),
-		number(int64(r.HoursOver)), number(int64(r.HoursUsed)), over, worst, amount(r.Limit, r.OverNow),
-		amount(r.Limit, r.Used),
+	return []kit.Cell{
+		kit.Text(r.Entity), kit.Text(r.Resource), kit.Text(r.Limit), rateAndBurst(r.Current), rateAndBurst(r.Proposed),
+		kit.Number(int64(r.HoursOver)), kit.Number(int64(r.HoursUsed)), over, worst, kit.Amount(r.Limit, r.OverNow),
+		kit.Amount(r.Limit, r.Used),
 	}
 }
 
 // rateAndBurst returns the cell of a limit: "100/min:150", or "100/min" if the
 // burst is the rate.
-func rateAndBurst(l *limiter.Limit) cell {
+func rateAndBurst(l *limiter.Limit) kit.Cell {
 	if l == nil {
-		return cell{display: none}
+		return kit.Cell{Display: kit.None}
 	}
 
-	c := rate(*l)
+	c := kit.Rate(*l)
 	// The burst of a quota is its capacity, which its text shows already.
 	if !l.IsQuota() && l.Capacity != l.Refill {
-		burst := amount(l.Name, l.Capacity)
-		c.display, c.plain = c.display+":"+burst.display, c.plain+":"+burst.plain
+		burst := kit.Amount(l.Name, l.Capacity)
+		c.Display, c.Plain = c.Display+":"+burst.Display, c.Plain+":"+burst.Plain
 	}
 
 	if l.IsShadow {
-		c.display, c.plain = c.display+":shadow", c.plain+":shadow"
+		c.Display, c.Plain = c.Display+":shadow", c.Plain+":shadow"
 	}
 
 	return c
@@ -127,7 +128,7 @@ func rateAndBurst(l *limiter.Limit) cell {
 
 func runLimitsWhatIf(ctx context.Context, o whatIfOptions) error {
 	if err := (limiter.UsageQuery{Entity: o.replay.Entity, Resource: o.replay.Resource}).Validate(); err != nil {
-		return usagef("%v", err)
+		return kit.Usagef("%v", err)
 	}
 
 	m, err := o.loadManifest()
@@ -135,9 +136,9 @@ func runLimitsWhatIf(ctx context.Context, o whatIfOptions) error {
 		return err
 	}
 
-	o.replay.Now = o.now
-	return o.withStore(ctx, accessRead, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
-		stop := o.progress(func() string { return "reading usage" })
+	o.replay.Now = o.Now
+	return o.WithStore(ctx, kit.AccessRead, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
+		stop := o.Progress(func() string { return "reading usage" })
 		report, err := manifest.WhatIf(ctx, repo, m, &o.replay)
 		stop()
 		if err != nil {
@@ -145,11 +146,11 @@ func runLimitsWhatIf(ctx context.Context, o whatIfOptions) error {
 		}
 
 		if o.json {
-			err = o.printJSON(report)
+			err = o.PrintJSON(report)
 		} else {
-			err = listing[manifest.WhatIfRow]{
-				columns: whatIfColumns, row: o.cells,
-			}.print(o.console, false, each(report.Rows))
+			err = kit.Listing[manifest.WhatIfRow]{
+				Columns: whatIfColumns, Row: o.cells,
+			}.Print(o.Console, false, kit.Each(report.Rows))
 		}
 
 		if err != nil {
@@ -165,32 +166,32 @@ func runLimitsWhatIf(ctx context.Context, o whatIfOptions) error {
 func (o *whatIfOptions) explain(r *manifest.WhatIfReport) {
 	const bound = "a lower bound, since refused calls are not in the usage"
 
-	days := count(o.replay.Days, "day")
+	days := kit.Count(o.replay.Days, "day")
 
 	switch {
 	case r.Levels == 0:
-		o.say("The manifest changes no limits, so there is nothing to replay")
+		o.Say("The manifest changes no limits, so there is nothing to replay")
 	case r.Snapshots == 0:
-		o.say("%s", o.noUsage())
+		o.Say("%s", o.NoUsage())
 	case r.Entities == 0:
-		o.say("No entity with usage in the last %s would have other limits", days)
+		o.Say("No entity with usage in the last %s would have other limits", days)
 	case entitiesRemoved(r.Rows) > 0:
 		o.explainRemoved(r, days, bound)
 	case r.EntitiesOver == 0:
-		o.say("0 of %s with other limits would have been refused more than now in the last %s: %s",
+		o.Say("0 of %s with other limits would have been refused more than now in the last %s: %s",
 			entityCount(r.Entities), days, bound)
 	default:
-		o.say("%s of %s with other limits would have been refused at least this much in the last %s: %s",
+		o.Say("%s of %s with other limits would have been refused at least this much in the last %s: %s",
 			tty.Number(int64(r.EntitiesOver)), entityCount(r.Entities), days, bound)
 	}
 
 	if !r.Complete {
-		o.warn("only the latest %s were read, from %s on; give --resource, --entity-id or fewer --days",
-			count(r.Snapshots, "snapshot"), moment(*r.First).display)
+		o.Warn("only the latest %s were read, from %s on; give --resource, --entity-id or fewer --days",
+			kit.Count(r.Snapshots, "snapshot"), kit.Moment(*r.First).Display)
 	}
 
 	if len(r.Unseen) > 0 {
-		o.say("There is no usage of %s yet, so this says nothing about it", strings.Join(r.Unseen, ", "))
+		o.Say("There is no usage of %s yet, so this says nothing about it", strings.Join(r.Unseen, ", "))
 	}
 
 	o.explainRows(r.Rows)
@@ -216,7 +217,7 @@ func (o *whatIfOptions) explainRemoved(r *manifest.WhatIfReport, days, bound str
 		others = tty.Number(int64(r.EntitiesOver)) + " would have been refused at least this much in the last " + days
 	}
 
-	o.warn("calls of %s of %s with other limits would fail with an error, since they name limits that would "+
+	o.Warn("calls of %s of %s with other limits would fail with an error, since they name limits that would "+
 		"go (those without a proposed value); %s: %s",
 		tty.Number(int64(entitiesRemoved(r.Rows))), entityCount(r.Entities), others, bound)
 }
@@ -224,6 +225,6 @@ func (o *whatIfOptions) explainRemoved(r *manifest.WhatIfReport, days, bound str
 // explainRows points out rows that need more than numbers.
 func (o *whatIfOptions) explainRows(rows []manifest.WhatIfRow) {
 	if slices.ContainsFunc(rows, func(row manifest.WhatIfRow) bool { return row.OverNow > 0 }) {
-		o.say("Tokens over the current limits were admitted by earlier limits, or were late corrections")
+		o.Say("Tokens over the current limits were admitted by earlier limits, or were late corrections")
 	}
 }

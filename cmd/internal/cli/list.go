@@ -6,37 +6,38 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
 type listOptions struct {
-	*stackConnection
+	*kit.Stack
 	json bool
 }
 
-func newList(c *console) *cobra.Command {
-	o := &listOptions{stackConnection: &stackConnection{console: c}}
+func newList(c *kit.Console) *cobra.Command {
+	o := &listOptions{Stack: &kit.Stack{Console: c}}
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the stacks in an AWS account",
 		Long:    "List the stacks of zae-limiter in an AWS account and region, by name.",
 		Example: "  zae-limiter list\n  zae-limiter list --region eu-west-1 --json",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runList(cmd.Context(), o) },
 	}
-	o.addPlace(cmd)
-	addJSON[foundJSON](cmd, &o.json, anArray, foundColumns)
+	o.AddPlace(cmd)
+	kit.AddJSON[foundJSON](cmd, &o.json, kit.AnArray, foundColumns)
 	return cmd
 }
 
-var foundColumns = []column{
-	{title: "name"},
-	{title: "status", whole: true},
-	{title: "version"},
-	{title: "created", whole: true},
-	{title: "region", spare: true},
+var foundColumns = []kit.Column{
+	{Title: "name"},
+	{Title: "status", Whole: true},
+	{Title: "version"},
+	{Title: "created", Whole: true},
+	{Title: "region", Spare: true},
 }
 
 // foundJSON is a stack as JSON.
@@ -53,44 +54,30 @@ type foundJSON struct {
 }
 
 func runList(ctx context.Context, o *listOptions) error {
-	opts, err := o.options()
+	opts, err := o.Options()
 	if err != nil {
 		return err
 	}
 
 	found, err := infra.List(ctx, &opts)
 	if err != nil {
-		return stackError(err)
+		return kit.StackError(err)
 	}
 
-	l := listing[infra.StackSummary]{
-		foundColumns,
-		func(f infra.StackSummary) []cell {
-			return []cell{text(f.Name), o.stackState(f), text(f.Version), moment(f.Created), text(f.Region)}
+	l := kit.Listing[infra.StackSummary]{
+		Columns: foundColumns,
+		Row: func(f infra.StackSummary) []kit.Cell {
+			return []kit.Cell{kit.Text(f.Name), o.StackState(f), kit.Text(f.Version), kit.Moment(f.Created), kit.Text(f.Region)}
 		},
-		func(f infra.StackSummary) any {
+		Object: func(f infra.StackSummary) any {
 			return foundJSON{
 				f.Name, f.Stack, f.Region, f.Status, jsonview.OrNull(f.Version), jsonview.OrNull(f.LambdaVersion),
 				jsonview.OrNull(f.SchemaVersion),
 				jsonview.TimeOrNull(f.Created), jsonview.TimeOrNull(f.Updated),
 			}
 		},
-		"There are no stacks; " + o.place().Command("deploy") + " creates one.",
+		Nothing: "There are no stacks; " + o.Place().Command("deploy") + " creates one.",
 	}
 
-	return l.print(o.console, o.json, each(found))
-}
-
-// stackState returns the status of a stack, coloured by its health.
-func (c *console) stackState(f infra.StackSummary) cell {
-	state := text(f.Status)
-	switch {
-	case f.Failed():
-		state.paint = c.style.Red
-	case f.InProgress():
-		state.paint = c.style.Yellow
-	case f.Healthy():
-		state.paint = c.style.Green
-	}
-	return state
+	return l.Print(o.Console, o.json, kit.Each(found))
 }

@@ -1,8 +1,12 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
 
-func newLoadtest(c *console) *cobra.Command {
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
+)
+
+func newLoadtest(c *kit.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "loadtest", Short: "Generate load and measure how the limiter responds",
 		Long: `Generate load with a scenario and measure how the limiter responds. A scenario
@@ -11,7 +15,7 @@ and entities in a namespace of its own, which is removed at the end.
 
 "loadtest scenarios" lists the scenarios. A YAML file defines others, and a
 program of one's own can compile them in.`,
-		Args: requireKnownCommand,
+		Args: kit.RequireKnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 

@@ -12,29 +12,30 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
 // accountTest selects a load stack and a scenario for it.
 type accountTest struct {
-	*stackConnection
+	*kit.Stack
 	choice   scenarioChoice
 	scenario string   // as the load stack finds it
 	classes  []string // empty for all
 }
 
-// addTo adds the flags of a load stack and a scenario to a command.
+// AddTo adds the flags of a load stack and a scenario to a command.
 func (a *accountTest) addTo(cmd *cobra.Command) {
-	a.stackConnection.addTo(cmd)
-	a.choice.addFlags(a.console, cmd)
+	a.Stack.AddTo(cmd)
+	a.choice.addFlags(a.Console, cmd)
 }
 
 // choose sets the scenario and the classes of the command line. The load stack has
 // the files of the scenarios, so it gets the name by which this command found the
 // scenario, without a folder.
 func (a *accountTest) choose(args []string) error {
-	scenario, classes, err := a.choice.find(a.console, args)
+	scenario, classes, err := a.choice.find(a.Console, args)
 	if err != nil {
 		return err
 	}
@@ -66,9 +67,9 @@ type taskFlags struct {
 func (f *taskFlags) addTo(cmd *cobra.Command) {
 	f.port = 8089
 
-	addFlag(cmd, &f.port, "port", "port", "8089", "local port for the web page of the master", parseLocalPort)
-	addFlag(cmd, &f.cpu, "cpu", "units", "", "CPU of the task, in 1/1024 vCPU (default: of the load stack)", parseCount)
-	addFlag(cmd, &f.memory, "memory", "MiB", "", "memory of the task (default: of the load stack)", parseCount)
+	kit.AddFlag(cmd, &f.port, "port", "port", "8089", "local port for the web page of the master", parseLocalPort)
+	kit.AddFlag(cmd, &f.cpu, "cpu", "units", "", "CPU of the task, in 1/1024 vCPU (default: of the load stack)", kit.ParseCount)
+	kit.AddFlag(cmd, &f.memory, "memory", "MiB", "", "memory of the task (default: of the load stack)", kit.ParseCount)
 	cmd.Flags().BoolVar(&f.standalone, "standalone", false, "run one worker in the task, without functions")
 	_ = cmd.Flags().MarkHidden("standalone")
 }
@@ -79,14 +80,6 @@ func parseLocalPort(text string) (int, error) {
 		return 0, errors.New("must be a port from 1 to 65535")
 	}
 	return int(n), nil
-}
-
-func parseCount(text string) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		return 0, errors.New("must be a whole number, 1 or more")
-	}
-	return n, nil
 }
 
 // parseSeconds parses a number of seconds or a duration.
@@ -106,14 +99,14 @@ func parseSeconds(text string) (time.Duration, error) {
 func (a *accountTest) taskOptions(opts infra.Options, f taskFlags) infra.LoadTaskOptions {
 	var last string
 
-	opts.Poll = a.poll
+	opts.Poll = a.Poll
 	return infra.LoadTaskOptions{
 		Options: opts, Scenario: a.scenario, Classes: a.classes, CPU: f.cpu, Memory: f.memory, Standalone: f.standalone,
 		Progress: func(state string) {
 			// The state is polled, so the same one comes many times.
 			if state != last {
 				last = state
-				a.say("  %s", state)
+				a.Say("  %s", state)
 			}
 		},
 	}
@@ -124,9 +117,9 @@ const lineEvery = 10 * time.Second
 
 // follow shows the progress of something that takes long until stop is called: as
 // a line that is redrawn on a terminal, elsewhere as a line every ten seconds.
-func (c *console) follow(line func() string) (stop func()) {
-	if c.errTerminal && tty.CanRedraw() {
-		return c.progress(line)
+func follow(c *kit.Console, line func() string) (stop func()) {
+	if c.ErrTerminal && tty.CanRedraw() {
+		return c.Progress(line)
 	}
 
 	end := make(chan struct{})
@@ -140,7 +133,7 @@ func (c *console) follow(line func() string) (stop func()) {
 			case <-end:
 				return
 			case <-tick.C:
-				c.say("  %s", line())
+				c.Say("  %s", line())
 			}
 		}
 	})

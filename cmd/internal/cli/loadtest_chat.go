@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/chatload"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 )
 
@@ -35,13 +36,13 @@ const (
 func (o *chatLoad) addFlags(cmd *cobra.Command) {
 	o.keys, o.model, o.delay = []string{"key-alice", "key-bob", "key-charlie"}, "gpt-4", 100*time.Millisecond
 
-	addFlag(cmd, &o.url, "url", "URL", "",
+	kit.AddFlag(cmd, &o.url, "url", "URL", "",
 		"base URL of a server whose chat completions are called, in place of a scenario", parseChatURL)
-	addFlag(cmd, &o.keys, "api-keys", "keys", strings.Join(o.keys, ","),
+	kit.AddFlag(cmd, &o.keys, "api-keys", "keys", strings.Join(o.keys, ","),
 		"API keys for --url, which the calls use in turn", parseKeys)
-	addFlag(cmd, &o.model, "model", "name", o.model, "model of the calls of --url", parseModel)
-	addFlag(cmd, &o.delay, "delay", "duration", "100ms", "pause of a user of --url between two calls", parseDelay)
-	addNumber(cmd, &o.maxTokens, "max-tokens", "",
+	kit.AddFlag(cmd, &o.model, "model", "name", o.model, "model of the calls of --url", parseModel)
+	kit.AddFlag(cmd, &o.delay, "delay", "duration", "100ms", "pause of a user of --url between two calls", kit.ParseDelay)
+	kit.AddNumber(cmd, &o.maxTokens, "max-tokens", "",
 		"most tokens of an answer to a call of --url (default: the server's)", 1, 1_000_000)
 }
 
@@ -51,7 +52,7 @@ func parseChatURL(text string) (*url.URL, error) {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return nil, errors.New("must be a URL with a host, such as http://127.0.0.1:8080")
 	case u.User != nil:
-		return nil, &flagValueError{"invalid --url: must not contain credentials; give API keys with --api-keys"}
+		return nil, &kit.FlagValueError{Message: "invalid --url: must not contain credentials; give API keys with --api-keys"}
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("must not have a query or a fragment")
 	}
@@ -65,8 +66,8 @@ func parseKeys(text string) ([]string, error) {
 			return r <= ' ' || r > '~'
 		}) {
 			// A key is a secret, so the message must not repeat the value.
-			return nil, &flagValueError{
-				"invalid --api-keys: must be API keys with commas between them, such as key-alice,key-bob",
+			return nil, &kit.FlagValueError{
+				Message: "invalid --api-keys: must be API keys with commas between them, such as key-alice,key-bob",
 			}
 		}
 	}
@@ -80,31 +81,23 @@ func parseModel(text string) (string, error) {
 	return text, nil
 }
 
-func parseDelay(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return 0, errors.New("must be a duration, such as 100ms, or 0s")
-	}
-	return d, nil
-}
-
 // check rejects flags that have no effect.
 func (o *chatLoad) check(cmd *cobra.Command, args []string) (err error) {
 	own := []string{"api-keys", "model", "delay", "max-tokens"}
-	shared := []string{"url", "users", "duration", "json", outputFlag}
+	shared := []string{"url", "users", "duration", "json", kit.OutputFlag}
 
 	if o.url != nil && len(args) > 0 {
-		return usagef("unexpected argument %q: --url takes the place of a scenario; leave one of them out",
-			clip(args[0]))
+		return kit.Usagef("unexpected argument %q: --url takes the place of a scenario; leave one of them out",
+			kit.Clip(args[0]))
 	}
 
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch {
 		case err != nil:
 		case o.url == nil && slices.Contains(own, f.Name):
-			err = usagef("--%s has no effect without --url; add it or leave the flag out", f.Name)
+			err = kit.Usagef("--%s has no effect without --url; add it or leave the flag out", f.Name)
 		case o.url != nil && !slices.Contains(slices.Concat(own, shared), f.Name):
-			err = usagef("--%s has no effect with --url; leave one of them out", f.Name)
+			err = kit.Usagef("--%s has no effect with --url; leave one of them out", f.Name)
 		}
 	})
 
@@ -139,14 +132,14 @@ func runChatLoad(ctx context.Context, o *loadLocalOptions) error {
 		duration = o.duration
 	}
 
-	o.say("running %s for %s, on %s", count(users, "user"), shortLength(duration), o.chat.url)
+	o.Say("running %s for %s, on %s", kit.Count(users, "user"), shortLength(duration), o.chat.url)
 
 	test := chatload.New(&chatload.Options{
 		URL: o.chat.url, Keys: o.chat.keys, Model: o.chat.model, Workers: users, Duration: duration,
 		Delay: o.chat.delay, MaxTokens: o.chat.maxTokens,
 	})
 
-	stop := o.console.follow(func() string {
+	stop := follow(o.Console, func() string {
 		r := test.Result()
 		return fmt.Sprintf("%s: calls %s, ok %s, refused %s, failed %s",
 			tty.Duration(r.Elapsed.Truncate(time.Second)), tty.Number(r.Calls()), tty.Number(r.OK),
@@ -163,14 +156,14 @@ func runChatLoad(ctx context.Context, o *loadLocalOptions) error {
 
 	switch {
 	case ctx.Err() != nil:
-		o.warn("interrupted; the figures cover the time until then")
+		o.Warn("interrupted; the figures cover the time until then")
 	case r.Cancelled > 0:
-		o.warn("cancelled %s that had not ended %s after the end of the test", count(int(r.Cancelled), "call"),
+		o.Warn("cancelled %s that had not ended %s after the end of the test", kit.Count(int(r.Cancelled), "call"),
 			shortLength(chatload.DefaultStopTimeout))
 	}
 
 	for _, cause := range slices.Sorted(maps.Keys(r.Failures)) {
-		o.warn("%s failed: %s", count(int(r.Failures[cause]), "call"), cause)
+		o.Warn("%s failed: %s", kit.Count(int(r.Failures[cause]), "call"), cause)
 	}
 
 	return errors.Join(o.printChatLoad(r, users), err)
@@ -180,17 +173,17 @@ func (o *loadLocalOptions) printChatLoad(r chatload.Result, users int) error {
 	// Without calls, every share is 0 and not a division by zero.
 	total := max(r.Calls(), 1)
 
-	return printProperties(o.console, o.json, []property{
-		{"requests", number(r.Calls())},
-		{"ok", withShare(r.OK, total)},
-		{"refused (429)", withShare(r.Refused, total)},
-		{"failures", withShare(r.Failed, total)},
-		{"cancelled", number(r.Cancelled)},
-		{"requests/s", oneDecimal(r.PerSecond(r.Calls()))},
-		{"ok/s", oneDecimal(r.PerSecond(r.OK))},
-		{"tokens", number(r.Tokens)},
-		{"tokens/s", oneDecimal(r.PerSecond(r.Tokens))},
-		{"seconds", oneDecimal(r.Elapsed.Seconds())},
+	return kit.PrintProperties(o.Console, o.json, []kit.Property{
+		{Name: "requests", Value: kit.Number(r.Calls())},
+		{Name: "ok", Value: withShare(r.OK, total)},
+		{Name: "refused (429)", Value: withShare(r.Refused, total)},
+		{Name: "failures", Value: withShare(r.Failed, total)},
+		{Name: "cancelled", Value: kit.Number(r.Cancelled)},
+		{Name: "requests/s", Value: oneDecimal(r.PerSecond(r.Calls()))},
+		{Name: "ok/s", Value: oneDecimal(r.PerSecond(r.OK))},
+		{Name: "tokens", Value: kit.Number(r.Tokens)},
+		{Name: "tokens/s", Value: oneDecimal(r.PerSecond(r.Tokens))},
+		{Name: "seconds", Value: oneDecimal(r.Elapsed.Seconds())},
 	}, chatLoadJSON{
 		URL: o.chat.url.String(), Users: users, Elapsed: r.Elapsed.Seconds(), Requests: r.Calls(), OK: r.OK,
 		Refused: r.Refused, Failed: r.Failed,
@@ -201,8 +194,8 @@ func (o *loadLocalOptions) printChatLoad(r chatload.Result, users int) error {
 }
 
 // withShare returns a number, for people with its share of a total.
-func withShare(n, of int64) cell {
-	c := number(n)
-	c.display += fmt.Sprintf(" (%.1f%%)", 100*float64(n)/float64(of))
+func withShare(n, of int64) kit.Cell {
+	c := kit.Number(n)
+	c.Display += fmt.Sprintf(" (%.1f%%)", 100*float64(n)/float64(of))
 	return c
 }

@@ -6,16 +6,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
 type loadDeleteOptions struct {
-	*stackConnection
+	*kit.Stack
 	yes, json bool
 }
 
-func newLoadtestDelete(c *console) *cobra.Command {
-	o := &loadDeleteOptions{stackConnection: &stackConnection{console: c}}
+func newLoadtestDelete(c *kit.Console) *cobra.Command {
+	o := &loadDeleteOptions{Stack: &kit.Stack{Console: c}}
 	cmd := &cobra.Command{
 		Use:   "delete",
 		Short: "Delete the stack for load tests",
@@ -27,30 +28,30 @@ the command can be interrupted and repeated.
 The tested stack is --name, else the table of $ZAEL_STORE (dynamodb:NAME), else
 $ZAEL_STACK; there is no default.`,
 		Example: "  zae-limiter loadtest delete --name my-app\n  zae-limiter loadtest delete -n my-app --yes",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLoadtestDelete(cmd.Context(), o) },
 	}
 
-	cmd.Flags().StringVarP(&o.name, "name", "n", "", "`name` of the tested stack")
-	o.addPlace(cmd)
-	addYes(cmd, &o.yes)
-	addJSON[infra.LoadRemoval](cmd, &o.json, anObject, nil)
+	cmd.Flags().StringVarP(&o.Name, "name", "n", "", "`name` of the tested stack")
+	o.AddPlace(cmd)
+	kit.AddYes(cmd, &o.yes)
+	kit.AddJSON[infra.LoadRemoval](cmd, &o.json, kit.AnObject, nil)
 
 	return cmd
 }
 
 func runLoadtestDelete(ctx context.Context, o *loadDeleteOptions) error {
-	name, opts, err := o.target()
+	name, opts, err := o.Target()
 	// The default of target must not be deleted by accident.
 	if err == nil {
-		err = o.requireName(name)
+		err = o.RequireName(name)
 	}
 	if err != nil {
 		return err
 	}
 
 	r, err := infra.DeleteLoad(ctx, name, &infra.LoadDeleteOptions{
-		Options: opts, Step: step(o.console),
+		Options: opts, Step: step(o.Console),
 		Confirm: func(r infra.LoadRemoval) error {
 			if o.yes {
 				return nil
@@ -58,24 +59,24 @@ func runLoadtestDelete(ctx context.Context, o *loadDeleteOptions) error {
 
 			question := fmt.Sprintf("Delete stack %s (%s) for load tests", r.Name, r.Region)
 			if r.Tasks > 0 {
-				question += fmt.Sprintf(", and stop %s", count(r.Tasks, "running task"))
+				question += fmt.Sprintf(", and stop %s", kit.Count(r.Tasks, "running task"))
 			}
 
-			return o.ask(ctx, question+"?")
+			return o.Ask(ctx, question+"?")
 		},
 	})
 	if err != nil {
-		return stackError(err)
+		return kit.StackError(err)
 	}
 
 	if r.Existed {
-		o.done("Deleted stack %s", r.Name)
+		o.Done("Deleted stack %s", r.Name)
 	} else {
-		o.done("There is no stack %s", r.Name)
+		o.Done("There is no stack %s", r.Name)
 	}
 
 	if o.json {
-		return o.printJSON(r)
+		return o.PrintJSON(r)
 	}
 
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
@@ -24,8 +25,8 @@ type loadDeployOptions struct {
 	yes      bool
 }
 
-func newLoadtestDeploy(c *console) *cobra.Command {
-	o := &loadDeployOptions{loadCode: loadCode{stackConnection: &stackConnection{console: c}}, endpoint: true}
+func newLoadtestDeploy(c *kit.Console) *cobra.Command {
+	o := &loadDeployOptions{loadCode: loadCode{Stack: &kit.Stack{Console: c}}, endpoint: true}
 	cmd := &cobra.Command{
 		Use:   "deploy",
 		Short: "Create or update the stack for load tests",
@@ -41,11 +42,11 @@ gateway. A terminal is asked for a VPC and subnets that are missing.
 
 ` + loadCodeHelp + `
 
-` + stackHelp,
+` + kit.StackHelp,
 		Example: "  zae-limiter loadtest deploy -n my-app --vpc-id vpc-0123456789abcdef0 \\\n    " +
 			"--subnet-ids subnet-0123456789abcdef0,subnet-0123456789abcdef1\n" +
 			"  zae-limiter loadtest deploy -n my-app --max-workers 500 --yes",
-		Args: noArgs,
+		Args: kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLoadtestDeploy(cmd.Context(), o, cmd.Flags()) },
 	}
 
@@ -62,10 +63,10 @@ func (o *loadDeployOptions) flags(cmd *cobra.Command) {
 	flags.StringSliceVar(&o.load.Subnets, "subnet-ids", nil,
 		"`IDs` of two or more subnets of the VPC, separated by commas")
 
-	addNumber(cmd, &o.load.MaxWorkers, "max-workers", "100", "maximum number of workers", 1, 1000)
-	addNumber(cmd, &o.load.UsersPerWorker, "users-per-worker", "10", "users that one worker runs", 1, 100_000)
-	addNumber(cmd, &o.load.MinWorkers, "min-workers", "1", "workers that stay connected between two tests", 1, 1000)
-	addFlag(cmd, &o.load.StartupLead, "startup-lead-time", "seconds", "20", "time that a worker takes to connect",
+	kit.AddNumber(cmd, &o.load.MaxWorkers, "max-workers", "100", "maximum number of workers", 1, 1000)
+	kit.AddNumber(cmd, &o.load.UsersPerWorker, "users-per-worker", "10", "users that one worker runs", 1, 100_000)
+	kit.AddNumber(cmd, &o.load.MinWorkers, "min-workers", "1", "workers that stay connected between two tests", 1, 1000)
+	kit.AddFlag(cmd, &o.load.StartupLead, "startup-lead-time", "seconds", "20", "time that a worker takes to connect",
 		func(text string) (time.Duration, error) {
 			n, err := strconv.Atoi(text)
 			if err != nil || n < 0 || n > 120 {
@@ -79,7 +80,7 @@ func (o *loadDeployOptions) flags(cmd *cobra.Command) {
 			return time.Duration(n) * time.Second, nil
 		})
 
-	addFlag(cmd, &o.load.Timeout, "lambda-timeout", "minutes", "5",
+	kit.AddFlag(cmd, &o.load.Timeout, "lambda-timeout", "minutes", "5",
 		"timeout of a worker, after which another takes over", func(text string) (time.Duration, error) {
 			n, err := strconv.Atoi(text)
 			if err != nil || n < 1 || n > 15 {
@@ -88,9 +89,9 @@ func (o *loadDeployOptions) flags(cmd *cobra.Command) {
 			return time.Duration(n) * time.Minute, nil
 		})
 
-	addNumber(cmd, &o.load.Memory, "lambda-memory", "1769", "memory of a worker in MB; 1769 is one processor", 128,
+	kit.AddNumber(cmd, &o.load.Memory, "lambda-memory", "1769", "memory of a worker in MB; 1769 is one processor", 128,
 		10_240)
-	addFlag(cmd, &o.load.CapacityProvider, "capacity-provider", "name", infra.FargateSpot,
+	kit.AddFlag(cmd, &o.load.CapacityProvider, "capacity-provider", "name", infra.FargateSpot,
 		"where the master runs: FARGATE_SPOT or FARGATE", func(text string) (string, error) {
 			if text != infra.FargateSpot && text != infra.Fargate {
 				return "", errors.New("must be " + infra.FargateSpot + " or " + infra.Fargate)
@@ -98,16 +99,16 @@ func (o *loadDeployOptions) flags(cmd *cobra.Command) {
 			return text, nil
 		})
 
-	addSwitch(flags, &o.load.SSMEndpoints, "ssm-endpoint", "no-ssm-endpoint",
+	kit.AddSwitch(flags, &o.load.SSMEndpoints, "ssm-endpoint", "no-ssm-endpoint",
 		"create interface endpoints for Systems Manager, which bill by the hour")
-	addSwitch(flags, &o.endpoint, "dynamodb-endpoint", "no-dynamodb-endpoint",
+	kit.AddSwitch(flags, &o.endpoint, "dynamodb-endpoint", "no-dynamodb-endpoint",
 		"create a gateway endpoint for DynamoDB, unless the VPC has one")
 
-	flags.VarP(&pairs{"tag", &o.tags}, "tag", "t", "tag `KEY=VALUE` for the stack and its resources; repeatable")
+	flags.VarP(&kit.Pairs{Flag: "tag", All: &o.tags}, "tag", "t", "tag `KEY=VALUE` for the stack and its resources; repeatable")
 	flags.StringVar(&o.bucket, "artifact-bucket", "",
 		"existing S3 `bucket` for the function's code (default: create one)")
 
-	addYes(cmd, &o.yes)
+	kit.AddYes(cmd, &o.yes)
 }
 
 func runLoadtestDeploy(ctx context.Context, o *loadDeployOptions, given *pflag.FlagSet) error {
@@ -126,7 +127,7 @@ func runLoadtestDeploy(ctx context.Context, o *loadDeployOptions, given *pflag.F
 	began := time.Now()
 	d, err := infra.DeployLoad(ctx, name, &opts)
 	if err != nil {
-		return stackError(err)
+		return kit.StackError(err)
 	}
 
 	return o.report(d, time.Since(began))
@@ -176,12 +177,12 @@ func (o *loadDeployOptions) resolve(
 
 // askNetwork asks for the VPC and the subnets if they are missing.
 func (o *loadDeployOptions) askNetwork(ctx context.Context, s *infra.LoadStack) (err error) {
-	if (s.VPC == "" || len(s.Subnets) == 0) && !o.canAsk {
-		return usagef("--vpc-id and --subnet-ids are required for a new stack; there is no terminal to ask for them")
+	if (s.VPC == "" || len(s.Subnets) == 0) && !o.CanAsk {
+		return kit.Usagef("--vpc-id and --subnet-ids are required for a new stack; there is no terminal to ask for them")
 	}
 
 	if s.VPC == "" {
-		if s.VPC, err = o.readAnswer(ctx, "VPC for the load test (vpc-...)"); err != nil {
+		if s.VPC, err = o.ReadAnswer(ctx, "VPC for the load test (vpc-...)"); err != nil {
 			return err
 		}
 	}
@@ -190,22 +191,22 @@ func (o *loadDeployOptions) askNetwork(ctx context.Context, s *infra.LoadStack) 
 		return nil
 	}
 
-	answer, err := o.readAnswer(ctx, "Two or more subnets of "+tty.Visible(s.VPC)+", separated by commas")
+	answer, err := o.ReadAnswer(ctx, "Two or more subnets of "+tty.Visible(s.VPC)+", separated by commas")
 	s.Subnets = strings.FieldsFunc(answer, func(r rune) bool { return r == ',' || r == ' ' })
 	return err
 }
 
 // announceLoad reports the settings to deploy.
 func (o *loadDeployOptions) announceLoad(name string, s infra.LoadStack) {
-	o.say("Deploying %s, for load tests of %s:", infra.LoadName(name), name)
-	o.say("  network: %s, %s", s.VPC, strings.Join(s.Subnets, ", "))
-	o.say("  workers: %d to %d, %d users each, %s, %d MB", s.MinWorkers, s.MaxWorkers, s.UsersPerWorker,
+	o.Say("Deploying %s, for load tests of %s:", infra.LoadName(name), name)
+	o.Say("  network: %s, %s", s.VPC, strings.Join(s.Subnets, ", "))
+	o.Say("  workers: %d to %d, %d users each, %s, %d MB", s.MinWorkers, s.MaxWorkers, s.UsersPerWorker,
 		tty.Duration(s.Timeout), s.Memory)
-	o.say("  master: %s", s.CapacityProvider)
-	o.say("  endpoints: DynamoDB %s, Systems Manager %s", onOff(!s.NoDynamoDBEndpoint), onOff(s.SSMEndpoints))
+	o.Say("  master: %s", s.CapacityProvider)
+	o.Say("  endpoints: DynamoDB %s, Systems Manager %s", kit.OnOff(!s.NoDynamoDBEndpoint), kit.OnOff(s.SSMEndpoints))
 }
 
-// confirmLoad returns a function like that of confirmChanges. Every new image
+// confirmLoad returns a function like that of ConfirmChanges. Every new image
 // replaces the description of the task, which is not worth a question.
 func (o *loadDeployOptions) confirmLoad(ctx context.Context, stack string, yes bool) func([]infra.Change) error {
 	return func(changes []infra.Change) error {
@@ -214,40 +215,40 @@ func (o *loadDeployOptions) confirmLoad(ctx context.Context, stack string, yes b
 			if c.Type != "AWS::ECS::TaskDefinition" {
 				asked = append(asked, c)
 			} else {
-				o.say("  %s", changeLine(c))
+				o.Say("  %s", kit.ChangeLine(c))
 			}
 		}
 
 		if len(asked) == 0 {
 			return nil
 		}
-		return o.confirmChanges(ctx, stack, yes)(asked)
+		return o.ConfirmChanges(ctx, stack, yes)(asked)
 	}
 }
 
 // report reports the deployment on stderr and prints its result.
 func (l *loadCode) report(d infra.LoadDeployment, took time.Duration) error {
 	if d.Action == "unchanged" {
-		l.done("Stack %s is up to date", d.Name)
+		l.Done("Stack %s is up to date", d.Name)
 	} else {
-		l.done("Stack %s %s in %s", d.Name, d.Action, tty.Duration(took))
+		l.Done("Stack %s %s in %s", d.Name, d.Action, tty.Duration(took))
 	}
 
 	if d.Pushed {
-		l.say("  pushed %s", d.Image)
+		l.Say("  pushed %s", d.Image)
 	}
 
 	shape := loadDeploymentJSON{
 		d.Name, d.Target, d.Region, d.StackID, d.Status, d.Action, d.Image, d.Pushed, d.Code, d.Outputs,
 	}
 
-	return printProperties(l.console, l.json, []property{
-		{"name", text(d.Name)},
-		{"target", text(d.Target)},
-		{"region", text(d.Region)},
-		{"status", text(d.Status)},
-		{"action", text(d.Action)},
-		{"image", text(d.Image)},
+	return kit.PrintProperties(l.Console, l.json, []kit.Property{
+		{Name: "name", Value: kit.Text(d.Name)},
+		{Name: "target", Value: kit.Text(d.Target)},
+		{Name: "region", Value: kit.Text(d.Region)},
+		{Name: "status", Value: kit.Text(d.Status)},
+		{Name: "action", Value: kit.Text(d.Action)},
+		{Name: "image", Value: kit.Text(d.Image)},
 	}, shape)
 }
 
@@ -266,16 +267,16 @@ type loadDeploymentJSON struct {
 }
 
 // step returns a function that reports a step of a deployment, and when it is done.
-func step(c *console) func(text string) (done func(error)) {
+func step(c *kit.Console) func(text string) (done func(error)) {
 	return func(text string) (done func(error)) {
 		began := time.Now()
-		c.say("  %s", text)
-		stop := c.progress(func() string { return text + ": " + tty.Duration(time.Since(began).Truncate(time.Second)) })
+		c.Say("  %s", text)
+		stop := c.Progress(func() string { return text + ": " + tty.Duration(time.Since(began).Truncate(time.Second)) })
 
 		return func(err error) {
 			stop()
-			if took := time.Since(began); err == nil && took > progressAfter {
-				c.say("  %s", fmt.Sprintf("done in %s", tty.Duration(took)))
+			if took := time.Since(began); err == nil && took > kit.ProgressAfter {
+				c.Say("  %s", fmt.Sprintf("done in %s", tty.Duration(took)))
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
@@ -26,9 +27,9 @@ func resolveLoad(
 ) (infra.LoadStack, string, error) {
 	t.Helper()
 	var messages bytes.Buffer
-	c := newConsole(in, io.Discard, &messages)
-	c.canAsk = canAsk
-	o := &loadDeployOptions{loadCode: loadCode{stackConnection: &stackConnection{console: c}}, endpoint: true}
+	c := kit.NewConsole(in, io.Discard, &messages)
+	c.CanAsk = canAsk
+	o := &loadDeployOptions{loadCode: loadCode{Stack: &kit.Stack{Console: c}}, endpoint: true}
 	cmd := &cobra.Command{}
 	o.flags(cmd)
 	if err := cmd.ParseFlags(args); err != nil {
@@ -98,7 +99,7 @@ func TestLoadtestDeployAsks(t *testing.T) {
 		}
 	}
 	_, _, err := resolveLoad(t, strings.NewReader(""), false, nil, "--vpc-id", loadVPC)
-	if err == nil || exitCode(err) != exitUsage {
+	if err == nil || kit.ExitCode(err) != kit.ExitUsage {
 		t.Error(err)
 	}
 }
@@ -127,7 +128,7 @@ func TestLoadtestDeployConfirms(t *testing.T) {
 	group := infra.Change{
 		Action: "Modify", Resource: "MasterSecurityGroup", Type: "AWS::EC2::SecurityGroup", Replacement: "True",
 	}
-	o := &loadDeployOptions{loadCode: loadCode{stackConnection: &stackConnection{console: newConsole(
+	o := &loadDeployOptions{loadCode: loadCode{Stack: &kit.Stack{Console: kit.NewConsole(
 		strings.NewReader(""), io.Discard, io.Discard,
 	)}}}
 	for _, test := range []struct {

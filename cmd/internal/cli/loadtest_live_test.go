@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/lambda"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
@@ -135,14 +136,14 @@ func TestDistributedLoadRunWithLocust(t *testing.T) {
 	}
 	t.Setenv(tunnelTarget, "127.0.0.1:"+l.webPort)
 	var out, talk lockedBuffer
-	c := newConsole(strings.NewReader(""), &out, &talk)
-	c.poll = 2 * time.Second
+	c := kit.NewConsole(strings.NewReader(""), &out, &talk)
+	c.Poll = 2 * time.Second
 	code := run(t.Context(), c, []string{
 		"loadtest", "run", "-n", l.table, "-f", "max_rps", "--workers", "2", "--users", "4", "--spawn-rate", "100",
 		"--duration", "2", "--port", masterPort(t), "MaxRpsUser", "--json",
 	})
 	var summary loadRunJSON
-	if err := json.Unmarshal([]byte(out.String()), &summary); code != exitDone || err != nil || summary.Requests == 0 ||
+	if err := json.Unmarshal([]byte(out.String()), &summary); code != kit.ExitDone || err != nil || summary.Requests == 0 ||
 		summary.Failures > 0 || summary.RPS != float64(summary.Requests)/2 {
 		t.Fatalf("code %d: %s%s", code, out.String(), talk.String())
 	}

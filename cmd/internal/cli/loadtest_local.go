@@ -11,11 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
 type loadLocalOptions struct {
-	*connection
+	*kit.Connection
 	choice          scenarioChoice
 	users           int
 	spawnRate, rate float64
@@ -27,14 +28,14 @@ type loadLocalOptions struct {
 	json            bool
 	loadUI
 	chat   chatLoad
-	output format
+	output kit.Format
 
 	usersGiven, durationGiven bool
 }
 
-func newLoadtestLocal(c *console) *cobra.Command {
+func newLoadtestLocal(c *kit.Console) *cobra.Command {
 	o := &loadLocalOptions{
-		connection: &connection{console: c, temporary: true},
+		Connection: &kit.Connection{Console: c, Temporary: true},
 		users:      loadtest.DefaultUsers, spawnRate: loadtest.DefaultSpawnRate, duration: loadtest.DefaultDuration,
 		seed: rand.Uint64N(1e6) + 1,
 	}
@@ -82,7 +83,7 @@ turn. It counts answers, refusals (status 429) and failures, and stores nothing.
 		},
 	}
 
-	o.addStore(cmd)
+	o.AddStore(cmd)
 	o.choice.addFlags(c, cmd)
 	o.addLoad(cmd)
 
@@ -92,37 +93,37 @@ turn. It counts answers, refusals (status 429) and failures, and stores nothing.
 	o.loadUI.addFlags(cmd)
 	o.chat.addFlags(cmd)
 
-	addFlag(cmd, &o.failIf, "fail-if", "conditions", "",
+	kit.AddFlag(cmd, &o.failIf, "fail-if", "conditions", "",
 		"exit with 1 if one of these holds, such as p99>50ms,failures>0.1%", loadtest.ParseConditions)
-	addFlagP(cmd, &o.output, outputFlag, "o", "format", "",
+	kit.AddFlagP(cmd, &o.output, kit.OutputFlag, "o", "format", "",
 		"output format: json, table (the default), or tsv with a line for each call", parseReportFormat(&o.json))
 
-	_ = cmd.RegisterFlagCompletionFunc(outputFlag, completeWords(formatJSON, formatTable, formatTSV))
+	_ = cmd.RegisterFlagCompletionFunc(kit.OutputFlag, kit.CompleteWords(kit.FormatJSON, kit.FormatTable, kit.FormatTSV))
 	cmd.Annotations = map[string]string{}
-	documentFields[loadJSON](cmd, "`--json` prints "+anObject)
-	documentFields[chatLoadJSON](cmd, "With `--url`, `--json` prints "+anObject)
+	kit.DocumentFields[loadJSON](cmd, "`--json` prints "+kit.AnObject)
+	kit.DocumentFields[chatLoadJSON](cmd, "With `--url`, `--json` prints "+kit.AnObject)
 
 	return cmd
 }
 
 // addLoad adds the flags that describe the load.
 func (o *loadLocalOptions) addLoad(cmd *cobra.Command) {
-	addFlag(cmd, &o.users, "users", "number", "20",
+	kit.AddFlag(cmd, &o.users, "users", "number", "20",
 		"users of the closed model, or the most at once of the open model (there 1000 if not given; 3 with --url)",
 		parseUsers)
-	addFlag(cmd, &o.spawnRate, "spawn-rate", "number", "10", "users started a second", parsePositive)
-	addFlag(cmd, &o.rate, "rate", "number", "", "tasks started a second, which selects the open model", parsePositive)
-	addFlag(cmd, &o.duration, "duration", "duration", "1m0s",
-		"length of the test; a shape has one of its own, and with --url it is 30s if not given", parseDuration)
+	kit.AddFlag(cmd, &o.spawnRate, "spawn-rate", "number", "10", "users started a second", parsePositive)
+	kit.AddFlag(cmd, &o.rate, "rate", "number", "", "tasks started a second, which selects the open model", parsePositive)
+	kit.AddFlag(cmd, &o.duration, "duration", "duration", "1m0s",
+		"length of the test; a shape has one of its own, and with --url it is 30s if not given", kit.ParseDuration)
 	cmd.Flags().StringVar(&o.shape, "shape", "",
 		"`name` of a shape of the scenario, which changes the number of users over time")
-	addFlag(cmd, &o.seed, "seed", "number", "", "seed of random choices (default: random)", parseSeed)
+	kit.AddFlag(cmd, &o.seed, "seed", "number", "", "seed of random choices (default: random)", kit.ParseSeed)
 }
 
-func parseReportFormat(asJSON *bool) func(string) (format, error) {
-	return func(text string) (format, error) {
-		f, err := oneOf(formatJSON, formatTable, formatTSV)(text)
-		if f == formatJSON {
+func parseReportFormat(asJSON *bool) func(string) (kit.Format, error) {
+	return func(text string) (kit.Format, error) {
+		f, err := kit.OneOf(kit.FormatJSON, kit.FormatTable, kit.FormatTSV)(text)
+		if f == kit.FormatJSON {
 			*asJSON = true
 		}
 		return f, err
@@ -154,26 +155,26 @@ func parsePositive(text string) (float64, error) {
 // check rejects flags that exclude each other, before the store is opened.
 func (o *loadLocalOptions) check(s loadtest.Scenario) error {
 	if o.rate > 0 && o.shape != "" {
-		return usagef("--rate and --shape exclude each other; give one of them")
+		return kit.Usagef("--rate and --shape exclude each other; give one of them")
 	}
 	if o.shape == "" {
 		return nil
 	}
 
 	if o.usersGiven {
-		return usagef(
+		return kit.Usagef(
 			"--users and --shape exclude each other, since the shape sets the number of users; give one of them",
 		)
 	}
 
 	if _, err := s.Shape(o.shape); err != nil {
-		return usagef("%v", err)
+		return kit.Usagef("%v", err)
 	}
 	return nil
 }
 
 func runLoadLocal(ctx context.Context, o *loadLocalOptions, args []string) error {
-	s, classes, err := o.choice.find(o.console, args)
+	s, classes, err := o.choice.find(o.Console, args)
 	if err != nil {
 		return err
 	}
@@ -200,8 +201,8 @@ func (o *loadLocalOptions) run(ctx context.Context, s loadtest.Scenario, classes
 
 	// The settings of a scenario come from the environment, and a wrong one is
 	// a usage error.
-	if report.Elapsed == 0 && is[*limiter.InvalidError](err) {
-		return usagef("%v", err)
+	if report.Elapsed == 0 && kit.Is[*limiter.InvalidError](err) {
+		return kit.Usagef("%v", err)
 	}
 
 	if report.Total.Requests == 0 && ctx.Err() != nil {
@@ -213,18 +214,18 @@ func (o *loadLocalOptions) run(ctx context.Context, s loadtest.Scenario, classes
 	}
 
 	if ctx.Err() != nil {
-		o.warn("interrupted; the report covers the time until then")
+		o.Warn("interrupted; the report covers the time until then")
 	}
 
 	if report.Cancelled {
-		o.warn("tasks that had not ended some seconds after the test were cancelled")
+		o.Warn("tasks that had not ended some seconds after the test were cancelled")
 	}
 
 	err = errors.Join(err, o.printReport(report))
 	if page != nil {
 		err = errors.Join(err, page.write(report))
 		if err == nil {
-			o.done("wrote %s", o.html)
+			o.Done("wrote %s", o.html)
 		}
 	}
 
@@ -235,14 +236,14 @@ func (o *loadLocalOptions) run(ctx context.Context, s loadtest.Scenario, classes
 func (o *loadLocalOptions) measure(
 	ctx context.Context, s loadtest.Scenario, classes []string,
 ) (report loadtest.Report, err error) {
-	repo, err := o.openAs(ctx, openOptions{access: accessCreate, purgeWait: noPurgeWait, countCapacity: true})
+	repo, err := o.OpenAs(ctx, kit.OpenOptions{Access: kit.AccessCreate, PurgeWait: noPurgeWait, CountCapacity: true})
 	if err != nil {
 		return report, err
 	}
 
 	defer func() { err = errors.Join(err, repo.Close()) }()
 	report = loadtest.Report{
-		Classes: classes, Load: o.load(), Store: o.storeName(), Version: o.version, Seed: o.seed,
+		Classes: classes, Load: o.load(), Store: o.storeName(), Version: o.Version, Seed: o.seed,
 		Started: time.Now(), Conditions: o.failIf,
 	}
 
@@ -251,7 +252,7 @@ func (o *loadLocalOptions) measure(
 	defer context.AfterFunc(ctx, func() {
 		// A second interrupt ends the program at once, before the namespace is
 		// removed.
-		view.say(
+		view.Say(
 			"interrupted: ending the tasks and removing the namespace; another interrupt would leave it in the store",
 		)
 	})()
@@ -285,7 +286,7 @@ func (o *loadLocalOptions) options(classes []string, repo limiter.Repository, vi
 	}
 	// A plain write on DynamoDB may admit up to this share in excess, which
 	// breaks no promise.
-	if o.selected.dynamo {
+	if o.Selected.Dynamo {
 		opts.Slack = tableSlack
 	}
 
@@ -301,7 +302,7 @@ func (o *loadLocalOptions) load() string {
 		return "shape " + o.shape
 	}
 
-	return fmt.Sprintf("%s, %s started a second", count(o.users, "user"), loadtest.Rate(o.spawnRate))
+	return fmt.Sprintf("%s, %s started a second", kit.Count(o.users, "user"), loadtest.Rate(o.spawnRate))
 }
 
 // length returns the planned length of the test.
@@ -315,8 +316,8 @@ func (o *loadLocalOptions) length(s loadtest.Scenario) time.Duration {
 
 // storeName returns the store with its endpoint.
 func (o *loadLocalOptions) storeName() string {
-	name := o.selected.name
-	if at := o.tableEndpoint(); at != "" && o.selected.dynamo {
+	name := o.Selected.Name
+	if at := o.TableEndpoint(); at != "" && o.Selected.Dynamo {
 		name += " at " + at
 	}
 

@@ -3,10 +3,11 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/loadtest/locust"
 )
 
-func newLoadtestLocustfile(c *console) *cobra.Command {
+func newLoadtestLocustfile(c *kit.Console) *cobra.Command {
 	var choice scenarioChoice
 	var o locust.FileOptions
 	cmd := &cobra.Command{
@@ -32,10 +33,10 @@ Locust offers all classes and shapes on its page.`,
 			o.Classes = classes
 			file, err := locust.File(scenario, &o)
 			if err != nil {
-				return usagef("%v", err)
+				return kit.Usagef("%v", err)
 			}
 
-			_, err = c.out.Write(file)
+			_, err = c.Out.Write(file)
 			return err
 		},
 	}

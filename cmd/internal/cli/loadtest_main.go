@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
@@ -14,29 +15,29 @@ import (
 func LoadtestMain(
 	program string, scenarios []loadtest.Scenario, args []string, stdin io.Reader, stdout, stderr io.Writer,
 ) int {
-	c := newConsole(stdin, stdout, stderr)
+	c := kit.NewConsole(stdin, stdout, stderr)
 
-	c.loadOnly, c.scenarios = program, scenarios
+	c.LoadOnly, c.Scenarios = program, scenarios
 	if len(args) > 0 && args[0] == "loadtest" {
 		args = args[1:]
 	}
 
-	return c.main(args)
+	return main(c, args)
 }
 
 // newProgram returns the command tree of the program, with the commands that a
 // command line needs: all of them if there are no arguments.
-func newProgram(c *console, args []string) *cobra.Command {
-	c.version = thisBuild().Version
+func newProgram(c *kit.Console, args []string) *cobra.Command {
+	c.Version = thisBuild().Version
 	root := newRoot(c)
 
-	if c.loadOnly == "" {
+	if c.LoadOnly == "" {
 		addCommands(root, c, args)
 		return root
 	}
 
 	group := newLoadtest(c)
-	root.Use, root.Short, root.Long, root.Example = c.loadOnly, group.Short, group.Long, ""
+	root.Use, root.Short, root.Long, root.Example = c.LoadOnly, group.Short, group.Long, ""
 	root.PersistentFlags().AddFlagSet(group.PersistentFlags())
 	// RemoveCommand clears the parent of a command, so it must come before
 	// AddCommand.

@@ -9,11 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
-func newLoadtestOrchestrate(c *console) *cobra.Command {
+func newLoadtestOrchestrate(c *kit.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "orchestrate",
 		Short: "Keep the workers of a distributed load test running",
@@ -42,25 +43,25 @@ The environment configures it; times are in seconds:
   LOCUSTFILE            the scenario
   LOCUST_USER_CLASSES   classes of its users, separated by commas (all)
   BOTO3_MAX_POOL        connections of a worker to DynamoDB (1000)`,
-		Args: noArgs,
+		Args: kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runOrchestrate(cmd.Context(), c, os.Getenv) },
 	}
 }
 
-func runOrchestrate(ctx context.Context, c *console, getenv func(string) string) error {
+func runOrchestrate(ctx context.Context, c *kit.Console, getenv func(string) string) error {
 	settings, err := readOrchestration(getenv)
 	if err != nil {
 		return err
 	}
 
 	o := settings.OrchestrateOptions
-	if c.poll > 0 {
-		o.Interval = c.poll
+	if c.Poll > 0 {
+		o.Interval = c.Poll
 	}
 
 	function, scenario := getenv("WORKER_FUNCTION_NAME"), getenv("LOCUSTFILE")
 	if function == "" || scenario == "" {
-		return usagef("WORKER_FUNCTION_NAME and LOCUSTFILE must be set; the task of a load stack sets them")
+		return kit.Usagef("WORKER_FUNCTION_NAME and LOCUSTFILE must be set; the task of a load stack sets them")
 	}
 
 	address, err := infra.TaskAddress(ctx, getenv("ECS_CONTAINER_METADATA_URI_V4"))
@@ -86,12 +87,12 @@ func runOrchestrate(ctx context.Context, c *console, getenv func(string) string)
 	}
 	o.Report = reportDecisions(c)
 
-	c.say("keeping workers of %s for the master at %s:%d", function, address, settings.port)
+	c.Say("keeping workers of %s for the master at %s:%d", function, address, settings.port)
 	if err := loadtest.Orchestrate(ctx, o); err != nil {
-		return stackError(err)
+		return kit.StackError(err)
 	}
 
-	c.done("no test has run for %v", o.IdleTimeout)
+	c.Done("no test has run for %v", o.IdleTimeout)
 	return nil
 }
 
@@ -129,23 +130,23 @@ func startWorker(
 
 // reportDecisions returns a function that reports decisions that differ from the
 // one before, and every error once.
-func reportDecisions(c *console) func(loadtest.Decision, error) {
+func reportDecisions(c *kit.Console) func(loadtest.Decision, error) {
 	var last loadtest.Decision
 	var lastErr string
 
 	return func(d loadtest.Decision, err error) {
 		text := ""
 		if err != nil {
-			text = errorText(err)
+			text = kit.Message(err)
 		}
 		if text != "" && text != lastErr {
-			c.warn("%s", text)
+			c.Warn("%s", text)
 		}
 		lastErr = text
 
 		if d != last {
-			c.say("%s: %s, %d of %d workers, %d pending, %d expiring; invoking %d", orDash(d.State),
-				count(d.Users, "user"), d.Connected, d.Desired, d.Pending, d.Expiring, d.Invoke)
+			c.Say("%s: %s, %d of %d workers, %d pending, %d expiring; invoking %d", orDash(d.State),
+				kit.Count(d.Users, "user"), d.Connected, d.Desired, d.Pending, d.Expiring, d.Invoke)
 		}
 
 		last = d

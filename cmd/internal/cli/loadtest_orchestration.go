@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
@@ -53,7 +54,7 @@ func readOrchestration(getenv func(string) string) (o orchestration, err error) 
 	o.pool = n.whole("BOTO3_MAX_POOL", 0, maxConnections)
 	// MAX_WORKERS is 0 if it is not set, which is no limit.
 	if n.err == nil && o.MaxWorkers > 0 && o.MinWorkers > o.MaxWorkers {
-		return o, usagef("MIN_WORKERS %d is more than MAX_WORKERS %d", o.MinWorkers, o.MaxWorkers)
+		return o, kit.Usagef("MIN_WORKERS %d is more than MAX_WORKERS %d", o.MinWorkers, o.MaxWorkers)
 	}
 
 	return o, n.err
@@ -79,7 +80,7 @@ func (n *numbers) read(name string, fallback float64, rule string, valid func(fl
 	}
 
 	if n.err == nil {
-		n.err = usagef("invalid %s %q: %s", name, clip(text), rule)
+		n.err = kit.Usagef("invalid %s %q: %s", name, kit.Clip(text), rule)
 	}
 
 	return fallback

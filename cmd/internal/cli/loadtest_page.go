@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
@@ -32,19 +33,19 @@ func createPage(path string) (*page, error) {
 	}
 
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil, usagef("invalid --html %q: is a folder; give the name of a file in it, such as %s", clip(given),
+		return nil, kit.Usagef("invalid --html %q: is a folder; give the name of a file in it, such as %s", kit.Clip(given),
 			filepath.Join(given, "report.html"))
 	} else if err == nil && !info.Mode().IsRegular() {
-		return nil, usagef(
+		return nil, kit.Usagef(
 			"invalid --html %q: is not a file that could be replaced; give the name of a file, such as report.html",
-			clip(given),
+			kit.Clip(given),
 		)
 	}
 	// The temporary file is in the same folder, because a rename cannot cross
 	// file systems.
 	file, err := os.CreateTemp(filepath.Dir(path), ".report-*.html")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usagef("invalid --html %q: there is no folder %s", clip(path), filepath.Dir(path))
+		return nil, kit.Usagef("invalid --html %q: there is no folder %s", kit.Clip(path), filepath.Dir(path))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--html %s: %w", path, err)

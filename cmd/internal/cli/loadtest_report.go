@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/loadtest"
@@ -17,16 +18,16 @@ import (
 func (o *loadLocalOptions) printReport(r loadtest.Report) error {
 	switch {
 	case o.json:
-		return o.printJSON(newLoadJSON(r))
-	case o.output == formatTSV:
-		return callListing().print(o.console, false, each(append(slices.Clone(r.Rows), r.Total)))
+		return o.PrintJSON(newLoadJSON(r))
+	case o.output == kit.FormatTSV:
+		return callListing().Print(o.Console, false, kit.Each(append(slices.Clone(r.Rows), r.Total)))
 	}
 	width := 0
-	if o.terminal || tty.IsTerminal(o.file) {
-		width = o.width
+	if o.Terminal || tty.IsTerminal(o.File) {
+		width = o.Width
 	}
 
-	_, err := o.out.Write([]byte(reportText(r, width, o.style)))
+	_, err := o.Out.Write([]byte(reportText(r, width, o.Style)))
 	return err
 }
 
@@ -241,13 +242,13 @@ func newCallJSON(r loadtest.Row) callJSON {
 }
 
 // callListing describes the rows of calls as tab-separated lines.
-func callListing() listing[loadtest.Row] {
-	plain := func(f float64) cell { return cell{plain: fmt.Sprintf("%.3f", f)} }
-	return listing[loadtest.Row]{row: func(r loadtest.Row) []cell {
+func callListing() kit.Listing[loadtest.Row] {
+	plain := func(f float64) kit.Cell { return kit.Cell{Plain: fmt.Sprintf("%.3f", f)} }
+	return kit.Listing[loadtest.Row]{Row: func(r loadtest.Row) []kit.Cell {
 		c := newCallJSON(r)
-		return []cell{
-			text(c.Type), text(c.Name), number(c.Requests), plain(c.RPS), plain(c.Average), plain(c.P50),
-			plain(c.P95), plain(c.P99), plain(c.Max), number(c.Failures),
+		return []kit.Cell{
+			kit.Text(c.Type), kit.Text(c.Name), kit.Number(c.Requests), plain(c.RPS), plain(c.Average), plain(c.P50),
+			plain(c.P95), plain(c.P99), plain(c.Max), kit.Number(c.Failures),
 		}
 	}}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
@@ -25,9 +26,9 @@ type loadRunOptions struct {
 	json           bool
 }
 
-func newLoadtestRun(c *console) *cobra.Command {
+func newLoadtestRun(c *kit.Console) *cobra.Command {
 	o := &loadRunOptions{
-		accountTest: accountTest{stackConnection: &stackConnection{console: c}},
+		accountTest: accountTest{Stack: &kit.Stack{Console: c}},
 		users:       loadtest.DefaultUsers, spawnRate: loadtest.DefaultSpawnRate, duration: loadtest.DefaultDuration,
 	}
 	cmd := &cobra.Command{
@@ -42,13 +43,13 @@ the Session Manager plugin for the AWS CLI. The task is stopped at the end.
 A function cannot run longer than its timeout, and stops its users when a tenth
 of it is left. Ctrl-C ends the test early and prints the results up to then.
 
-` + stackHelp,
+` + kit.StackHelp,
 		Example: "  zae-limiter loadtest run -n my-app -f max_rps --users 50 --duration 2m\n" +
 			"  zae-limiter loadtest run -n my-app -f simple --users 1000 --workers 50",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, flag := range []string{"port", "cpu", "memory"} {
 				if cmd.Flags().Changed(flag) && o.workers == 0 && !o.task.standalone {
-					return usagef("--%s has no effect without --workers; add it or leave the flag out", flag)
+					return kit.Usagef("--%s has no effect without --workers; add it or leave the flag out", flag)
 				}
 			}
 
@@ -57,15 +58,15 @@ of it is left. Ctrl-C ends the test early and prints the results up to then.
 	}
 
 	o.addTo(cmd)
-	addFlag(cmd, &o.users, "users", "number", "20", "number of users", parseUsers)
-	addFlag(cmd, &o.duration, "duration", "duration", "60s", "length of the test; a plain number is seconds",
+	kit.AddFlag(cmd, &o.users, "users", "number", "20", "number of users", parseUsers)
+	kit.AddFlag(cmd, &o.duration, "duration", "duration", "60s", "length of the test; a plain number is seconds",
 		parseSeconds)
-	addFlag(cmd, &o.spawnRate, "spawn-rate", "number", "10", "users started a second", parsePositive)
-	addNumber(cmd, &o.workers, "workers", "", "run the users in so many functions under a Locust master", 1,
+	kit.AddFlag(cmd, &o.spawnRate, "spawn-rate", "number", "10", "users started a second", parsePositive)
+	kit.AddNumber(cmd, &o.workers, "workers", "", "run the users in so many functions under a Locust master", 1,
 		maxLoadWorkers)
 
 	o.task.addTo(cmd)
-	addJSON[loadRunJSON](cmd, &o.json, anObject, nil)
+	kit.AddJSON[loadRunJSON](cmd, &o.json, kit.AnObject, nil)
 
 	return cmd
 }
@@ -75,16 +76,16 @@ func runLoadRun(ctx context.Context, o *loadRunOptions, args []string) error {
 		return err
 	}
 
-	name, opts, err := o.target()
+	name, opts, err := o.Target()
 	if err != nil {
 		return err
 	}
 
 	if o.workers > 0 || o.task.standalone {
-		return stackError(o.runDistributed(ctx, name, opts))
+		return kit.StackError(o.runDistributed(ctx, name, opts))
 	}
 
-	return stackError(o.runFunction(ctx, name, opts))
+	return kit.StackError(o.runFunction(ctx, name, opts))
 }
 
 // runFunction runs the test in one invocation of the worker function.
@@ -95,19 +96,19 @@ func (o *loadRunOptions) runFunction(ctx context.Context, name string, opts infr
 	}
 	// The function stops its users when a tenth of its time is left.
 	if most := worker.Timeout() * 9 / 10; o.duration > most {
-		o.warn("--duration %v is more than 90 %% of the function's timeout of %v, so the test will end after %v",
+		o.Warn("--duration %v is more than 90 %% of the function's timeout of %v, so the test will end after %v",
 			o.duration, worker.Timeout(), most)
 	}
 
-	o.say("Running %s with %s for %v in one function", o.what(), count(o.users, "user"), o.duration)
+	o.Say("Running %s with %s for %v in one function", o.what(), kit.Count(o.users, "user"), o.duration)
 
 	began := time.Now()
-	stop := o.follow(func() string {
+	stop := follow(o.accountTest.Stack.Console, func() string {
 		return fmt.Sprintf("running: %s of %v", tty.Duration(time.Since(began).Truncate(time.Second)), o.duration)
 	})
 	defer stop()
 
-	f := &functionTest{stackConnection: o.stackConnection, worker: worker, table: name, id: loadtest.NewID()}
+	f := &functionTest{Stack: o.Stack, worker: worker, table: name, id: loadtest.NewID()}
 	summary, err := f.run(ctx, loadtest.InvocationConfig{
 		Locustfile: o.scenario, UserClasses: joinClasses(o.classes), Users: o.users, SpawnRate: o.spawnRate,
 		DurationSeconds: o.duration.Seconds(), TestID: f.id,
@@ -119,15 +120,15 @@ func (o *loadRunOptions) runFunction(ctx context.Context, name string, opts infr
 	}
 
 	if ctx.Err() != nil {
-		o.warn("interrupted; these are the results up to then")
+		o.Warn("interrupted; these are the results up to then")
 	}
 
-	return o.printSummary(summary, o.json)
+	return printSummary(o.accountTest.Stack.Console, summary, o.json)
 }
 
 // functionTest is a test in one invocation of the worker function.
 type functionTest struct {
-	*stackConnection
+	*kit.Stack
 	worker    *infra.LoadWorker
 	table, id string
 }
@@ -169,7 +170,7 @@ func (f *functionTest) run(
 	select {
 	case got = <-answers:
 	case <-ctx.Done():
-		f.say("stopping the users in the function")
+		f.Say("stopping the users in the function")
 		unmark, err := f.markStopped(whole)
 		if err != nil {
 			return summary, fmt.Errorf(
@@ -204,7 +205,7 @@ func (f *functionTest) markStopped(ctx context.Context) (unmark func(), err erro
 	ctx, cancel := context.WithTimeout(ctx, stopWithin)
 
 	repo, err := dynamo.Connect(ctx, f.table, &dynamo.Options{
-		Namespace: registryNamespace, Region: f.region, Endpoint: f.endpoint, Timeout: tableTimeout,
+		Namespace: kit.RegistryNamespace, Region: f.Region, Endpoint: f.Endpoint, Timeout: kit.TableTimeout,
 		PurgeWait: -1,
 	})
 	if err != nil {
@@ -228,7 +229,7 @@ func (f *functionTest) markStopped(ctx context.Context) (unmark func(), err erro
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 		defer cancel()
 		if err := errors.Join(removeNamespace(ctx, lim, loadtest.StopNamespace(f.id)), repo.Close()); err != nil {
-			f.warn("namespace %s stays in the table: %v", loadtest.StopNamespace(f.id), err)
+			f.Warn("namespace %s stays in the table: %v", loadtest.StopNamespace(f.id), err)
 		}
 	}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 	"github.com/zeroae/zae-limiter-go/loadtest"
@@ -31,7 +32,7 @@ func (o *loadRunOptions) runDistributed(ctx context.Context, name string, opts i
 	// Equal bounds keep the number of workers, however many users there are.
 	settings.MaxWorkers, settings.MinWorkers = workers, workers
 
-	o.say("Running %s with %s for %v in %s", o.what(), count(o.users, "user"), o.duration, count(workers, "worker"))
+	o.Say("Running %s with %s for %v in %s", o.what(), kit.Count(o.users, "user"), o.duration, kit.Count(workers, "worker"))
 
 	task, err := infra.StartLoadTask(ctx, name, settings)
 	if err != nil {
@@ -48,14 +49,14 @@ func (o *loadRunOptions) runDistributed(ctx context.Context, name string, opts i
 
 	summary, began, err := o.drive(ctx, master, workers)
 	if ctx.Err() != nil && began {
-		o.warn("interrupted; these are the results up to then")
+		o.Warn("interrupted; these are the results up to then")
 	}
 	// Without a test there are no results.
 	if !began {
 		return err
 	}
 
-	return errors.Join(o.printSummary(summary, o.json), err)
+	return errors.Join(printSummary(o.accountTest.Stack.Console, summary, o.json), err)
 }
 
 // stopTask stops a task and reports it.
@@ -63,7 +64,7 @@ func (a *accountTest) stopTask(ctx context.Context, task *infra.LoadTask) error 
 	if err := task.Stop(ctx); err != nil {
 		return err
 	}
-	a.say("stopped the task")
+	a.Say("stopped the task")
 	return nil
 }
 
@@ -104,17 +105,17 @@ func (o *loadRunOptions) drive(
 	// The test starts when its workers have connected, so start is nil until then.
 	var start atomic.Pointer[time.Time]
 
-	stop := o.follow(func() string { return driveLine(*last.Load(), workers, start.Load()) })
+	stop := follow(o.accountTest.Stack.Console, func() string { return driveLine(*last.Load(), workers, start.Load()) })
 	defer stop()
 
 	summary, err = loadtest.Drive(ctx, loadtest.DriveOptions{
 		MasterTest: loadtest.MasterTest{
 			Users: o.users, SpawnRate: o.spawnRate, Duration: o.duration, Classes: o.classes,
 		},
-		Workers: workers, Interval: o.poll, Stats: m.Stats, Report: func(s loadtest.MasterStats) { last.Store(&s) },
-		Warn: func(err error) { o.warn("%s", errorText(err)) },
+		Workers: workers, Interval: o.Poll, Stats: m.Stats, Report: func(s loadtest.MasterStats) { last.Store(&s) },
+		Warn: func(err error) { o.Warn("%s", kit.Message(err)) },
 		Stop: func(ctx context.Context) error {
-			o.say("stopping the test")
+			o.Say("stopping the test")
 			return m.Stop(ctx)
 		},
 		Start: func(ctx context.Context, t loadtest.MasterTest) error {
@@ -135,12 +136,12 @@ func driveLine(s loadtest.MasterStats, workers int, began *time.Time) string {
 	connected := len(s.Connected())
 
 	if began == nil {
-		return fmt.Sprintf("%d of %s connected", connected, count(workers, "worker"))
+		return fmt.Sprintf("%d of %s connected", connected, kit.Count(workers, "worker"))
 	}
 
 	total, _ := s.Total()
 	return fmt.Sprintf("%s: %s, %s users, %s requests, %s failures, p50 %.0f ms, p99 %.0f ms",
 		tty.Duration(time.Since(*began).Truncate(time.Second)),
-		count(connected, "worker"), tty.Number(int64(s.Users)), tty.Number(total.Requests),
+		kit.Count(connected, "worker"), tty.Number(int64(s.Users)), tty.Number(total.Requests),
 		tty.Number(total.Failures), total.P50, total.P99)
 }

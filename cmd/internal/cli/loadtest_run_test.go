@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
@@ -27,8 +28,8 @@ func listenLocal(address string) (net.Listener, error) {
 // quick runs a command with short pauses and returns its exit code and output.
 func quick(ctx context.Context, args ...string) (code int, out, talk string) {
 	var data, messages bytes.Buffer
-	c := newConsole(strings.NewReader(""), &data, &messages)
-	c.poll = 10 * time.Millisecond
+	c := kit.NewConsole(strings.NewReader(""), &data, &messages)
+	c.Poll = 10 * time.Millisecond
 	code = run(ctx, c, args)
 	return code, data.String(), messages.String()
 }
@@ -47,7 +48,7 @@ func TestLoadRunInAFunction(t *testing.T) {
 		"--users", "7", "--duration", "95", "--spawn-rate", "0.5", "MaxRpsUser")
 	want := "requests\t1234\nRPS\t20.6\nfailures\t12 (0.97%)\naverage\t5.2 ms\nmin/max\t1.0/80.5 " +
 		"ms\np50\t4.5 ms\np95\t9.0 ms\np99\t20.0 ms\n"
-	if code != exitDone || out != want {
+	if code != kit.ExitDone || out != want {
 		t.Errorf("code %d: %s%s", code, out, talk)
 	}
 	if !strings.Contains(
@@ -83,7 +84,7 @@ func TestLoadRunInAFunction(t *testing.T) {
 	}
 	if code, _, talk := quick(
 		t.Context(), "loadtest", "run", "-n", "my-app", "-f", "simple",
-	); code != exitFailed || !strings.HasSuffix(
+	); code != kit.ExitFailed || !strings.HasSuffix(
 		talk, `function "my-app-load-worker" failed: table my-app: not found`+"\n",
 	) {
 		t.Errorf("%d: %s", code, talk)
@@ -151,7 +152,7 @@ func TestInterruptedLoadRun(t *testing.T) {
 		}
 	}
 	code, out, talk := quick(ctx, "loadtest", "run", "-n", table, "-f", "simple")
-	if code != exitDone || !strings.HasPrefix(out, "requests\t1234\n") || !strings.Contains(
+	if code != kit.ExitDone || !strings.HasPrefix(out, "requests\t1234\n") || !strings.Contains(
 		talk, "interrupted; these are the results up to then",
 	) {
 		t.Errorf("code %d: %s%s", code, out, talk)
@@ -173,7 +174,7 @@ func TestDistributedLoadRun(t *testing.T) {
 	m := newFakeMaster(t, 3, 4)
 	code, out, talk := quick(t.Context(), "loadtest", "run", "-n", "my-app", "-f", "max_rps", "--workers", "3",
 		"--users", "30", "--duration", "40ms", "--port", port, "--cpu", "2048", "MaxRpsCascadeUser")
-	if code != exitDone || !strings.HasPrefix(out, "requests\t400\nRPS\t10000.0\nfailures\t4 (1.00%)\n") {
+	if code != kit.ExitDone || !strings.HasPrefix(out, "requests\t400\nRPS\t10000.0\nfailures\t4 (1.00%)\n") {
 		t.Errorf("code %d: %s%s", code, out, talk)
 	}
 	if diff := cmp.Diff(
@@ -225,7 +226,7 @@ func TestInterruptedDistributedLoadRun(t *testing.T) {
 		}
 	}
 	code, out, talk := quick(ctx, "loadtest", "run", "-n", "my-app", "-f", "max_rps", "--workers", "1", "--port", port)
-	if code != exitDone || !strings.HasPrefix(out, "requests\t500\n") || !strings.Contains(
+	if code != kit.ExitDone || !strings.HasPrefix(out, "requests\t500\n") || !strings.Contains(
 		talk, "interrupted; these are the results up to then",
 	) || m.stops != 1 {
 		t.Errorf("code %d, %d stops: %s%s", code, m.stops, out, talk)
@@ -240,7 +241,7 @@ func TestFailedDistributedLoadRun(t *testing.T) {
 	m.polled = func(n int) { m.broken = n == 2 }
 	code, out, talk := quick(t.Context(), "loadtest", "run", "-n", "my-app", "-f", "max_rps", "--workers", "1",
 		"--port", port)
-	if code != exitFailed || !strings.Contains(
+	if code != kit.ExitFailed || !strings.Contains(
 		talk, "the master has not responded 3 times",
 	) || !strings.HasPrefix(out, "requests\t200\n") {
 		t.Errorf("code %d: %s%s", code, out, talk)
@@ -260,14 +261,14 @@ func TestLoadUI(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var messages lockedBuffer
-		c := newConsole(strings.NewReader(""), &bytes.Buffer{}, &messages)
-		c.poll = 10 * time.Millisecond
+		c := kit.NewConsole(strings.NewReader(""), &bytes.Buffer{}, &messages)
+		c.Poll = 10 * time.Millisecond
 		messages.on("Ctrl-C ends it", cancel)
 		code = run(ctx, c, append([]string{"loadtest", "ui", "-n", "my-app", "-f", "simple", "--port", port}, args...))
 		return code, messages.String()
 	}
 	code, talk := ui("--max-workers", "9", "--startup-lead-time", "0")
-	if code != exitDone || !strings.Contains(talk, "http://localhost:"+port+" runs simple") {
+	if code != kit.ExitDone || !strings.Contains(talk, "http://localhost:"+port+" runs simple") {
 		t.Errorf("code %d: %s", code, talk)
 	}
 	for _, want := range []string{`{"name":"MAX_WORKERS","value":"9"}`, `{"name":"STARTUP_LEAD_TIME","value":"0"}`} {
@@ -278,12 +279,12 @@ func TestLoadUI(t *testing.T) {
 	a.checkNothingRuns(port)
 
 	a.tasks = []string{"earlier"}
-	if code, talk = ui("--max-workers", "9"); code != exitDone || !strings.Contains(
+	if code, talk = ui("--max-workers", "9"); code != kit.ExitDone || !strings.Contains(
 		talk, "the running task keeps its settings; --force replaces it",
 	) || !cmp.Equal(a.running(), []string{"earlier"}) {
 		t.Errorf("code %d, %v run: %s", code, a.running(), talk)
 	}
-	if code, talk = ui("--destroy"); code != exitDone || len(a.running()) > 0 {
+	if code, talk = ui("--destroy"); code != kit.ExitDone || len(a.running()) > 0 {
 		t.Errorf("code %d, %v run: %s", code, a.running(), talk)
 	}
 }
@@ -296,7 +297,7 @@ func TestLoadTestsOfAWrongName(t *testing.T) {
 	} {
 		code, _, talk := quick(t.Context(),
 			append(append([]string{"loadtest"}, args...), "-n", "My-App", "-f", "simple")...)
-		if code != exitUsage || !strings.HasSuffix(
+		if code != kit.ExitUsage || !strings.HasSuffix(
 			talk,
 			`invalid name "My-App": must be in lower case for a load test, because repositories of images are`+"\n",
 		) {
@@ -308,7 +309,7 @@ func TestLoadTestsOfAWrongName(t *testing.T) {
 	} {
 		if code, _, talk := quick(
 			t.Context(), append(append([]string{"loadtest"}, args...), "-n", "my-app", "-f", "simple")...,
-		); code != exitUsage {
+		); code != kit.ExitUsage {
 			t.Errorf("%q: code %d: %s", args, code, talk)
 		}
 	}
@@ -324,7 +325,7 @@ func TestLoadTestsWithoutThePlugin(t *testing.T) {
 	for _, args := range [][]string{{"ui"}, {"run", "--workers", "2"}} {
 		code, _, talk := quick(t.Context(),
 			append(append([]string{"loadtest"}, args...), "-n", "my-app", "-f", "simple")...)
-		if code != exitFailed || !strings.HasSuffix(
+		if code != kit.ExitFailed || !strings.HasSuffix(
 			talk,
 			"zae-limiter: session-manager-plugin is not in PATH; install the Session Manager plugin for the "+
 				"AWS CLI, version 1.2.497 or newer\n",
@@ -353,7 +354,7 @@ func TestLoadTune(t *testing.T) {
 		"16\t1600.0\t16.0 ms\t32.0 ms\t48.0 ms\t1000\t62%\t\n" +
 		"13\t1300.0\t13.0 ms\t26.0 ms\t39.0 ms\t1000\t77%\t\n" +
 		"12\t1200.0\t12.0 ms\t24.0 ms\t36.0 ms\t1000\t83%\toptimum\n"
-	if diff := cmp.Diff(want, out); code != exitDone || diff != "" {
+	if diff := cmp.Diff(want, out); code != kit.ExitDone || diff != "" {
 		t.Errorf("code %d: %s%s", code, diff, talk)
 	}
 	for _, want := range []string{
@@ -384,7 +385,7 @@ func TestLoadTune(t *testing.T) {
 	}
 	a.run = sampleRun
 	code, out, talk = quick(t.Context(), "loadtest", "tune", "-n", "my-app", "-f", "max_rps")
-	if code != exitFailed || !strings.HasSuffix(
+	if code != kit.ExitFailed || !strings.HasSuffix(
 		talk,
 		"12 of 1234 requests of the baseline failed; run the scenario with one user until none fails, then tune it\n",
 	) || !strings.HasSuffix(out, "1% failed\n") {
@@ -395,7 +396,7 @@ func TestLoadTune(t *testing.T) {
 	}
 	if code, _, talk := quick(
 		t.Context(), "loadtest", "tune", "-n", "my-app", "-f", "max_rps",
-	); code != exitFailed || !strings.HasSuffix(talk, "the baseline measured no latency\n") {
+	); code != kit.ExitFailed || !strings.HasSuffix(talk, "the baseline measured no latency\n") {
 		t.Errorf("code %d: %s", code, talk)
 	}
 }
@@ -418,7 +419,7 @@ func TestOrchestrateInATask(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	code, _, talk := quick(t.Context(), "loadtest", "orchestrate")
-	if code != exitDone || !strings.Contains(
+	if code != kit.ExitDone || !strings.Contains(
 		talk, "keeping workers of my-app-load-worker for the master at 10.0.2.106:5557",
 	) || !strings.Contains(talk, "no test has run for 1s") {
 		t.Errorf("code %d: %s", code, talk)
@@ -462,7 +463,7 @@ func TestOrchestrateRefusesItsEnvironment(t *testing.T) {
 				code, _, talk := quick(t.Context(), "loadtest", "orchestrate")
 				if want := fmt.Sprintf(
 					"zae-limiter: invalid %s %q: %s\n", test.name, value, test.rule,
-				); code != exitUsage || talk != want {
+				); code != kit.ExitUsage || talk != want {
 					t.Errorf("code %d: %s; want %s", code, talk, want)
 				}
 			})
@@ -470,7 +471,7 @@ func TestOrchestrateRefusesItsEnvironment(t *testing.T) {
 	}
 	t.Setenv("MIN_WORKERS", "3")
 	t.Setenv("MAX_WORKERS", "2")
-	if code, _, talk := quick(t.Context(), "loadtest", "orchestrate"); code != exitUsage ||
+	if code, _, talk := quick(t.Context(), "loadtest", "orchestrate"); code != kit.ExitUsage ||
 		talk != "zae-limiter: MIN_WORKERS 3 is more than MAX_WORKERS 2\n" {
 		t.Errorf("code %d: %s", code, talk)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
@@ -16,7 +17,7 @@ import (
 // the scenario by --locustfile and only classes by arguments.
 type scenarioChoice struct{ file, dir string }
 
-func (s *scenarioChoice) addFlags(c *console, cmd *cobra.Command) {
+func (s *scenarioChoice) addFlags(c *kit.Console, cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&s.file, "locustfile", "f", "",
 		"`scenario`, in place of the first argument; the name of its Python file works, too")
 
@@ -39,41 +40,41 @@ func (s *scenarioChoice) name(args []string) (name string, classes []string) {
 
 // find returns the chosen scenario and the names of the chosen classes, all if
 // none is given. It reports the problems of a file.
-func (s *scenarioChoice) find(c *console, args []string) (loadtest.Scenario, []string, error) {
+func (s *scenarioChoice) find(c *kit.Console, args []string) (loadtest.Scenario, []string, error) {
 	name, args := s.name(args)
 
 	if name == "" {
-		return loadtest.Scenario{}, nil, usagef(`SCENARIO is missing; "%s scenarios" lists them`, c.loadCommand())
+		return loadtest.Scenario{}, nil, kit.Usagef(`SCENARIO is missing; "%s scenarios" lists them`, loadCommand(c))
 	}
 	// A missing file or a wrong name is a mistake on the command line; what is
 	// wrong in a file is not.
-	found, err := loadtest.Find(name, s.dir, c.scenarios...)
+	found, err := loadtest.Find(name, s.dir, c.Scenarios...)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), is[*limiter.InvalidError](err):
-		return found, nil, usagef("%v", err)
+	case errors.Is(err, fs.ErrNotExist), kit.Is[*limiter.InvalidError](err):
+		return found, nil, kit.Usagef("%v", err)
 	case err != nil:
-		return found, nil, c.reportFile(err)
+		return found, nil, reportFile(c, err)
 	}
 
 	chosen, err := found.Select(args)
 	if err != nil {
-		return found, nil, usagef("%v", err)
+		return found, nil, kit.Usagef("%v", err)
 	}
 
 	return found, classNames(chosen), nil
 }
 
 // loadCommand returns the words that start a command for load tests.
-func (c *console) loadCommand() string {
-	if c.loadOnly != "" {
-		return c.loadOnly
+func loadCommand(c *kit.Console) string {
+	if c.LoadOnly != "" {
+		return c.LoadOnly
 	}
 	return "zae-limiter loadtest"
 }
 
 // reportFile reports the problems of a scenario file: a single one as the error,
 // several as messages and their number as the error.
-func (c *console) reportFile(err error) error {
+func reportFile(c *kit.Console, err error) error {
 	bad, ok := errors.AsType[*loadtest.FileError](err)
 	// A single problem is the whole message, so it needs no number.
 	if !ok || len(bad.Problems) == 1 {
@@ -81,10 +82,10 @@ func (c *console) reportFile(err error) error {
 	}
 
 	for line := range strings.Lines(bad.Error()) {
-		c.say("%s", strings.TrimSuffix(line, "\n"))
+		c.Say("%s", strings.TrimSuffix(line, "\n"))
 	}
 
-	return fmt.Errorf("%s has %s", bad.File, count(len(bad.Problems), "problem"))
+	return fmt.Errorf("%s has %s", bad.File, kit.Count(len(bad.Problems), "problem"))
 }
 
 func classNames(s loadtest.Scenario) []string {
@@ -96,7 +97,7 @@ func classNames(s loadtest.Scenario) []string {
 }
 
 // completer returns a completion function that suggests scenarios, then classes.
-func (s *scenarioChoice) completer(c *console) cobra.CompletionFunc {
+func (s *scenarioChoice) completer(c *kit.Console) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var words []cobra.Completion
 
@@ -110,7 +111,7 @@ func (s *scenarioChoice) completer(c *console) cobra.CompletionFunc {
 		}
 
 		name, _ := s.name(args)
-		if found, err := loadtest.Find(name, s.dir, c.scenarios...); err == nil {
+		if found, err := loadtest.Find(name, s.dir, c.Scenarios...); err == nil {
 			words = classNames(found)
 		}
 
@@ -120,12 +121,12 @@ func (s *scenarioChoice) completer(c *console) cobra.CompletionFunc {
 
 // all returns all scenarios: of the program, compiled in, and in files. Of two
 // with one name it returns the first.
-func (s *scenarioChoice) all(c *console) ([]loadtest.Scenario, error) {
+func (s *scenarioChoice) all(c *kit.Console) ([]loadtest.Scenario, error) {
 	files, err := loadtest.LoadDir(s.dir)
 
 	var all []loadtest.Scenario
 	seen := map[string]bool{}
-	for _, list := range [][]loadtest.Scenario{c.scenarios, loadtest.Scenarios(), files} {
+	for _, list := range [][]loadtest.Scenario{c.Scenarios, loadtest.Scenarios(), files} {
 		for _, scenario := range list {
 			if !seen[scenario.Name] {
 				seen[scenario.Name] = true

@@ -7,17 +7,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
 type loadScenariosOptions struct {
-	*console
+	*kit.Console
 	choice scenarioChoice
 	json   bool
 }
 
-func newLoadtestScenarios(c *console) *cobra.Command {
-	o := loadScenariosOptions{console: c}
+func newLoadtestScenarios(c *kit.Console) *cobra.Command {
+	o := loadScenariosOptions{Console: c}
 	cmd := &cobra.Command{
 		Use:     "scenarios",
 		Aliases: []string{"ls"},
@@ -26,23 +27,23 @@ func newLoadtestScenarios(c *console) *cobra.Command {
 those that YAML files in --directory define. A file with a mistake is reported
 and left out.`,
 		Example: "  zae-limiter loadtest scenarios\n  zae-limiter loadtest scenarios -C scenarios --json",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return runLoadScenarios(o) },
 	}
 
 	o.choice.addDir(cmd)
-	addJSON[scenarioJSON](cmd, &o.json, anArray, scenarioColumns)
+	kit.AddJSON[scenarioJSON](cmd, &o.json, kit.AnArray, scenarioColumns)
 	return cmd
 }
 
 func runLoadScenarios(o loadScenariosOptions) error {
-	all, err := o.choice.all(o.console)
+	all, err := o.choice.all(o.Console)
 	if errors.Is(err, fs.ErrNotExist) {
-		return usagef("%v", err)
+		return kit.Usagef("%v", err)
 	}
 	// The scenarios without a mistake are listed in any case, and then err
 	// reports the mistakes.
-	if err := scenarioListing().print(o.console, o.json, each(all)); err != nil {
+	if err := scenarioListing().Print(o.Console, o.json, kit.Each(all)); err != nil {
 		return err
 	}
 	return err
@@ -56,14 +57,14 @@ type scenarioJSON struct {
 	Description string   `json:"description" doc:"what it does"`
 }
 
-var scenarioColumns = []column{
-	{title: "name", whole: true},
-	{title: "classes", whole: true},
-	{title: "shapes", spare: true},
-	{title: "description"},
+var scenarioColumns = []kit.Column{
+	{Title: "name", Whole: true},
+	{Title: "classes", Whole: true},
+	{Title: "shapes", Spare: true},
+	{Title: "description"},
 }
 
-func scenarioListing() listing[loadtest.Scenario] {
+func scenarioListing() kit.Listing[loadtest.Scenario] {
 	shapes := func(s loadtest.Scenario) []string {
 		names := []string{}
 		for _, shape := range s.Shapes {
@@ -72,29 +73,29 @@ func scenarioListing() listing[loadtest.Scenario] {
 		return names
 	}
 
-	return listing[loadtest.Scenario]{
-		scenarioColumns,
-		func(s loadtest.Scenario) []cell {
-			return []cell{
-				text(s.Name), text(strings.Join(classNames(s), ",")), text(strings.Join(shapes(s), ",")),
-				text(s.Description),
+	return kit.Listing[loadtest.Scenario]{
+		Columns: scenarioColumns,
+		Row: func(s loadtest.Scenario) []kit.Cell {
+			return []kit.Cell{
+				kit.Text(s.Name), kit.Text(strings.Join(classNames(s), ",")), kit.Text(strings.Join(shapes(s), ",")),
+				kit.Text(s.Description),
 			}
 		},
-		func(s loadtest.Scenario) any { return scenarioJSON{s.Name, classNames(s), shapes(s), s.Description} },
-		"There are no scenarios.",
+		Object:  func(s loadtest.Scenario) any { return scenarioJSON{s.Name, classNames(s), shapes(s), s.Description} },
+		Nothing: "There are no scenarios.",
 	}
 }
 
-func newLoadtestSchema(c *console) *cobra.Command {
+func newLoadtestSchema(c *kit.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of scenario files",
 		Long: `Print the JSON Schema of scenario files, with which editors check and complete
 them.`,
 		Example: "  zae-limiter loadtest schema > scenario.schema.json",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := c.out.Write([]byte(loadtest.Schema()))
+			_, err := c.Out.Write([]byte(loadtest.Schema()))
 			return err
 		},
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
@@ -23,39 +24,39 @@ type loadRunJSON struct {
 }
 
 // printSummary prints the result of a test in an account.
-func (c *console) printSummary(s loadtest.WorkerSummary, asJSON bool) error {
-	return printProperties(c, asJSON, []property{
-		{"requests", number(s.Requests)},
-		{"RPS", oneDecimal(s.RPS)},
-		{"failures", failureCell(s)},
-		{"average", millis(s.Average)},
-		{"min/max", pair(s.Min, s.Max)},
-		{"p50", millis(s.P50)},
-		{"p95", millis(s.P95)},
-		{"p99", millis(s.P99)},
+func printSummary(c *kit.Console, s loadtest.WorkerSummary, asJSON bool) error {
+	return kit.PrintProperties(c, asJSON, []kit.Property{
+		{Name: "requests", Value: kit.Number(s.Requests)},
+		{Name: "RPS", Value: oneDecimal(s.RPS)},
+		{Name: "failures", Value: failureCell(s)},
+		{Name: "average", Value: millis(s.Average)},
+		{Name: "min/max", Value: pair(s.Min, s.Max)},
+		{Name: "p50", Value: millis(s.P50)},
+		{Name: "p95", Value: millis(s.P95)},
+		{Name: "p99", Value: millis(s.P99)},
 	}, loadRunJSON(s))
 }
 
 // oneDecimal returns a number with one decimal.
-func oneDecimal(f float64) cell {
+func oneDecimal(f float64) kit.Cell {
 	text := strconv.FormatFloat(f, 'f', 1, 64)
-	return cell{display: text, plain: text}
+	return kit.Cell{Display: text, Plain: text}
 }
 
 // millis returns a number of milliseconds.
-func millis(ms float64) cell {
+func millis(ms float64) kit.Cell {
 	text := milliText(ms) + " ms"
-	return cell{display: text, plain: text}
+	return kit.Cell{Display: text, Plain: text}
 }
 
 func milliText(ms float64) string { return strconv.FormatFloat(ms, 'f', 1, 64) }
 
-func pair(low, high float64) cell {
+func pair(low, high float64) kit.Cell {
 	text := milliText(low) + "/" + milliText(high) + " ms"
-	return cell{display: text, plain: text}
+	return kit.Cell{Display: text, Plain: text}
 }
 
-func failureCell(s loadtest.WorkerSummary) cell {
+func failureCell(s loadtest.WorkerSummary) kit.Cell {
 	share := fmt.Sprintf(" (%.2f%%)", 100*s.FailureRate)
-	return cell{display: tty.Number(s.Failures) + share, plain: strconv.FormatInt(s.Failures, 10) + share}
+	return kit.Cell{Display: tty.Number(s.Failures) + share, Plain: strconv.FormatInt(s.Failures, 10) + share}
 }

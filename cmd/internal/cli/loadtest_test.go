@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/internal/golden"
 	"github.com/zeroae/zae-limiter-go/loadtest"
@@ -99,7 +100,7 @@ func TestLoadFrameFits(t *testing.T) {
 		name          string
 		width, height int
 	}{{"80", 80, 24}, {"120", 120, 40}, {"40", 40, 12}, {"tiny", 10, 2}} {
-		v := &loadView{console: &console{}, about: about, scenario: "llm_production", length: 90 * time.Second}
+		v := &loadView{Console: &kit.Console{}, about: about, scenario: "llm_production", length: 90 * time.Second}
 		lines := v.frame(busyTest(), size.width, size.height)
 		if len(lines) > size.height {
 			t.Errorf("%s: %d lines, want at most %d", size.name, len(lines), size.height)
@@ -131,7 +132,7 @@ func TestBrokenPromiseFails(t *testing.T) {
 		t.Errorf("a kept promise fails with %v", err)
 	}
 	r.Promise.Broken, r.Promise.Excess = 1, 1500
-	if err := failure(r); err == nil || exitCode(err) != exitFailed ||
+	if err := failure(r); err == nil || kit.ExitCode(err) != kit.ExitFailed ||
 		err.Error() != "more was admitted than the limits allow" {
 		t.Errorf("a broken promise fails with %v", err)
 	}
@@ -146,7 +147,7 @@ func TestBrokenPromiseFails(t *testing.T) {
 func TestSlowPhasesAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
-		v := &loadView{console: &console{err: &said}, scenario: "stress", length: time.Minute, stop: func() {}}
+		v := &loadView{Console: &kit.Console{Err: &said}, scenario: "stress", length: time.Minute, stop: func() {}}
 		for phase, slow := range map[string]string{
 			loadtest.PhaseSetup:    "setting up the limits and entities of stress\n",
 			loadtest.PhaseStopping: "waiting for the last calls to end\n",
@@ -171,7 +172,7 @@ func TestSlowPhasesAreReported(t *testing.T) {
 // users stop, since it would stay above the report.
 func TestLoadViewDrawsWhileUsersRun(t *testing.T) {
 	var out bytes.Buffer
-	v := &loadView{console: &console{err: &bytes.Buffer{}}, scenario: "stress", length: time.Minute, stop: func() {}}
+	v := &loadView{Console: &kit.Console{Err: &bytes.Buffer{}}, scenario: "stress", length: time.Minute, stop: func() {}}
 	v.screen = tty.NewScreen(&out, func() (width, height int) { return 80, 24 })
 	v.show(busyTest())
 	if out.Len() > 0 {

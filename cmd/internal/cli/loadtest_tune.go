@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 	"github.com/zeroae/zae-limiter-go/loadtest"
@@ -22,9 +23,9 @@ type loadTuneOptions struct {
 	json      bool
 }
 
-func newLoadtestTune(c *console) *cobra.Command {
+func newLoadtestTune(c *kit.Console) *cobra.Command {
 	o := &loadTuneOptions{
-		accountTest: accountTest{stackConnection: &stackConnection{console: c}}, spawnRate: loadtest.DefaultSpawnRate,
+		accountTest: accountTest{Stack: &kit.Stack{Console: c}}, spawnRate: loadtest.DefaultSpawnRate,
 		TuneOptions: loadtest.TuneOptions{
 			MaxUsers: 40, Threshold: 0.8, StepDuration: 30 * time.Second, BaselineDuration: time.Minute,
 		},
@@ -42,22 +43,22 @@ can be quick.
 A baseline with fewer than 100 requests is repeated for longer, within the
 function's timeout. A baseline with failures is an error.
 
-` + stackHelp,
+` + kit.StackHelp,
 		Example: "  zae-limiter loadtest tune -n my-app -f max_rps\n  zae-limiter loadtest tune -n my-app -f " +
 			"simple --max-users 100 --threshold 0.9",
 		RunE: func(cmd *cobra.Command, args []string) error { return runLoadTune(cmd.Context(), o, args) },
 	}
 
 	o.addTo(cmd)
-	addFlag(cmd, &o.MaxUsers, "max-users", "number", "40", "the most users to try", parseUsers)
-	addFlag(cmd, &o.Threshold, "threshold", "share", "0.80", "the least efficiency, above 0 and at most 1",
+	kit.AddFlag(cmd, &o.MaxUsers, "max-users", "number", "40", "the most users to try", parseUsers)
+	kit.AddFlag(cmd, &o.Threshold, "threshold", "share", "0.80", "the least efficiency, above 0 and at most 1",
 		parseThreshold)
-	addFlag(cmd, &o.StepDuration, "step-duration", "duration", "30s",
+	kit.AddFlag(cmd, &o.StepDuration, "step-duration", "duration", "30s",
 		"length of each step; a plain number is seconds", parseSeconds)
-	addFlag(cmd, &o.BaselineDuration, "baseline-duration", "duration", "60s",
+	kit.AddFlag(cmd, &o.BaselineDuration, "baseline-duration", "duration", "60s",
 		"length of the baseline; a plain number is seconds", parseSeconds)
-	addFlag(cmd, &o.spawnRate, "spawn-rate", "number", "10", "users started a second", parsePositive)
-	addJSON[tuningJSON](cmd, &o.json, anObject, tuneListing.columns)
+	kit.AddFlag(cmd, &o.spawnRate, "spawn-rate", "number", "10", "users started a second", parsePositive)
+	kit.AddJSON[tuningJSON](cmd, &o.json, kit.AnObject, tuneListing.Columns)
 
 	return cmd
 }
@@ -106,18 +107,18 @@ type tuneStepJSON struct {
 }
 
 // tuneListing prints the steps of a search.
-var tuneListing = listing[tuneStepJSON]{
-	columns: []column{
-		{title: "users", right: true},
-		{title: "RPS", right: true},
-		{title: "p50", right: true},
-		{title: "p95", right: true},
-		{title: "p99", right: true},
-		{title: "reqs", right: true},
-		{title: "efficiency", right: true},
-		{title: "mark"},
+var tuneListing = kit.Listing[tuneStepJSON]{
+	Columns: []kit.Column{
+		{Title: "users", Right: true},
+		{Title: "RPS", Right: true},
+		{Title: "p50", Right: true},
+		{Title: "p95", Right: true},
+		{Title: "p99", Right: true},
+		{Title: "reqs", Right: true},
+		{Title: "efficiency", Right: true},
+		{Title: "mark"},
 	},
-	row: func(s tuneStepJSON) []cell {
+	Row: func(s tuneStepJSON) []kit.Cell {
 		mark := ""
 		switch {
 		case s.Failing || s.Baseline && s.Failures > 0:
@@ -129,10 +130,10 @@ var tuneListing = listing[tuneStepJSON]{
 		}
 
 		efficiency := strconv.FormatFloat(100*s.Efficiency, 'f', 0, 64) + "%"
-		return []cell{
-			number(int64(s.Users)), oneDecimal(s.RPS), millis(s.P50), millis(s.P95), millis(s.P99), number(s.Requests),
-			{display: efficiency, plain: efficiency},
-			text(mark),
+		return []kit.Cell{
+			kit.Number(int64(s.Users)), oneDecimal(s.RPS), millis(s.P50), millis(s.P95), millis(s.P99), kit.Number(s.Requests),
+			{Display: efficiency, Plain: efficiency},
+			kit.Text(mark),
 		}
 	},
 }
@@ -142,18 +143,18 @@ func runLoadTune(ctx context.Context, o *loadTuneOptions, args []string) error {
 		return err
 	}
 
-	name, opts, err := o.target()
+	name, opts, err := o.Target()
 	if err != nil {
 		return err
 	}
 
 	worker, err := infra.FindLoadWorker(ctx, name, &opts)
 	if err != nil {
-		return stackError(err)
+		return kit.StackError(err)
 	}
 	// The function stops its users when a tenth of its time is left.
 	if most := worker.Timeout() * 9 / 10; o.StepDuration > most {
-		o.warn("--step-duration %v is more than 90 %% of the function's timeout of %v, so steps will end after %v",
+		o.Warn("--step-duration %v is more than 90 %% of the function's timeout of %v, so steps will end after %v",
 			o.StepDuration, worker.Timeout(), most)
 	}
 
@@ -163,15 +164,15 @@ func runLoadTune(ctx context.Context, o *loadTuneOptions, args []string) error {
 	o.Report = func(s loadtest.TuneStep) {
 		failures := ""
 		if s.Failures > 0 {
-			failures = ", " + count(int(s.Failures), "failure")
+			failures = ", " + kit.Count(int(s.Failures), "failure")
 		}
-		o.say("  %s: p50 %s ms, %.1f requests/s, efficiency %.0f%%%s", count(s.Users, "user"),
+		o.Say("  %s: p50 %s ms, %.1f requests/s, efficiency %.0f%%%s", kit.Count(s.Users, "user"),
 			milliText(inMillis(s.P50)), s.RPS, 100*s.Efficiency, failures)
 	}
 
 	tuning, err := loadtest.Tune(ctx, o.measure(worker, name), &o.TuneOptions)
 	if len(tuning.Steps) == 0 {
-		return stackError(err)
+		return kit.StackError(err)
 	}
 	// A search that failed shows the steps that it has made.
 	if printed := o.printTuning(name, tuning, err == nil); printed != nil {
@@ -186,16 +187,16 @@ func (o *loadTuneOptions) measure(
 	worker *infra.LoadWorker, name string,
 ) func(context.Context, int, time.Duration) (loadtest.Measurement, error) {
 	return func(ctx context.Context, users int, d time.Duration) (loadtest.Measurement, error) {
-		o.say("measuring %s of %s for %v", count(users, "user"), o.what(), d)
+		o.Say("measuring %s of %s for %v", kit.Count(users, "user"), o.what(), d)
 
 		began := time.Now()
-		stop := o.follow(func() string {
-			return fmt.Sprintf("measuring %s: %s of %v", count(users, "user"),
+		stop := follow(o.accountTest.Stack.Console, func() string {
+			return fmt.Sprintf("measuring %s: %s of %v", kit.Count(users, "user"),
 				tty.Duration(time.Since(began).Truncate(time.Second)), d)
 		})
 		defer stop()
 
-		f := &functionTest{stackConnection: o.stackConnection, worker: worker, table: name, id: loadtest.NewID()}
+		f := &functionTest{Stack: o.Stack, worker: worker, table: name, id: loadtest.NewID()}
 		summary, err := f.run(ctx, loadtest.InvocationConfig{
 			Locustfile: o.scenario, UserClasses: joinClasses(o.classes), Users: users, SpawnRate: o.spawnRate,
 			DurationSeconds: d.Seconds(), TestID: f.id,
@@ -227,15 +228,15 @@ func (o *loadTuneOptions) printTuning(name string, t loadtest.Tuning, complete b
 	}
 
 	if o.json {
-		return o.printJSON(shape)
+		return o.PrintJSON(shape)
 	}
 
-	if err := tuneListing.print(o.console, false, each(shape.Steps)); err != nil || !complete {
+	if err := tuneListing.Print(o.Console, false, kit.Each(shape.Steps)); err != nil || !complete {
 		return err
 	}
 
-	o.done("%s per worker: %.1f requests/s, with a floor of p50 %s ms, p95 %s ms, p99 %s ms",
-		count(t.Optimum.Users, "user"), t.Optimum.RPS,
+	o.Done("%s per worker: %.1f requests/s, with a floor of p50 %s ms, p95 %s ms, p99 %s ms",
+		kit.Count(t.Optimum.Users, "user"), t.Optimum.RPS,
 		milliText(shape.P50), milliText(shape.P95), milliText(shape.P99))
 
 	for _, users := range []int{100, 500, 1000} {
@@ -243,7 +244,7 @@ func (o *loadTuneOptions) printTuning(name string, t loadtest.Tuning, complete b
 			"loadtest", "run", "-n", name, "-f", o.scenario, "--users", strconv.Itoa(users), "--workers",
 			strconv.Itoa(t.Workers(users)),
 		}
-		o.say("  %s", o.place().Command(append(words, o.classes...)...))
+		o.Say("  %s", o.Place().Command(append(words, o.classes...)...))
 	}
 
 	return nil

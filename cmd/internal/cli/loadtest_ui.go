@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
@@ -21,8 +22,8 @@ type loadUIOptions struct {
 	lead                                            *time.Duration
 }
 
-func newLoadtestUI(c *console) *cobra.Command {
-	o := &loadUIOptions{accountTest: accountTest{stackConnection: &stackConnection{console: c}}}
+func newLoadtestUI(c *kit.Console) *cobra.Command {
+	o := &loadUIOptions{accountTest: accountTest{Stack: &kit.Stack{Console: c}}}
 	cmd := &cobra.Command{
 		Use:   "ui -f SCENARIO [CLASS...]",
 		Short: "Open Locust's web page of a load test in an AWS account",
@@ -35,7 +36,7 @@ The page is on this machine, through the Session Manager plugin for the AWS CLI,
 until Ctrl-C. Then the task is stopped if this command started it, or if
 --destroy is set.
 
-` + stackHelp,
+` + kit.StackHelp,
 		Example: "  zae-limiter loadtest ui -n my-app -f llm_production\n  zae-limiter loadtest ui -n my-app " +
 			"-f max_rps --max-workers 20 --force",
 		RunE: func(cmd *cobra.Command, args []string) error { return runAccountUI(cmd.Context(), o, args) },
@@ -47,14 +48,14 @@ until Ctrl-C. Then the task is stopped if this command started it, or if
 	flags := cmd.Flags()
 	flags.BoolVar(&o.destroy, "destroy", false, "stop the task at the end, even if it was running before")
 	flags.BoolVar(&o.force, "force", false, "replace a running task whose settings differ")
-	addNumber(cmd, &o.maxWorkers, "max-workers", "", "the most workers (default: of the load stack)", 1, maxLoadWorkers)
-	addNumber(cmd, &o.minWorkers, "min-workers", "", "the fewest workers (default: of the load stack)", 1,
+	kit.AddNumber(cmd, &o.maxWorkers, "max-workers", "", "the most workers (default: of the load stack)", 1, maxLoadWorkers)
+	kit.AddNumber(cmd, &o.minWorkers, "min-workers", "", "the fewest workers (default: of the load stack)", 1,
 		maxLoadWorkers)
-	addNumber(cmd, &o.usersPerWorker, "users-per-worker", "", "users of one worker (default: of the load stack)", 1,
+	kit.AddNumber(cmd, &o.usersPerWorker, "users-per-worker", "", "users of one worker (default: of the load stack)", 1,
 		maxUsersPerWorker)
-	addFlag(cmd, &o.lead, "startup-lead-time", "duration", "",
+	kit.AddFlag(cmd, &o.lead, "startup-lead-time", "duration", "",
 		"how far ahead workers start; a plain number is seconds (default: of the load stack)", parseLead)
-	addNumber(cmd, &o.connect, "pool-connections", "", "connections of a worker to DynamoDB (default 1000)", 1,
+	kit.AddNumber(cmd, &o.connect, "pool-connections", "", "connections of a worker to DynamoDB (default 1000)", 1,
 		maxConnections)
 
 	return cmd
@@ -79,10 +80,10 @@ func runAccountUI(ctx context.Context, o *loadUIOptions, args []string) (err err
 		return err
 	}
 	if o.maxWorkers > 0 && o.minWorkers > o.maxWorkers {
-		return usagef("--min-workers %d is more than --max-workers %d", o.minWorkers, o.maxWorkers)
+		return kit.Usagef("--min-workers %d is more than --max-workers %d", o.minWorkers, o.maxWorkers)
 	}
 
-	name, opts, err := o.target()
+	name, opts, err := o.Target()
 	if err != nil {
 		return err
 	}
@@ -99,17 +100,17 @@ func runAccountUI(ctx context.Context, o *loadUIOptions, args []string) (err err
 
 	task, err := infra.OpenLoadTask(ctx, name, o.force, settings)
 	if err != nil {
-		return stackError(err)
+		return kit.StackError(err)
 	}
 	// A task that was running belongs to another command or user, so it stays.
 	if task.Started || o.destroy {
 		defer func() { err = errors.Join(err, o.stopTask(ctx, task)) }()
 	} else {
-		o.say("using the task that is running; --destroy stops it at the end")
+		o.Say("using the task that is running; --destroy stops it at the end")
 	}
 
 	if task.Ignored {
-		o.warn("the running task keeps its settings; --force replaces it")
+		o.Warn("the running task keeps its settings; --force replaces it")
 	}
 
 	url := fmt.Sprintf("http://localhost:%d", o.task.port)
@@ -117,13 +118,13 @@ func runAccountUI(ctx context.Context, o *loadUIOptions, args []string) (err err
 	// Forward calls this again when a lost connection is back.
 	return task.Forward(ctx, o.task.port, func() {
 		if opened {
-			o.say("connected again")
+			o.Say("connected again")
 			return
 		}
 		opened = true
 
-		o.done("%s runs %s; Ctrl-C ends it", url, o.what())
-		if o.terminal {
+		o.Done("%s runs %s; Ctrl-C ends it", url, o.what())
+		if o.Terminal {
 			browse(ctx, url)
 		}
 	})

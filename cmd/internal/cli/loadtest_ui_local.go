@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 	"github.com/zeroae/zae-limiter-go/loadtest/locust"
 )
@@ -42,7 +43,7 @@ func (o *loadUI) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.locust, "locust", "",
 		"`program` of Locust for --ui (default $"+envLocust+", else locust in the PATH)")
 	flags.StringVar(&o.webHost, "web-host", o.webHost, "`address` of the page of --ui, which asks for no password")
-	addFlag(cmd, &o.port, "port", "number", o.port, "port of the page of --ui; 0 chooses a free one", parsePort)
+	kit.AddFlag(cmd, &o.port, "port", "number", o.port, "port of the page of --ui; 0 chooses a free one", parsePort)
 }
 
 func parsePort(text string) (string, error) {
@@ -82,7 +83,7 @@ func (o *loadLocalOptions) checkUI() error {
 		{"duration", o.durationGiven},
 	} {
 		if flag.given {
-			return usagef(
+			return kit.Usagef(
 				"--ui and --%s exclude each other, since Locust's page starts and ends tests and has reports "+
 					"of its own; leave one of them out",
 				flag.name,
@@ -108,10 +109,10 @@ func runLoadUI(ctx context.Context, o *loadLocalOptions, s loadtest.Scenario, cl
 
 	file, err := locust.File(s, &locust.FileOptions{Classes: classes, Shape: o.shape, Follow: true})
 	if err != nil {
-		return usagef("%v", err)
+		return kit.Usagef("%v", err)
 	}
 
-	repo, err := o.openAs(ctx, openOptions{access: accessCreate, purgeWait: noPurgeWait})
+	repo, err := o.OpenAs(ctx, kit.OpenOptions{Access: kit.AccessCreate, PurgeWait: noPurgeWait})
 	if err != nil {
 		return err
 	}
@@ -132,8 +133,8 @@ func runLoadUI(ctx context.Context, o *loadLocalOptions, s loadtest.Scenario, cl
 	worked := make(chan error, 1)
 	go func() {
 		var removed error
-		_, err := locust.Work(working, master.address, o.swarms(repo, s), &locust.Options{
-			Scenario: s.Name, Classes: classes, Log: master.log(o.console),
+		_, err := locust.Work(working, master.address, swarms(o.Connection, repo, s), &locust.Options{
+			Scenario: s.Name, Classes: classes, Log: master.log(o.Console),
 			Left: func(test string) { removed = errors.Join(removed, removeTest(working, repo, s, test)) },
 		})
 		worked <- errors.Join(err, removed)
@@ -152,7 +153,7 @@ func (o *loadLocalOptions) follow(
 	announced := make(chan struct{})
 	go func() {
 		defer close(announced)
-		master.announce(serving, o.console)
+		master.announce(serving, o.Console)
 	}()
 
 	var failed error
@@ -172,7 +173,7 @@ func (o *loadLocalOptions) follow(
 	stop()
 	<-announced
 
-	defer o.progress(func() string { return "waiting until Locust has ended the test" })()
+	defer o.Progress(func() string { return "waiting until Locust has ended the test" })()
 
 	code := master.stop()
 	leave()

@@ -8,13 +8,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
 // loadView shows a test as it runs: a table on a terminal, else lines on stderr.
 type loadView struct {
-	*console
+	*kit.Console
 	about    loadtest.Report // without a result
 	scenario string
 	length   time.Duration
@@ -32,12 +33,12 @@ const slowPhase = 2 * time.Second
 
 func (o *loadLocalOptions) newLoadView(about loadtest.Report, s loadtest.Scenario) *loadView {
 	v := &loadView{
-		console: o.console, about: about, scenario: s.Name, length: o.length(s), interval: time.Second,
+		Console: o.Console, about: about, scenario: s.Name, length: o.length(s), interval: time.Second,
 		stop: func() {},
 	}
 	// Frames are drawn on stdout, where JSON and lines must stand alone.
 	if !o.json && o.output == "" {
-		v.screen = tty.OpenScreen(o.file)
+		v.screen = tty.OpenScreen(o.File)
 	}
 	// A line a second would be too many in the log of a long test.
 	if v.screen == nil && v.length > 2*time.Minute {
@@ -72,13 +73,13 @@ func (v *loadView) begin(phase string) {
 		// The frames name the test, too.
 		return
 	case text == "":
-		v.say("running %s: %s, for %s, on %s", v.scenario, v.about.Load, shortLength(v.length), v.about.Store)
+		v.Say("running %s: %s, for %s, on %s", v.scenario, v.about.Load, shortLength(v.length), v.about.Store)
 		return
 	}
 
 	start := time.Now()
-	if v.errTerminal {
-		v.stop = v.progress(func() string { return text + ": " + tty.Duration(time.Since(start)) })
+	if v.ErrTerminal {
+		v.stop = v.Progress(func() string { return text + ": " + tty.Duration(time.Since(start)) })
 		return
 	}
 
@@ -95,7 +96,7 @@ func (v *loadView) sayLater(text string) (stop func()) {
 		select {
 		case <-end:
 		case <-time.After(slowPhase):
-			v.say("%s", text)
+			v.Say("%s", text)
 		}
 	})
 	return sync.OnceFunc(func() { close(end); wg.Wait() })
@@ -120,7 +121,7 @@ func (v *loadView) show(s loadtest.Snapshot) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.screen == nil {
-		v.say("%s", snapshotLine(s))
+		v.Say("%s", snapshotLine(s))
 		return
 	}
 	// A snapshot can come after the end of the phase, and a frame would
@@ -204,12 +205,12 @@ func (v *loadView) frame(s loadtest.Snapshot, width, height int) []string {
 	clock := shortLength(s.Elapsed.Round(time.Second)) + " of " + shortLength(v.length)
 	title := tty.Ellipsis("   "+v.about.Store+", "+v.about.Load, max(0, width-tty.Width(name)-tty.Width(clock)-1))
 	lines := []string{
-		v.style.Bold(name) + v.style.Dim(tty.Left(title, width-tty.Width(name)-tty.Width(clock))) + v.style.Bold(clock),
+		v.Style.Bold(name) + v.Style.Dim(tty.Left(title, width-tty.Width(name)-tty.Width(clock))) + v.Style.Bold(clock),
 	}
 
 	counts := []string{
-		"users " + tty.Number(int64(s.Users)), "admitted " + v.style.Green(tty.Number(s.Admitted)),
-		"refused " + v.style.Yellow(tty.Number(s.Refused)),
+		"users " + tty.Number(int64(s.Users)), "admitted " + v.Style.Green(tty.Number(s.Admitted)),
+		"refused " + v.Style.Yellow(tty.Number(s.Refused)),
 	}
 	// Failures, if there are any, have a line of their own with their kinds.
 	if s.Total.Failures == 0 {
@@ -223,7 +224,7 @@ func (v *loadView) frame(s loadtest.Snapshot, width, height int) []string {
 	lines = append(lines, strings.Join(counts, "   "))
 
 	if s.Total.Failures > 0 {
-		lines = append(lines, v.style.Red("failed "+failureText(s)))
+		lines = append(lines, v.Style.Red("failed "+failureText(s)))
 	}
 
 	if costs := costTexts(s); len(costs) > 0 {
@@ -243,9 +244,9 @@ func (v *loadView) frame(s loadtest.Snapshot, width, height int) []string {
 		rows = rows[:len(rows)-hidden]
 	}
 
-	lines = append(lines, rowTable(append(slices.Clone(rows), s.Total), width, v.style)...)
+	lines = append(lines, rowTable(append(slices.Clone(rows), s.Total), width, v.Style)...)
 	if hidden > 0 {
-		lines = append(lines, v.style.Dim(fmt.Sprintf("%d more in the report", hidden)))
+		lines = append(lines, v.Style.Dim(fmt.Sprintf("%d more in the report", hidden)))
 	}
 
 	for i := range lines {

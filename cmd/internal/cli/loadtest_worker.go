@@ -11,19 +11,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 	"github.com/zeroae/zae-limiter-go/loadtest/locust"
 )
 
 type loadWorkerOptions struct {
-	*connection
+	*kit.Connection
 	choice scenarioChoice
 	master string
 	giveUp time.Duration
 }
 
-func newLoadtestWorker(c *console) *cobra.Command {
-	o := loadWorkerOptions{connection: &connection{console: c}, giveUp: time.Minute}
+func newLoadtestWorker(c *kit.Console) *cobra.Command {
+	o := loadWorkerOptions{Connection: &kit.Connection{Console: c}, giveUp: time.Minute}
 	cmd := &cobra.Command{
 		Use:   "worker SCENARIO [CLASS...]",
 		Short: "Run users for a Locust master",
@@ -37,17 +38,17 @@ The worker ends when the master does. Without a master it tries again. After
 users, sends the last report, leaves the master and names the namespace. All
 workers of a test need the same store.
 
-` + storeHelp,
+` + kit.StoreHelp,
 		Example: `  zae-limiter loadtest worker simple --master 10.0.0.5 --name my-app
   zae-limiter loadtest worker max_rps MaxRpsCascadeUser --master localhost:5557`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runLoadWorker(cmd.Context(), &o, args) },
 	}
 
-	o.addStore(cmd)
+	o.AddStore(cmd)
 	o.choice.addFlags(c, cmd)
-	addFlag(cmd, &o.master, "master", "address", "",
+	kit.AddFlag(cmd, &o.master, "master", "address", "",
 		"host or host:port of the Locust master (port "+locust.DefaultPort+" if none is given)", parseMaster)
-	addFlag(cmd, &o.giveUp, "give-up", "duration", "1m", "how long to look for a master", parseDuration)
+	kit.AddFlag(cmd, &o.giveUp, "give-up", "duration", "1m", "how long to look for a master", kit.ParseDuration)
 
 	return cmd
 }
@@ -72,35 +73,35 @@ func parseMaster(text string) (string, error) {
 }
 
 func runLoadWorker(ctx context.Context, o *loadWorkerOptions, args []string) (err error) {
-	scenario, classes, err := o.choice.find(o.console, args)
+	scenario, classes, err := o.choice.find(o.Console, args)
 	if err != nil {
 		return err
 	}
 	if o.master == "" {
-		return usagef("no master is given; name it with --master, such as --master 10.0.0.5")
+		return kit.Usagef("no master is given; name it with --master, such as --master 10.0.0.5")
 	}
 
-	repo, err := o.openAs(ctx, openOptions{access: accessCreate, purgeWait: noPurgeWait})
+	repo, err := o.OpenAs(ctx, kit.OpenOptions{Access: kit.AccessCreate, PurgeWait: noPurgeWait})
 	if err != nil {
 		return err
 	}
 
 	defer func() { err = errors.Join(err, repo.Close()) }()
 
-	totals, err := locust.Work(ctx, o.master, o.swarms(repo, scenario), &locust.Options{
-		Scenario: scenario.Name, Classes: classes, GiveUp: o.giveUp, Log: func(text string) { o.say("%s", text) },
-		Left: func(test string) { o.warnLeft(testNamespace(scenario, test)) },
+	totals, err := locust.Work(ctx, o.master, swarms(o.Connection, repo, scenario), &locust.Options{
+		Scenario: scenario.Name, Classes: classes, GiveUp: o.giveUp, Log: func(text string) { o.Say("%s", text) },
+		Left: func(test string) { warnLeft(o.Connection, testNamespace(scenario, test)) },
 	})
 	// A worker that failed before its first request has nothing to report.
 	if totals.Requests > 0 || err == nil {
-		o.done("reported %d requests and %d failures to %s", totals.Requests, totals.Failures, o.master)
+		o.Done("reported %d requests and %d failures to %s", totals.Requests, totals.Failures, o.master)
 	}
 	return err
 }
 
 // warnLeft names a namespace that may stay after this worker has left its test.
-func (conn *connection) warnLeft(namespace string) {
-	conn.warn(
+func warnLeft(conn *kit.Connection, namespace string) {
+	conn.Warn(
 		"left the test before its end; if no other worker takes part, its namespace stays: remove it with "+
 			"\"zae-limiter namespace delete %s\" and \"zae-limiter namespace purge\"",
 		namespace,
@@ -115,7 +116,7 @@ func testNamespace(s loadtest.Scenario, test string) string { return "loadtest-"
 const sharedTest = "00000000"
 
 // swarms returns a function that opens the swarm of a test on a store.
-func (conn *connection) swarms(
+func swarms(conn *kit.Connection,
 	repo limiter.Repository, scenario loadtest.Scenario,
 ) func(locust.Test) (locust.Swarm, error) {
 	warned := false
@@ -126,7 +127,7 @@ func (conn *connection) swarms(
 			o.ID, o.Namespace = sharedTest, "loadtest-"+scenario.Name
 			if !warned {
 				warned = true
-				conn.warn(
+				conn.Warn(
 					"the master names no test, so its users run in namespace %s, which stays; masters with "+
 						"the file of \"zae-limiter loadtest locustfile\" remove theirs",
 					o.Namespace,

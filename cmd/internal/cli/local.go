@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/local"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
@@ -17,7 +18,7 @@ import (
 // localHelp describes in the help how commands find their engine.
 const localHelp = `Without --port, the command uses the one engine that "local up" started.`
 
-func newLocal(c *console) *cobra.Command {
+func newLocal(c *kit.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "local",
 		Short: "Run DynamoDB on this machine",
@@ -25,7 +26,7 @@ func newLocal(c *console) *cobra.Command {
 LocalStack in Docker, with a whole stack, or DynamoDB Local in Docker or with
 Java. The engine keeps running until "local down".`,
 		Example: "  eval \"$(zae-limiter local up)\"\n  zae-limiter local status\n  zae-limiter local down",
-		Args:    requireKnownCommand,
+		Args:    kit.RequireKnownCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 
@@ -35,14 +36,14 @@ Java. The engine keeps running until "local down".`,
 
 // localConnection selects an engine of this machine.
 type localConnection struct {
-	*console
+	*kit.Console
 	port       int
 	dockerHost string
 }
 
 func (o *localConnection) addPort(cmd *cobra.Command, usage string) {
 	const highest = 1<<16 - 1
-	addNumber(cmd, &o.port, "port", "", usage, 1, highest)
+	kit.AddNumber(cmd, &o.port, "port", "", usage, 1, highest)
 }
 
 func (o *localConnection) addDockerHost(cmd *cobra.Command) {
@@ -69,15 +70,15 @@ func (o *localConnection) find(ctx context.Context) (*local.Engine, error) {
 
 // localError turns an error about the choice of an engine into a usage error.
 func localError(err error) error {
-	if is[*local.AmbiguousError](err) {
-		return usagef("%v", err)
+	if kit.Is[*local.AmbiguousError](err) {
+		return kit.Usagef("%v", err)
 	}
 	return err
 }
 
 // lock waits until no other command starts or stops an engine.
 func (o *localConnection) lock(ctx context.Context, folder *local.Folder) (unlock func(), err error) {
-	return folder.Lock(ctx, func() { o.say("waiting for another \"local\" command to end") })
+	return folder.Lock(ctx, func() { o.Say("waiting for another \"local\" command to end") })
 }
 
 // showLog writes the last lines of an engine that failed to start.
@@ -87,22 +88,22 @@ func (o *localConnection) showLog(err error) {
 		return
 	}
 
-	o.say("the last lines of its log:")
+	o.Say("the last lines of its log:")
 	for _, line := range failed.Log {
-		o.say("  %s", tty.Clip(line, 500))
+		o.Say("  %s", tty.Clip(line, 500))
 	}
 }
 
 // working shows what takes long: as progress on a terminal, else on a line of its
 // own. The caller calls stop at the end.
 func (o *localConnection) working(what string) (stop func()) {
-	if !o.errTerminal {
-		o.say("%s", what)
+	if !o.ErrTerminal {
+		o.Say("%s", what)
 		return func() {}
 	}
 
 	began := time.Now()
-	return o.progress(func() string { return what + ": " + tty.Duration(time.Since(began).Truncate(time.Second)) })
+	return o.Progress(func() string { return what + ": " + tty.Duration(time.Since(began).Truncate(time.Second)) })
 }
 
 // suggestion returns a local command with the port of this one.
@@ -118,7 +119,7 @@ func checkTable(name string) error {
 	// Names of functions and roles are longer than the name of the table, so a
 	// stack that has them allows fewer names.
 	if err := (infra.Stack{NoAggregator: true, NoProvisioner: true, NoIAM: true}).Validate(name); err != nil {
-		return usagef("%v", err)
+		return kit.Usagef("%v", err)
 	}
 	return nil
 }
@@ -128,7 +129,7 @@ func checkTable(name string) error {
 func enter(e *local.Engine, table string) {
 	// Each of these would override the variables of the engine: AWS_REGION wins
 	// over AWS_DEFAULT_REGION, for example, and AWS_PROFILE over the keys.
-	for _, name := range []string{"AWS_PROFILE", "AWS_SESSION_TOKEN", envRegion, envTableEndpoint, envIgnoreEndpoints} {
+	for _, name := range []string{"AWS_PROFILE", "AWS_SESSION_TOKEN", kit.EnvRegion, kit.EnvTableEndpoint, kit.EnvIgnoreEndpoints} {
 		_ = os.Unsetenv(name)
 	}
 
@@ -139,18 +140,18 @@ func enter(e *local.Engine, table string) {
 
 // overrides returns warnings about variables that win over those of the engine.
 func overrides(e *local.Engine) (warnings []string) {
-	if store := os.Getenv(envStore); store != "" {
-		warnings = append(warnings, envStore+" is set to "+clip(store)+" and selects another store; unset it")
+	if store := os.Getenv(kit.EnvStore); store != "" {
+		warnings = append(warnings, kit.EnvStore+" is set to "+kit.Clip(store)+" and selects another store; unset it")
 	}
-	if other := os.Getenv(envTableEndpoint); other != "" && other != e.Endpoint() {
+	if other := os.Getenv(kit.EnvTableEndpoint); other != "" && other != e.Endpoint() {
 		warnings = append(warnings,
-			envTableEndpoint+" is set to "+clip(other)+" and selects another endpoint; unset it")
+			kit.EnvTableEndpoint+" is set to "+kit.Clip(other)+" and selects another endpoint; unset it")
 	}
 
 	// DynamoDB Local shows its tables in every region, but a stack is in one.
-	if region := os.Getenv(envRegion); region != "" && region != local.Region && e.Kind == local.LocalStack {
+	if region := os.Getenv(kit.EnvRegion); region != "" && region != local.Region && e.Kind == local.LocalStack {
 		warnings = append(warnings,
-			envRegion+" is set to "+clip(region)+", but the stack is in "+local.Region+"; unset it")
+			kit.EnvRegion+" is set to "+kit.Clip(region)+", but the stack is in "+local.Region+"; unset it")
 	}
 
 	return warnings

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/local"
 )
 
@@ -15,8 +16,8 @@ type localDownOptions struct {
 	purge bool
 }
 
-func newLocalDown(c *console) *cobra.Command {
-	o := &localDownOptions{localConnection: localConnection{console: c}}
+func newLocalDown(c *kit.Console) *cobra.Command {
+	o := &localDownOptions{localConnection: localConnection{Console: c}}
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Stop an engine of this machine",
@@ -26,7 +27,7 @@ tables only while it runs. It is no error if no engine is running.
 
 ` + localHelp,
 		Example: "  zae-limiter local down\n  zae-limiter local down --port 8000 --purge",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLocalDown(cmd.Context(), o) },
 	}
 
@@ -53,7 +54,7 @@ func runLocalDown(ctx context.Context, o *localDownOptions) error {
 	case errors.Is(err, local.ErrNotRunning) && o.purge:
 		return o.purgeLeftover(ctx, folder)
 	case errors.Is(err, local.ErrNotRunning):
-		o.done("There is nothing to stop: %v", err)
+		o.Done("There is nothing to stop: %v", err)
 		return nil
 	case err != nil:
 		return err
@@ -89,9 +90,9 @@ func (o *localDownOptions) reportDown(e *local.Engine, ran bool) {
 	}
 
 	if ran {
-		o.done("Stopped %s at %s; %s", e.Kind.Title(), e.Endpoint(), kept)
+		o.Done("Stopped %s at %s; %s", e.Kind.Title(), e.Endpoint(), kept)
 	} else {
-		o.done("%s at %s had stopped already; %s", e.Kind.Title(), e.Endpoint(), kept)
+		o.Done("%s at %s had stopped already; %s", e.Kind.Title(), e.Endpoint(), kept)
 	}
 }
 
@@ -115,9 +116,9 @@ func (o *localDownOptions) purgeLeftover(ctx context.Context, folder *local.Fold
 	case err != nil:
 		return err
 	case removed:
-		o.done("Removed the data of the engine at port %d", port)
+		o.Done("Removed the data of the engine at port %d", port)
 	default:
-		o.done("No engine is running, and there are no data")
+		o.Done("No engine is running, and there are no data")
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/local"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
@@ -19,8 +20,8 @@ type localEnvOptions struct {
 	format local.Format
 }
 
-func newLocalEnv(c *console) *cobra.Command {
-	o := &localEnvOptions{localConnection: localConnection{console: c}, format: local.FormatEval}
+func newLocalEnv(c *kit.Console) *cobra.Command {
+	o := &localEnvOptions{localConnection: localConnection{Console: c}, format: local.FormatEval}
 	cmd := &cobra.Command{
 		Use:   "env",
 		Short: "Print the environment that selects a local table",
@@ -30,7 +31,7 @@ command needs no Docker. If no engine is running, it prints the defaults.
 ` + localHelp,
 		Example: "  eval \"$(zae-limiter local env)\"\n  zae-limiter local env --format direnv > .env\n" +
 			"  zae-limiter local env --format powershell | Invoke-Expression",
-		Args: noArgs,
+		Args: kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLocalEnv(cmd.Context(), o) },
 	}
 
@@ -43,11 +44,11 @@ command needs no Docker. If no engine is running, it prints the defaults.
 // addShellFormat adds the flag --format.
 func addShellFormat(cmd *cobra.Command, target *local.Format) {
 	words := []local.Format{local.FormatEval, local.FormatDirenv, local.FormatPowerShell}
-	addFlagP(cmd, target, "format", "f", "format", string(local.FormatEval),
+	kit.AddFlagP(cmd, target, "format", "f", "format", string(local.FormatEval),
 		"syntax of the variables: eval, direnv or powershell", func(text string) (local.Format, error) {
-			return oneOf(words...)(strings.ToLower(text))
+			return kit.OneOf(words...)(strings.ToLower(text))
 		})
-	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(words...))
+	_ = cmd.RegisterFlagCompletionFunc("format", kit.CompleteWords(words...))
 }
 
 func runLocalEnv(ctx context.Context, o *localEnvOptions) error {
@@ -68,7 +69,7 @@ func runLocalEnv(ctx context.Context, o *localEnvOptions) error {
 	known := err == nil
 	if errors.Is(err, local.ErrNotRunning) {
 		e, err = &local.Engine{Kind: local.LocalStack, Port: cmp.Or(o.port, local.LocalStack.Port())}, nil
-		o.warn("no engine is known at %s; zae-limiter local up starts one", e.Endpoint())
+		o.Warn("no engine is known at %s; zae-limiter local up starts one", e.Endpoint())
 	}
 	if err != nil {
 		return localError(err)
@@ -85,12 +86,12 @@ func runLocalEnv(ctx context.Context, o *localEnvOptions) error {
 // warnSilent warns about an engine that does not answer.
 func (o *localEnvOptions) warnSilent(e *local.Engine) {
 	if e.Process != nil && !e.Process.Alive() {
-		o.warn("nothing answers at %s, since %s has ended; zae-limiter local up starts it again", e.Endpoint(),
+		o.Warn("nothing answers at %s, since %s has ended; zae-limiter local up starts it again", e.Endpoint(),
 			e.Kind.Title())
 		return
 	}
 
-	o.warn("nothing answers at %s; zae-limiter local status shows the state of %s", e.Endpoint(), e.Kind.Title())
+	o.Warn("nothing answers at %s; zae-limiter local status shows the state of %s", e.Endpoint(), e.Kind.Title())
 }
 
 // printEnvironment writes the variables to stdout, and warnings to stderr.
@@ -98,9 +99,9 @@ func (o *localConnection) printEnvironment(
 	e *local.Engine, table string, format local.Format, warnings []string,
 ) error {
 	for _, warning := range warnings {
-		o.warn("%s", warning)
+		o.Warn("%s", warning)
 	}
 
-	_, err := io.WriteString(o.out, format.Write(local.Environment(e.Endpoint(), table)))
+	_, err := io.WriteString(o.Out, format.Write(local.Environment(e.Endpoint(), table)))
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/local"
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -36,7 +37,7 @@ func (o *localUpOptions) prepare(ctx context.Context, folder *local.Folder, e *l
 		err = o.createLocal(ctx, table, at)
 	}
 	if err != nil {
-		err = stackError(err)
+		err = kit.StackError(err)
 
 		// The engine reports a full disk only as an internal error, so Diagnose
 		// looks for one.
@@ -57,7 +58,7 @@ func (o *localUpOptions) createLocal(ctx context.Context, table string, at dynam
 	// is missing, and not its namespace.
 	namespace := dynamo.NamespaceName("")
 	probe := at
-	probe.Namespace = registryNamespace
+	probe.Namespace = kit.RegistryNamespace
 	repo, err := dynamo.Connect(ctx, table, &probe)
 	created := errors.Is(err, limiter.ErrNotFound)
 	switch {
@@ -75,9 +76,9 @@ func (o *localUpOptions) createLocal(ctx context.Context, table string, at dynam
 	// The line of the progress has to be gone before the message.
 	stop()
 	if created {
-		o.done("Created table %s with namespace %s", table, namespace)
+		o.Done("Created table %s with namespace %s", table, namespace)
 	} else {
-		o.done("Table %s already exists, with namespace %s", table, namespace)
+		o.Done("Table %s already exists, with namespace %s", table, namespace)
 	}
 	return nil
 }
@@ -85,8 +86,8 @@ func (o *localUpOptions) createLocal(ctx context.Context, table string, at dynam
 // deployLocal deploys a stack with its default settings, or keeps the settings of
 // the deployed one.
 func (o *localUpOptions) deployLocal(ctx context.Context, table string, at dynamo.Options) error {
-	stack := stackConnection{console: o.console, name: table, region: at.Region, endpoint: at.Endpoint}
-	opts, err := stack.options()
+	stack := kit.Stack{Console: o.Console, Name: table, Region: at.Region, Endpoint: at.Endpoint}
+	opts, err := stack.Options()
 	if err != nil {
 		return err
 	}
@@ -110,9 +111,9 @@ func (o *localUpOptions) deployLocal(ctx context.Context, table string, at dynam
 	case !d.Complete:
 		return fmt.Errorf("the stack is busy (%s); run this again when it is done", d.Status)
 	case d.Action == "unchanged":
-		o.done("Stack %s is up to date", table)
+		o.Done("Stack %s is up to date", table)
 	default:
-		o.done("Stack %s %s in %s", table, d.Action, tty.Duration(time.Since(began)))
+		o.Done("Stack %s %s in %s", table, d.Action, tty.Duration(time.Since(began)))
 	}
 	return nil
 }
@@ -128,7 +129,7 @@ func aggregatorOf(ctx context.Context, e *local.Engine, table string) (*exec.Cmd
 
 	// The aggregator outlives this command, so ctx must not end it.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, "aggregate", "--follow", "--store",
-		tableScheme+table, "--region", local.Region, "--endpoint-url", e.Endpoint())
+		kit.TableScheme+table, "--region", local.Region, "--endpoint-url", e.Endpoint())
 	cmd.Args[0] = os.Args[0]
 
 	// enter has put the credentials of the engine into this environment.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/local"
 )
@@ -20,8 +21,8 @@ type localStatusOptions struct {
 	json bool
 }
 
-func newLocalStatus(c *console) *cobra.Command {
-	o := &localStatusOptions{localConnection: localConnection{console: c}}
+func newLocalStatus(c *kit.Console) *cobra.Command {
+	o := &localStatusOptions{localConnection: localConnection{Console: c}}
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the engine of this machine",
@@ -30,12 +31,12 @@ aggregators count usage. It is no error if no engine is running.
 
 ` + localHelp,
 		Example: "  zae-limiter local status\n  zae-limiter local status --port 8000 --json",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLocalStatus(cmd.Context(), o) },
 	}
 
 	o.addEngine(cmd)
-	addJSON[localJSON](cmd, &o.json, anObject, nil)
+	kit.AddJSON[localJSON](cmd, &o.json, kit.AnObject, nil)
 	return cmd
 }
 
@@ -69,8 +70,8 @@ func runLocalStatus(ctx context.Context, o *localStatusOptions) error {
 	e, err := o.find(ctx)
 	if errors.Is(err, local.ErrNotRunning) {
 		shape := localJSON{Status: "not running", Health: local.Unknown, Aggregators: []aggregatorJSON{}}
-		o.say("zae-limiter local up starts an engine")
-		return printProperties(o.console, o.json, []property{{"Engine", text("not running")}}, shape)
+		o.Say("zae-limiter local up starts an engine")
+		return kit.PrintProperties(o.Console, o.json, []kit.Property{{Name: "Engine", Value: kit.Text("not running")}}, shape)
 	}
 	if err != nil {
 		return err
@@ -82,7 +83,7 @@ func runLocalStatus(ctx context.Context, o *localStatusOptions) error {
 	}
 
 	shape := newLocalJSON(e, state)
-	if err := printProperties(o.console, o.json, shape.properties(e), shape); err != nil {
+	if err := kit.PrintProperties(o.Console, o.json, shape.properties(e), shape); err != nil {
 		return err
 	}
 
@@ -93,10 +94,10 @@ func runLocalStatus(ctx context.Context, o *localStatusOptions) error {
 }
 
 func (o *localStatusOptions) suggestShells() {
-	o.say("To use it, run one of:")
-	o.say("  eval \"$(%s)\"", o.suggestion("env"))
-	o.say("  %s > .env", o.suggestion("env --format direnv"))
-	o.say("  %s | Invoke-Expression", o.suggestion("env --format powershell"))
+	o.Say("To use it, run one of:")
+	o.Say("  eval \"$(%s)\"", o.suggestion("env"))
+	o.Say("  %s > .env", o.suggestion("env --format direnv"))
+	o.Say("  %s | Invoke-Expression", o.suggestion("env --format powershell"))
 }
 
 func newLocalJSON(e *local.Engine, state local.State) localJSON {
@@ -120,11 +121,11 @@ func newLocalJSON(e *local.Engine, state local.State) localJSON {
 	return shape
 }
 
-func (s *localJSON) properties(e *local.Engine) []property {
-	properties := []property{
-		{e.Kind.Title(), text(s.Status)},
-		{"Endpoint", text(e.Endpoint())},
-		{"Health", text(s.Health)},
+func (s *localJSON) properties(e *local.Engine) []kit.Property {
+	properties := []kit.Property{
+		{Name: e.Kind.Title(), Value: kit.Text(s.Status)},
+		{Name: "Endpoint", Value: kit.Text(e.Endpoint())},
+		{Name: "Health", Value: kit.Text(s.Health)},
 	}
 
 	for _, p := range []struct{ name, value string }{
@@ -137,12 +138,12 @@ func (s *localJSON) properties(e *local.Engine) []property {
 		{"Log", e.Log},
 	} {
 		if p.value != "" {
-			properties = append(properties, property{p.name, text(p.value)})
+			properties = append(properties, kit.Property{Name: p.name, Value: kit.Text(p.value)})
 		}
 	}
 
 	if s.PID != 0 {
-		properties = append(properties, property{"Process", text(strconv.Itoa(s.PID))})
+		properties = append(properties, kit.Property{Name: "Process", Value: kit.Text(strconv.Itoa(s.PID))})
 	}
 
 	for _, a := range s.Aggregators {
@@ -150,8 +151,8 @@ func (s *localJSON) properties(e *local.Engine) []property {
 		if a.Running {
 			status = "running"
 		}
-		properties = append(properties, property{
-			"Aggregator", text(fmt.Sprintf("%s, table %s, process %d", status, a.Table, a.PID)),
+		properties = append(properties, kit.Property{
+			Name: "Aggregator", Value: kit.Text(fmt.Sprintf("%s, table %s, process %d", status, a.Table, a.PID)),
 		})
 	}
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/local"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
@@ -24,8 +25,8 @@ type localUpOptions struct {
 	noDeploy, counted bool
 }
 
-func newLocalUp(c *console) *cobra.Command {
-	o := &localUpOptions{localConnection: localConnection{console: c}, format: local.FormatEval}
+func newLocalUp(c *kit.Console) *cobra.Command {
+	o := &localUpOptions{localConnection: localConnection{Console: c}, format: local.FormatEval}
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start an engine on this machine and prepare a table",
@@ -39,14 +40,14 @@ can. The engine keeps running until "local down". If one is running already, the
 command uses it, and only prepares the table.`,
 		Example: "  eval \"$(zae-limiter local up)\"\n  zae-limiter local up --engine dynamodb --aggregate\n " +
 			" zae-limiter local up --name my-app --port 4567",
-		Args: noArgs,
+		Args: kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLocalUp(cmd.Context(), o) },
 	}
 
 	kinds := []local.Kind{local.LocalStack, local.DynamoDB}
-	addFlag(cmd, &o.engine, "engine", "engine", "", "localstack or dynamodb (default: the first that can run)",
-		oneOf(kinds...))
-	_ = cmd.RegisterFlagCompletionFunc("engine", completeWords(kinds...))
+	kit.AddFlag(cmd, &o.engine, "engine", "engine", "", "localstack or dynamodb (default: the first that can run)",
+		kit.OneOf(kinds...))
+	_ = cmd.RegisterFlagCompletionFunc("engine", kit.CompleteWords(kinds...))
 
 	flags := cmd.Flags()
 	flags.StringVarP(&o.name, "name", "n", "", "`name` of the table or stack (default $ZAEL_STACK, else zae-limiter)")
@@ -56,7 +57,7 @@ command uses it, and only prepares the table.`,
 		"`image` of the container (default "+local.LocalStackImage+", "+local.DynamoDBImage+")")
 
 	o.addDockerHost(cmd)
-	addFlag(cmd, &o.jar, "jar", "file", "", "jar of DynamoDB Local to run with Java, in place of Docker and Maven",
+	kit.AddFlag(cmd, &o.jar, "jar", "file", "", "jar of DynamoDB Local to run with Java, in place of Docker and Maven",
 		parseJar)
 
 	flags.BoolVar(&o.noDeploy, "no-deploy", false, "only start the engine")
@@ -81,13 +82,13 @@ func parseJar(name string) (string, error) {
 func (o *localUpOptions) check() error {
 	switch {
 	case o.jar != "" && o.engine == local.LocalStack:
-		return usagef("--jar is for DynamoDB Local; leave out --engine localstack")
+		return kit.Usagef("--jar is for DynamoDB Local; leave out --engine localstack")
 	case o.jar != "" && (o.image != "" || o.dockerHost != ""):
-		return usagef("--jar runs without Docker; leave out --image and --docker-host")
+		return kit.Usagef("--jar runs without Docker; leave out --image and --docker-host")
 	case o.counted && o.engine == local.LocalStack:
-		return usagef("--aggregate is for DynamoDB Local; a function of the stack counts usage on LocalStack")
+		return kit.Usagef("--aggregate is for DynamoDB Local; a function of the stack counts usage on LocalStack")
 	case o.counted && o.noDeploy:
-		return usagef("--aggregate needs a table; leave out --no-deploy")
+		return kit.Usagef("--aggregate needs a table; leave out --no-deploy")
 	}
 
 	// Both flags are for DynamoDB Local alone, so either one chooses it.
@@ -137,8 +138,8 @@ func runLocalUp(ctx context.Context, o *localUpOptions) error {
 
 	// On a terminal the variables are only shown, since no program can set them
 	// in its shell.
-	if o.terminal {
-		o.say("To use it in this shell, run: eval \"$(%s)\"", o.suggestion("env"))
+	if o.Terminal {
+		o.Say("To use it in this shell, run: eval \"$(%s)\"", o.suggestion("env"))
 	}
 
 	return o.printEnvironment(e, table, o.format, warnings)
@@ -147,8 +148,8 @@ func runLocalUp(ctx context.Context, o *localUpOptions) error {
 func (o *localUpOptions) settings() *local.Settings {
 	return &local.Settings{
 		Kind: o.engine, Port: o.port, Image: o.image, DockerHost: o.dockerHost, Jar: o.jar,
-		Say:      func(text string) { o.say("%s", text) },
-		Warn:     func(text string) { o.warn("%s", text) },
+		Say:      func(text string) { o.Say("%s", text) },
+		Warn:     func(text string) { o.Warn("%s", text) },
 		Progress: o.working,
 	}
 }
@@ -157,21 +158,21 @@ func (o *localUpOptions) settings() *local.Settings {
 func (o *localUpOptions) reportEngine(e *local.Engine, started bool) {
 	switch {
 	case started:
-		o.done("%s is running at %s", e.Kind.Title(), e.Endpoint())
+		o.Done("%s is running at %s", e.Kind.Title(), e.Endpoint())
 	case e.Foreign:
-		o.done("%s is already running at %s, in the container %s of another program", e.Kind.Title(), e.Endpoint(),
+		o.Done("%s is already running at %s, in the container %s of another program", e.Kind.Title(), e.Endpoint(),
 			e.Container)
 	default:
-		o.done("%s is already running at %s", e.Kind.Title(), e.Endpoint())
+		o.Done("%s is already running at %s", e.Kind.Title(), e.Endpoint())
 	}
 
 	if o.port != 0 && o.port != e.Port {
-		o.warn("the port is %d, not %d, since %s has one container", e.Port, o.port, e.Kind.Title())
+		o.Warn("the port is %d, not %d, since %s has one container", e.Port, o.port, e.Kind.Title())
 	}
 
 	// check allows only one of --image and --jar.
 	if runs := cmp.Or(e.Image, e.Program); !started && o.image+o.jar != "" && !strings.HasSuffix(runs, o.image+o.jar) {
-		o.warn("it runs %s; %s", runs, e.Remedy())
+		o.Warn("it runs %s; %s", runs, e.Remedy())
 	}
 }
 
@@ -186,7 +187,7 @@ func (o *localUpOptions) reportOthers(ctx context.Context, folder *local.Folder,
 		}
 
 		if state, err := other.Inspect(ctx); err == nil && state.Running {
-			o.warn("%s is running, too, at %s; other local commands need --port", other.Kind.Title(), other.Endpoint())
+			o.Warn("%s is running, too, at %s; other local commands need --port", other.Kind.Title(), other.Endpoint())
 		}
 	}
 }
@@ -211,7 +212,7 @@ func (o *localUpOptions) furnish(ctx context.Context, folder *local.Folder, e *l
 
 	if !o.counted {
 		if e.Kind == local.DynamoDB && !e.Aggregators[table].Alive() {
-			o.say("  usage is not counted; \"zae-limiter aggregate\" counts it, as does --aggregate here")
+			o.Say("  usage is not counted; \"zae-limiter aggregate\" counts it, as does --aggregate here")
 		}
 		return nil
 	}
@@ -226,9 +227,9 @@ func (o *localUpOptions) furnish(ctx context.Context, folder *local.Folder, e *l
 	case err != nil:
 		return err
 	case started:
-		o.done("An aggregator counts the usage of table %s (process %s)", table, strconv.Itoa(e.Aggregators[table].PID))
+		o.Done("An aggregator counts the usage of table %s (process %s)", table, strconv.Itoa(e.Aggregators[table].PID))
 	default:
-		o.done("An aggregator already counts the usage of table %s", table)
+		o.Done("An aggregator already counts the usage of table %s", table)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/child"
 	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
@@ -70,7 +71,7 @@ func (o *loadLocalOptions) startMaster(
 	}
 
 	m.cmd = exec.CommandContext(context.WithoutCancel(ctx), program, args...)
-	m.cmd.Dir, m.cmd.Stdout, m.cmd.Stderr, m.cmd.WaitDelay = folder, o.out, o.err, time.Second
+	m.cmd.Dir, m.cmd.Stdout, m.cmd.Stderr, m.cmd.WaitDelay = folder, o.Out, o.Err, time.Second
 
 	// Ctrl-C must not end Locust before the worker has stopped its users.
 	child.OwnGroup(m.cmd)
@@ -93,7 +94,7 @@ func (o *loadLocalOptions) startMaster(
 }
 
 // announce prints the address of the page once Locust serves it.
-func (m *locustMaster) announce(ctx context.Context, c *console) {
+func (m *locustMaster) announce(ctx context.Context, c *kit.Console) {
 	dialer := net.Dialer{}
 	for {
 		conn, err := dialer.DialContext(ctx, "tcp", m.webPage[len("http://"):])
@@ -109,15 +110,15 @@ func (m *locustMaster) announce(ctx context.Context, c *console) {
 	}
 }
 
-func (m *locustMaster) say(c *console, text string) {
+func (m *locustMaster) say(c *kit.Console, text string) {
 	m.talk.Lock()
 	defer m.talk.Unlock()
-	c.say("%s", text)
+	c.Say("%s", text)
 }
 
 // log returns a function for the messages of a worker. It omits the first one,
 // since Locust takes a second to listen.
-func (m *locustMaster) log(c *console) func(string) {
+func (m *locustMaster) log(c *kit.Console) func(string) {
 	first := true
 	return func(text string) {
 		if !first {

@@ -10,11 +10,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
 // Main runs the program with the arguments after its name and returns its exit
@@ -23,11 +24,11 @@ import (
 // errors to stderr, one line each. An interrupt ends the command early; a second
 // one ends the program at once.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return newConsole(stdin, stdout, stderr).main(args)
+	return main(kit.NewConsole(stdin, stdout, stderr), args)
 }
 
-func (c *console) main(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
+func main(c *kit.Console, args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), kit.StopSignals()...)
 	defer stop()
 
 	// Stop restores the default action, so that a second signal ends the
@@ -43,23 +44,16 @@ func (c *console) main(args []string) int {
 	return run(ctx, c, args)
 }
 
-// stopSignals returns the signals that ask the program to end, without those
-// that the program was started to ignore.
-func stopSignals() []os.Signal {
-	all := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
-	return slices.DeleteFunc(all, signal.Ignored)
-}
-
-func run(ctx context.Context, c *console, args []string) int {
-	out := &stickyWriter{Writer: c.out}
+func run(ctx context.Context, c *kit.Console, args []string) int {
+	out := &stickyWriter{Writer: c.Out}
 	// The wrapper hides whether stdout is a terminal, so the console keeps both.
-	c.file, c.out = c.out, out
+	c.File, c.Out = c.Out, out
 
 	root := newProgram(c, args) //nolint:contextcheck // a command under a lease ends by itself, not with a context
 	root.SetArgs(args)
-	root.SetIn(c.in)
-	root.SetOut(c.out)
-	root.SetErr(c.err)
+	root.SetIn(c.In)
+	root.SetOut(c.Out)
+	root.SetErr(c.Err)
 
 	var unknown error
 	root.SetHelpFunc(strictHelp(root.HelpFunc(), &unknown))
@@ -68,13 +62,13 @@ func run(ctx context.Context, c *console, args []string) int {
 	// that no command checked.
 	err := cmp.Or(root.ExecuteContext(ctx), unknown, out.err)
 	if err == nil {
-		return exitDone
+		return kit.ExitDone
 	}
 
-	if text := errorText(err); text != "" {
-		fmt.Fprintln(c.err, root.Name()+":", text)
+	if text := kit.Message(err); text != "" {
+		fmt.Fprintln(c.Err, root.Name()+":", text)
 	}
-	return exitCode(err)
+	return kit.ExitCode(err)
 }
 
 // stickyWriter remembers its first write error, for callers that do not check.
@@ -83,20 +77,16 @@ type stickyWriter struct {
 	err error
 }
 
-// errBrokenPipe replaces EPIPE of stdout. It ends the program without a message,
-// unlike the EPIPE of a store's connection.
-var errBrokenPipe = errors.New("stdout was closed before all output was written")
-
 func (w *stickyWriter) Write(p []byte) (int, error) {
 	n, err := w.Writer.Write(p)
 	if errors.Is(err, syscall.EPIPE) {
-		err = errBrokenPipe
+		err = kit.ErrBrokenPipe
 	}
 	w.err = cmp.Or(w.err, err)
 	return n, err
 }
 
-func newRoot(c *console) *cobra.Command {
+func newRoot(c *kit.Console) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "zae-limiter",
 		Short: "Limit how much API keys and projects use",
@@ -109,7 +99,7 @@ stderr. Lists are tables on a terminal and tab-separated elsewhere; choose with
 -o json, -o table or -o tsv. Exit codes: 0 done, 1 failed, 2 wrong command line,
 3 limit exceeded, 4 drift, 5 disabled.
 
-` + storeHelp,
+` + kit.StoreHelp,
 		Example: `  zae-limiter demo
   zae-limiter resource set-defaults gpt-4 -l rpm:100 -l tpm:10000/min:15000
   zae-limiter acquire key-abc gpt-4 rpm=1 tpm=500
@@ -117,14 +107,14 @@ stderr. Lists are tables on a terminal and tab-separated elsewhere; choose with
 		Version:       thisBuild().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          requireKnownCommand,
+		Args:          kit.RequireKnownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := rejectEmptyFlags(cmd); err != nil {
+			if err := kit.RejectEmptyFlags(cmd); err != nil {
 				return err
 			}
-			return c.applyFormat(cmd)
+			return c.ApplyFormat(cmd)
 		},
 	}
 
@@ -135,25 +125,14 @@ stderr. Lists are tables on a terminal and tab-separated elsewhere; choose with
 	root.Flags().Bool("version", false, "print the version")
 	root.SetVersionTemplate(thisBuild().String() + "\n")
 
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(kit.FlagError)
 	// Without a width, Cobra does not wrap the texts of flags.
 	root.SetUsageTemplate(strings.NewReplacer(
-		".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", screenWidth),
+		".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", kit.ScreenWidth),
 		`Use "{{.CommandPath}} [command] --help" for more information about a command.`,
 		`Use "{{.CommandPath}} [command] --help" for the help of a command.`,
 	).Replace(root.UsageTemplate()))
 	return root
-}
-
-// requireKnownCommand rejects arguments that are not commands of cmd.
-func requireKnownCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if !cmd.HasAvailableSubCommands() {
-		return noArgs(cmd, args)
-	}
-	return unknownCommand(cmd, args[0])
 }
 
 // strictHelp wraps a help function so that it rejects a mistyped command before
@@ -163,7 +142,7 @@ func strictHelp(help func(*cobra.Command, []string), failed *error) func(*cobra.
 	return func(cmd *cobra.Command, args []string) {
 		// The arguments of help are names of commands, which it checks itself.
 		if words := cmd.Flags().Args(); len(words) > 0 && cmd.HasAvailableSubCommands() && cmd.Name() != "help" {
-			*failed = requireKnownCommand(cmd, words)
+			*failed = kit.RequireKnownCommand(cmd, words)
 			return
 		}
 		help(cmd, args)
@@ -178,7 +157,7 @@ func newHelp() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return requireKnownCommand(cmp.Or(found, cmd.Root()), append(rest, args...))
+				return kit.RequireKnownCommand(cmp.Or(found, cmd.Root()), append(rest, args...))
 			}
 
 			// Execute adds the flag only to the command that it runs, which is

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/docs"
 	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
@@ -158,7 +159,7 @@ func (s *tourist) run(line string) string {
 	cmd := exec.CommandContext(s.t.Context(), "sh", "-c", line)
 	cmd.Dir, cmd.Env = s.folder, s.env
 	if !strings.Contains(line, "|") || strings.Contains(line, "||") { // printed to a terminal
-		cmd.Env = append(cmd.Env, forceTerminal+"=80")
+		cmd.Env = append(cmd.Env, kit.ForceTerminal+"=80")
 	}
 	if strings.Contains(line, "$(") {
 		cmd.Env = s.env

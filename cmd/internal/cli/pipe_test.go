@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
 // When stdout is closed, the program ends with the exit code of SIGPIPE and prints
@@ -14,7 +16,7 @@ func TestBrokenPipe(t *testing.T) {
 	store := "sqlite:" + filepath.Join(t.TempDir(), "limits.db")
 	if code := Main(
 		[]string{"entity", "create", "key-abc", "--store", store}, nil, &bytes.Buffer{}, &bytes.Buffer{},
-	); code != exitDone {
+	); code != kit.ExitDone {
 		t.Fatalf("code %d", code)
 	}
 	for _, args := range [][]string{
@@ -37,7 +39,7 @@ func TestBrokenPipe(t *testing.T) {
 		if closed := w.Close(); closed != nil {
 			t.Fatal(closed)
 		}
-		if got := cmd.ProcessState.ExitCode(); got != exitBrokenPipe || talk.Len() > 0 {
+		if got := cmd.ProcessState.ExitCode(); got != kit.ExitBrokenPipe || talk.Len() > 0 {
 			t.Errorf("%q: code %d, %v, %q", args, got, err, &talk)
 		}
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -11,15 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 
-//go:embed prices_sample.yaml
-var samplePrices string
-
-func newPrices(c *console) *cobra.Command {
+func newPrices(c *kit.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "prices", Short: "Check a file with prices of language models", Args: requireKnownCommand,
+		Use: "prices", Short: "Check a file with prices of language models", Args: kit.RequireKnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Long: `Check and read a price file: a YAML file with what calls of language models
 cost. "zae-limiter proxy --prices FILE" charges calls by it. The commands need
@@ -52,13 +49,13 @@ response. It refuses such a call of a model without a context.`,
 
 // pricesOptions holds the options of the prices commands.
 type pricesOptions struct {
-	*console
+	*kit.Console
 	file string
 	json bool
 }
 
-func priceFileArg(target *string) argument {
-	return argument{"FILE", func(s string) error {
+func priceFileArg(target *string) kit.Argument {
+	return kit.Argument{Name: "FILE", Set: func(s string) error {
 		if s == "" {
 			return errors.New("FILE is empty; give the path of a price file, or - for stdin")
 		}
@@ -73,13 +70,13 @@ func (o *pricesOptions) load() (*llm.PriceList, error) {
 	read := func() ([]byte, error) { return os.ReadFile(o.file) }
 	name := o.file
 	if o.file == "-" {
-		read, name = func() ([]byte, error) { return io.ReadAll(o.in) }, "stdin"
+		read, name = func() ([]byte, error) { return io.ReadAll(o.In) }, "stdin"
 	}
 
 	data, err := read()
 	// A missing file is a mistake in the command line, so the exit code is 2.
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usagef("%v", err)
+		return nil, kit.Usagef("%v", err)
 	}
 	if err != nil {
 		return nil, err
@@ -96,36 +93,36 @@ func (o *pricesOptions) load() (*llm.PriceList, error) {
 	}
 
 	for _, p := range problems {
-		o.say("%s", p)
+		o.Say("%s", p)
 	}
-	return nil, fmt.Errorf("%s has %s", name, count(len(problems), "problem"))
+	return nil, fmt.Errorf("%s has %s", name, kit.Count(len(problems), "problem"))
 }
 
-func newPricesSample(c *console) *cobra.Command {
+func newPricesSample(c *kit.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "sample",
 		Short: "Print a sample of a price file",
 		Long: `Print a sample of a price file. Its prices are invented: put in the prices that
 you pay.`,
 		Example: "  zae-limiter prices sample > prices.yaml",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := io.WriteString(c.out, samplePrices)
+			_, err := io.WriteString(c.Out, kit.SamplePrices)
 			return err
 		},
 	}
 }
 
-func newPricesValidate(c *console) *cobra.Command {
-	o := pricesOptions{console: c}
+func newPricesValidate(c *kit.Console) *cobra.Command {
+	o := pricesOptions{Console: c}
 	return &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check a price file",
 		Long: `Check a price file and report every problem with its line on stderr. FILE may be
 - for stdin. The exit code is 1 if there is a problem.`,
 		Example:           "  zae-limiter prices validate prices.yaml",
-		Args:              arguments(priceFileArg(&o.file)),
-		ValidArgsFunction: completeManifest,
+		Args:              kit.Arguments(priceFileArg(&o.file)),
+		ValidArgsFunction: kit.CompleteManifest,
 		RunE: func(*cobra.Command, []string) error {
 			list, err := o.load()
 			if err != nil {
@@ -140,7 +137,7 @@ func newPricesValidate(c *console) *cobra.Command {
 				prices++
 			}
 
-			o.done("%s is valid: it has %s for %s", o.file, count(prices, "price"), count(len(names), "model"))
+			o.Done("%s is valid: it has %s for %s", o.file, kit.Count(prices, "price"), kit.Count(len(names), "model"))
 			return nil
 		},
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/internal/figure"
 	"github.com/zeroae/zae-limiter-go/llm"
@@ -29,8 +30,8 @@ type costOptions struct {
 	usage llm.Usage
 }
 
-func newPricesCost(c *console) *cobra.Command {
-	o := costOptions{pricesOptions: pricesOptions{console: c}}
+func newPricesCost(c *kit.Console) *cobra.Command {
+	o := costOptions{pricesOptions: pricesOptions{Console: c}}
 	cmd := &cobra.Command{
 		Use:   "cost FILE MODEL",
 		Short: "Show what a call costs",
@@ -39,25 +40,25 @@ dollar. The cost of all tokens is added up and rounded up once. FILE may be -
 for stdin.`,
 		Example: `  zae-limiter prices cost prices.yaml large --input-tokens 900 --json
   zae-limiter prices cost prices.yaml large --output-tokens 300 --at 2027-01-31`,
-		Args: arguments(priceFileArg(&o.file), argument{"MODEL", func(s string) error {
+		Args: kit.Arguments(priceFileArg(&o.file), kit.Argument{Name: "MODEL", Set: func(s string) error {
 			o.model = s
 			return nil
 		}}),
-		ValidArgsFunction: completeManifest,
+		ValidArgsFunction: kit.CompleteManifest,
 		RunE:              func(*cobra.Command, []string) error { return runPricesCost(o) },
 	}
 
-	addFlag(cmd, &o.usage.Input, "input-tokens", "tokens", "", "tokens of the prompt, cached ones included",
+	kit.AddFlag(cmd, &o.usage.Input, "input-tokens", "tokens", "", "tokens of the prompt, cached ones included",
 		parseTokens)
-	addFlag(cmd, &o.usage.Output, "output-tokens", "tokens", "", "tokens of the answer", parseTokens)
-	addFlag(cmd, &o.usage.Cached, "cached-tokens", "tokens", "", "tokens of the prompt that come from the cache",
+	kit.AddFlag(cmd, &o.usage.Output, "output-tokens", "tokens", "", "tokens of the answer", parseTokens)
+	kit.AddFlag(cmd, &o.usage.Cached, "cached-tokens", "tokens", "", "tokens of the prompt that come from the cache",
 		parseTokens)
-	addFlag(cmd, &o.usage.Written, "cache-write-tokens", "tokens", "",
+	kit.AddFlag(cmd, &o.usage.Written, "cache-write-tokens", "tokens", "",
 		"tokens of the prompt that are written to the cache", parseTokens)
 
-	addFlag(cmd, &o.at, "at", "date", "", "day of the call, such as 2027-01-31 (default: now)", parseDay)
+	kit.AddFlag(cmd, &o.at, "at", "date", "", "day of the call, such as 2027-01-31 (default: now)", parseDay)
 
-	addJSON[costJSON](cmd, &o.json, anObject, nil)
+	kit.AddJSON[costJSON](cmd, &o.json, kit.AnObject, nil)
 	return cmd
 }
 
@@ -80,7 +81,7 @@ func parseDay(text string) (time.Time, error) {
 func runPricesCost(o costOptions) error {
 	// The difference cannot overflow, as the sum of two flags could.
 	if o.usage.Cached > o.usage.Input || o.usage.Written > o.usage.Input-o.usage.Cached {
-		return usagef(
+		return kit.Usagef(
 			"--cached-tokens and --cache-write-tokens are parts of --input-tokens; give at most that many tokens",
 		)
 	}
@@ -91,7 +92,7 @@ func runPricesCost(o costOptions) error {
 	}
 
 	if o.at.IsZero() {
-		o.at = o.now()
+		o.at = o.Now()
 	}
 
 	price, err := list.Price(o.model, o.at)
@@ -100,10 +101,10 @@ func runPricesCost(o costOptions) error {
 	}
 
 	cost, from := price.Cost(o.usage), namedPrice{price: price}.from()
-	return printProperties(o.console, o.json, []property{
-		{"Model", text(o.model)},
-		{"Price since", text(from)},
-		{"Cost", number(cost)},
-		{"Dollars", text(llm.Dollars(cost))},
+	return kit.PrintProperties(o.Console, o.json, []kit.Property{
+		{Name: "Model", Value: kit.Text(o.model)},
+		{Name: "Price since", Value: kit.Text(from)},
+		{Name: "Cost", Value: kit.Number(cost)},
+		{Name: "Dollars", Value: kit.Text(llm.Dollars(cost))},
 	}, costJSON{o.model, jsonview.OrNull(from), cost, json.Number(figure.Decimal(cost))})
 }

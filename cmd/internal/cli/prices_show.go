@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
@@ -37,21 +38,21 @@ func (p namedPrice) from() string {
 	return p.price.From.Format(time.DateOnly)
 }
 
-var priceColumns = []column{
-	{title: "model"},
-	{title: "from", whole: true},
-	{title: "input", right: true},
-	{title: "output", right: true},
-	{title: "cache read", right: true},
-	{title: "cache write", right: true},
-	{title: "request", right: true},
-	{title: "max output", right: true, spare: true, extra: true},
-	{title: "context", right: true, spare: true, extra: true},
-	{title: "image", right: true, spare: true, extra: true},
+var priceColumns = []kit.Column{
+	{Title: "model"},
+	{Title: "from", Whole: true},
+	{Title: "input", Right: true},
+	{Title: "output", Right: true},
+	{Title: "cache read", Right: true},
+	{Title: "cache write", Right: true},
+	{Title: "request", Right: true},
+	{Title: "max output", Right: true, Spare: true, Extra: true},
+	{Title: "context", Right: true, Spare: true, Extra: true},
+	{Title: "image", Right: true, Spare: true, Extra: true},
 }
 
-func newPricesShow(c *console) *cobra.Command {
-	o := pricesOptions{console: c}
+func newPricesShow(c *kit.Console) *cobra.Command {
+	o := pricesOptions{Console: c}
 	cmd := &cobra.Command{
 		Use:   "show FILE",
 		Short: "Show the prices of a file",
@@ -60,12 +61,12 @@ Tab-separated fields and JSON have them in millionths of a dollar. The last
 columns are the sizes of the model in tokens, where the file has them. FILE may
 be - for stdin.`,
 		Example:           "  zae-limiter prices show prices.yaml",
-		Args:              arguments(priceFileArg(&o.file)),
-		ValidArgsFunction: completeManifest,
+		Args:              kit.Arguments(priceFileArg(&o.file)),
+		ValidArgsFunction: kit.CompleteManifest,
 		RunE:              func(*cobra.Command, []string) error { return runPricesShow(o) },
 	}
 
-	addJSON[priceJSON](cmd, &o.json, anArray, priceColumns)
+	kit.AddJSON[priceJSON](cmd, &o.json, kit.AnArray, priceColumns)
 	return cmd
 }
 
@@ -80,32 +81,32 @@ func runPricesShow(o pricesOptions) error {
 		prices = append(prices, namedPrice{name, price})
 	}
 
-	return listing[namedPrice]{
-		columns: priceColumns,
-		row: func(p namedPrice) []cell {
-			return []cell{
-				text(p.model), text(p.from()), money(p.price.Input), money(p.price.Output), money(p.price.CacheRead),
+	return kit.Listing[namedPrice]{
+		Columns: priceColumns,
+		Row: func(p namedPrice) []kit.Cell {
+			return []kit.Cell{
+				kit.Text(p.model), kit.Text(p.from()), money(p.price.Input), money(p.price.Output), money(p.price.CacheRead),
 				money(p.price.CacheWrite), money(p.price.Request), size(p.price.MaxOutput), size(p.price.Context),
 				size(p.price.Image),
 			}
 		},
-		object: func(p namedPrice) any {
+		Object: func(p namedPrice) any {
 			return priceJSON{
 				p.model, jsonview.OrNull(p.from()), p.price.Input, p.price.Output, p.price.CacheRead,
 				p.price.CacheWrite, p.price.Request,
 				jsonview.OrNull(p.price.MaxOutput), jsonview.OrNull(p.price.Context), jsonview.OrNull(p.price.Image),
 			}
 		},
-	}.print(o.console, o.json, each(prices))
+	}.Print(o.Console, o.json, kit.Each(prices))
 }
 
 // money returns the cell of millionths of a dollar, in dollars for a table.
-func money(n int64) cell { return cell{display: llm.Dollars(n), plain: number(n).plain} }
+func money(n int64) kit.Cell { return kit.Cell{Display: llm.Dollars(n), Plain: kit.Number(n).Plain} }
 
 // size returns the cell of a number of tokens, which is empty if it is not known.
-func size(n int64) cell {
+func size(n int64) kit.Cell {
 	if n == 0 {
-		return text("")
+		return kit.Text("")
 	}
-	return number(n)
+	return kit.Number(n)
 }

@@ -11,14 +11,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/proxy"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 
 type proxyOptions struct {
-	*connection
-	settings
+	*kit.Connection
+	kit.Settings
 	upstream *url.URL
 	listen   string
 	metrics  string
@@ -28,7 +29,7 @@ type proxyOptions struct {
 	drain    time.Duration
 	identity proxyIdentity
 
-	limits         limitFlags
+	limits         kit.LimitFlags
 	mode           limiter.OnUnavailable
 	charges        map[string]string
 	budget         proxyBudget
@@ -43,9 +44,9 @@ type proxyOptions struct {
 	bounds         listen.Options
 }
 
-func newProxy(c *console) *cobra.Command {
+func newProxy(c *kit.Console) *cobra.Command {
 	o := &proxyOptions{
-		connection: &connection{console: c}, settings: settings{prefix: "ZAEL_PROXY_"}, listen: "127.0.0.1:8089",
+		Connection: &kit.Connection{Console: c}, Settings: kit.Settings{Prefix: "ZAEL_PROXY_"}, listen: "127.0.0.1:8089",
 		drain: 30 * time.Second, otherResource: "other",
 		maxBody: 16 << 20, newEntities: 60, timeout: 10 * time.Minute,
 	}
@@ -83,31 +84,31 @@ Each flag can also come from the environment ($ZAEL_PROXY_UPSTREAM) or from the
 file of --config (upstream: https://api.openai.com); flags come first, then the
 environment.
 
-` + storeHelp,
+` + kit.StoreHelp,
 		Example: `  zae-limiter proxy --upstream https://api.openai.com
   zae-limiter proxy --upstream https://api.anthropic.com --mapping keys.yaml
   zae-limiter proxy --upstream http://localhost:11434 --store memory: -l rpm:60`,
-		Args:    noArgs,
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.settings.apply(cmd) },
+		Args:    kit.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.Settings.Apply(cmd) },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 
 	o.addProxy(cmd)
-	cmd.AddCommand(newSettingsSchema(c, cmd))
+	cmd.AddCommand(kit.NewSettingsSchema(c, cmd))
 	return cmd
 }
 
 // addProxy adds the flags of the proxy. Its subcommands do not have them.
 func (o *proxyOptions) addProxy(cmd *cobra.Command) {
-	o.addOwnNamespace(cmd)
-	o.addFile(cmd)
+	o.AddOwnNamespace(cmd)
+	o.AddFile(cmd)
 
-	addFlag(cmd, &o.upstream, "upstream", "url", "", "base URL of the API, such as https://api.openai.com",
+	kit.AddFlag(cmd, &o.upstream, "upstream", "url", "", "base URL of the API, such as https://api.openai.com",
 		parseUpstream)
 
-	addFlag(cmd, &o.listen, "listen", "address", o.listen, "address to listen on", parseAddress)
-	addFlag(cmd, &o.metrics, "metrics-listen", "address", "", "address of /metrics, without TLS (default: none)",
-		parseAddress)
+	kit.AddFlag(cmd, &o.listen, "listen", "address", o.listen, "address to listen on", kit.ParseAddress)
+	kit.AddFlag(cmd, &o.metrics, "metrics-listen", "address", "", "address of /metrics, without TLS (default: none)",
+		kit.ParseAddress)
 
 	cmd.Flags().StringVar(&o.tls.Cert, "tls-cert", "", "`file` with the certificate of the proxy, PEM")
 	cmd.Flags().StringVar(&o.tls.Key, "tls-key", "", "`file` with the key of the certificate, PEM")
@@ -115,44 +116,44 @@ func (o *proxyOptions) addProxy(cmd *cobra.Command) {
 		"`file` with the authorities of client certificates, which are then required")
 	cmd.Flags().BoolVar(&o.insecure, "insecure", false, "allow an address that other machines can reach without TLS")
 
-	addFlag(cmd, &o.drain, "drain-timeout", "duration", "30s", "time to end after a signal", parseDuration)
+	kit.AddFlag(cmd, &o.drain, "drain-timeout", "duration", "30s", "time to end after a signal", kit.ParseDuration)
 
 	o.identity.addFlags(cmd)
 
-	addLimits(cmd, &o.limits, "limits where the store has none")
-	addMode(cmd, &o.mode,
+	kit.AddLimits(cmd, &o.limits, "limits where the store has none")
+	kit.AddMode(cmd, &o.mode,
 		"in an outage of the store, admit or refuse calls: allow or block (default: as stored, else block)")
 
-	cmd.Flags().Var(&pairs{"charge", &o.charges}, "charge",
+	cmd.Flags().Var(&kit.Pairs{Flag: "charge", All: &o.charges}, "charge",
 		"limit that is charged, as PART=LIMIT; PART is requests, total, input, output, cached or cost "+
 			"(default requests=rpm, total=tpm, and with --prices cost=spend)")
 
 	o.budget.addFlags(cmd)
-	addFlag(cmd, &o.step, "step", "tokens", "",
+	kit.AddFlag(cmd, &o.step, "step", "tokens", "",
 		"take more tokens in steps while a stream grows, and cut it when there are none (default: a stream "+
 			"may leave debt)",
 		parseStep)
 
-	addFlag(cmd, &o.otherResource, "other-resource", "resource", o.otherResource,
+	kit.AddFlag(cmd, &o.otherResource, "other-resource", "resource", o.otherResource,
 		"resource of calls that are not about a model", parseResource)
 	cmd.Flags().StringArrayVar(&o.paths, "paths", nil,
 		"`call` to forward beside calls of a model, as [METHOD] PATH; the path may end in *; repeatable (default: "+
 			proxy.DefaultPath+")")
 
-	addFlag(cmd, &o.maxBody, "max-body", "bytes", strconv.FormatInt(o.maxBody, 10),
+	kit.AddFlag(cmd, &o.maxBody, "max-body", "bytes", strconv.FormatInt(o.maxBody, 10),
 		"largest request about a model, also when it is decompressed", parseBodySize)
-	addFlag(cmd, &o.newEntities, "new-entities", "number", strconv.Itoa(o.newEntities),
+	kit.AddFlag(cmd, &o.newEntities, "new-entities", "number", strconv.Itoa(o.newEntities),
 		"API keys a minute that may be used for the first time, without a mapping", parseNewEntities)
 
-	addFlag(cmd, &o.timeout, "upstream-timeout", "duration", "10m", "time until an answer of the API must begin",
-		parseDuration)
+	kit.AddFlag(cmd, &o.timeout, "upstream-timeout", "duration", "10m", "time until an answer of the API must begin",
+		kit.ParseDuration)
 
 	addDefault(cmd, &o.bounds.MaxRequests, listen.DefaultMaxRequests, "max-requests", "number", "calls at a time",
-		parseCount)
-	addFlag(cmd, &o.clientRequests, "client-requests", "number", "",
-		"calls at a time of one client (default: a quarter of --max-requests)", parseCount)
+		kit.ParseCount)
+	kit.AddFlag(cmd, &o.clientRequests, "client-requests", "number", "",
+		"calls at a time of one client (default: a quarter of --max-requests)", kit.ParseCount)
 	addDefault(cmd, &o.bounds.MaxConns, listen.DefaultMaxConns, "max-connections", "number",
-		"connections at a time; more replace the idlest", parseCount)
+		"connections at a time; more replace the idlest", kit.ParseCount)
 
 	cmd.Flags().BoolVar(&o.legacy, "x-ratelimit", false, "send the older X-RateLimit headers too")
 	cmd.Flags().BoolVar(&o.escrow, "escrow", false,
@@ -167,7 +168,7 @@ func parseUpstream(text string) (*url.URL, error) {
 
 	// CheckUpstream refuses nil as it refuses a URL without a host.
 	if err := proxy.CheckUpstream(u); err != nil {
-		return nil, invalidFlag("upstream", withoutSecrets(text), err.Error())
+		return nil, kit.InvalidFlag("upstream", withoutSecrets(text), err.Error())
 	}
 	return u, nil
 }
@@ -236,14 +237,14 @@ func parseCharges(given map[string]string) (llm.Limits, error) {
 	for part, limit := range given {
 		target, ok := parts[strings.ToLower(part)]
 		if !ok {
-			return limits, usagef("invalid --charge %q: the parts are requests, total, input, output, cached and cost",
-				clip(part+"="+limit))
+			return limits, kit.Usagef("invalid --charge %q: the parts are requests, total, input, output, cached and cost",
+				kit.Clip(part+"="+limit))
 		}
 
 		// Only a whole limit can be validated, so its capacity is a
 		// placeholder.
 		if err := limiter.PerMinute(limit, 1).Validate(); err != nil {
-			return limits, usagef("invalid --charge %q: %v", clip(part+"="+limit), err)
+			return limits, kit.Usagef("invalid --charge %q: %v", kit.Clip(part+"="+limit), err)
 		}
 
 		*target = limit

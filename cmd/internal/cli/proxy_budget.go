@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/proxy"
 )
 
@@ -42,17 +43,17 @@ func (b *proxyBudget) addFlags(cmd *cobra.Command) {
 	rewrites := []string{rewriteOn, rewriteOff, fieldMaxTokens, fieldMaxComplete}
 	addDefault(cmd, &b.rewrite, rewriteOn, "max-tokens-rewrite", "mode",
 		"write a maximum into requests without one, where money is limited: on, off, or the field of chats, "+
-			"max_tokens or max_completion_tokens", oneOf(rewrites...))
-	_ = cmd.RegisterFlagCompletionFunc("max-tokens-rewrite", completeWords(rewrites...))
+			"max_tokens or max_completion_tokens", kit.OneOf(rewrites...))
+	_ = cmd.RegisterFlagCompletionFunc("max-tokens-rewrite", kit.CompleteWords(rewrites...))
 
 	addDefault(cmd, &b.background, backgroundCharge, "background", "mode",
 		"charge responses with background what they reserve, or refuse them: charge or refuse",
-		oneOf(backgroundCharge, backgroundRefuse))
-	_ = cmd.RegisterFlagCompletionFunc("background", completeWords(backgroundCharge, backgroundRefuse))
+		kit.OneOf(backgroundCharge, backgroundRefuse))
+	_ = cmd.RegisterFlagCompletionFunc("background", kit.CompleteWords(backgroundCharge, backgroundRefuse))
 
 	addDefault(cmd, &b.follow, defaultFollowTime, "follow-timeout", "duration",
 		"time to read an answer on after its client left, to learn what it cost; 0s ends it and charges what "+
-			"it reserved", parseDelay)
+			"it reserved", kit.ParseDelay)
 }
 
 func parseMaxOutput(text string) (int64, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/proxy"
 )
@@ -52,12 +53,12 @@ func (i *proxyIdentity) apply(
 	// A mapping with keys has set Identify already.
 	if i.header != "" {
 		if i.jwtKey != "" || opts.Identify != nil {
-			return usagef(
+			return kit.Usagef(
 				"--trust-header excludes --jwt-key and a mapping with keys; choose one way to identify clients",
 			)
 		}
 		if !validHeader(i.header) {
-			return usagef("invalid --trust-header %q: must be the name of a header, such as X-User", clip(i.header))
+			return kit.Usagef("invalid --trust-header %q: must be the name of a header, such as X-User", kit.Clip(i.header))
 		}
 		opts.Identify = proxy.ByHeader(i.header)
 	}
@@ -99,13 +100,13 @@ func (i *proxyIdentity) applyMapping(
 
 	files, err := listen.WatchFiles(ctx, parse, func(err error) {
 		if err != nil {
-			o.warn("%s: the mapping stays as it was: %v", i.mapping, err)
+			o.Warn("%s: the mapping stays as it was: %v", i.mapping, err)
 			return
 		}
-		o.say("%s: the mapping was read again", i.mapping)
+		o.Say("%s: the mapping was read again", i.mapping)
 	}, i.mapping)
 	if err != nil {
-		return usagef("--mapping %s: %v", i.mapping, err)
+		return kit.Usagef("--mapping %s: %v", i.mapping, err)
 	}
 
 	// A mapping without keys has models only. Then the hash of an API key
@@ -120,25 +121,25 @@ func (i *proxyIdentity) applyMapping(
 func (i *proxyIdentity) applyJWT(o *proxyOptions, opts *proxy.Options) error {
 	if i.jwtKey == "" {
 		if i.jwtAudience != "" || i.jwtIssuer != "" {
-			return usagef("--jwt-audience and --jwt-issuer need --jwt-key, the public key of the tokens")
+			return kit.Usagef("--jwt-audience and --jwt-issuer need --jwt-key, the public key of the tokens")
 		}
 		return nil
 	}
 
 	if opts.Identify != nil {
-		return usagef("--jwt-key excludes a mapping with keys; choose one way to identify clients")
+		return kit.Usagef("--jwt-key excludes a mapping with keys; choose one way to identify clients")
 	}
 
-	key, err := readFile(i.jwtKey, nil)
+	key, err := kit.ReadFile(i.jwtKey, nil)
 	if err != nil {
-		return usagef("--jwt-key: %v", err)
+		return kit.Usagef("--jwt-key: %v", err)
 	}
 
 	opts.Identify, err = proxy.ByJWT(proxy.JWTOptions{
-		Key: key, Audience: i.jwtAudience, Issuer: i.jwtIssuer, Claim: i.jwtClaim, Now: o.now,
+		Key: key, Audience: i.jwtAudience, Issuer: i.jwtIssuer, Claim: i.jwtClaim, Now: o.Now,
 	})
 	if err != nil {
-		return usagef("--jwt-key %s: %v", i.jwtKey, err)
+		return kit.Usagef("--jwt-key %s: %v", i.jwtKey, err)
 	}
 	return nil
 }
@@ -151,15 +152,15 @@ func (i *proxyIdentity) applyCredentials(opts *proxy.Options) error {
 		return nil
 	}
 	if opts.Identify == nil {
-		return usagef(
+		return kit.Usagef(
 			"--upstream-auth needs clients that are checked here: give a --mapping with keys, --jwt-key or " +
 				"--trust-header",
 		)
 	}
 
-	content, err := readFile(i.credentials, nil)
+	content, err := kit.ReadFile(i.credentials, nil)
 	if err != nil {
-		return usagef("--upstream-auth: %v", err)
+		return kit.Usagef("--upstream-auth: %v", err)
 	}
 
 	opts.Account = http.Header{}
@@ -169,7 +170,7 @@ func (i *proxyIdentity) applyCredentials(opts *proxy.Options) error {
 
 		// A value with a line break would begin a header of its own.
 		if !ok || !validHeader(name) || value == "" || strings.ContainsAny(value, "\r\n") {
-			return usagef(
+			return kit.Usagef(
 				"--upstream-auth %s: the file must hold a header line, such as \"Authorization: Bearer "+
 					"KEY\", and may hold further ones",
 				i.credentials,
@@ -186,7 +187,7 @@ func (i *proxyIdentity) applyCredentials(opts *proxy.Options) error {
 	}
 
 	if opts.Credentials.Name == "" {
-		return usagef(
+		return kit.Usagef(
 			"--upstream-auth %s: the file is empty; it must hold a header line, such as \"Authorization: Bearer KEY\"",
 			i.credentials,
 		)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/proxy"
 	"github.com/zeroae/zae-limiter-go/internal/figure"
@@ -19,7 +20,7 @@ import (
 func (o *proxyOptions) applyPrices(ctx context.Context, opts *proxy.Options) error {
 	if o.budget.prices == "" {
 		if opts.Limits.Cost != "" {
-			return usagef("--charge cost=%s needs --prices, the file with the prices of models", opts.Limits.Cost)
+			return kit.Usagef("--charge cost=%s needs --prices, the file with the prices of models", opts.Limits.Cost)
 		}
 		return nil
 	}
@@ -28,13 +29,13 @@ func (o *proxyOptions) applyPrices(ctx context.Context, opts *proxy.Options) err
 		ctx, func(content ...[]byte) (*llm.PriceList, error) { return llm.ParsePrices(o.budget.prices, content[0]) },
 		func(err error) {
 			if err != nil {
-				o.warn("%s: the prices stay as they were: %v", o.budget.prices, err)
+				o.Warn("%s: the prices stay as they were: %v", o.budget.prices, err)
 				return
 			}
-			o.say("%s: the prices were read again", o.budget.prices)
+			o.Say("%s: the prices were read again", o.budget.prices)
 		}, o.budget.prices)
 	if err != nil {
-		return usagef("--prices: %v", err)
+		return kit.Usagef("--prices: %v", err)
 	}
 
 	opts.Prices = func(model string, at time.Time) (llm.Price, error) { return files.Get().Price(model, at) }
@@ -68,8 +69,8 @@ func (o *proxyOptions) warnWithoutBudget(ctx context.Context, lim *limiter.RateL
 		}
 	}
 
-	if !hasLimit(o.limits.all, name) {
-		o.warn("no limit named %s is in force, so no call is refused for its cost; set one, such as -l %s", name,
+	if !hasLimit(o.limits.All, name) {
+		o.Warn("no limit named %s is in force, so no call is refused for its cost; set one, such as -l %s", name,
 			budgetExample(name))
 	}
 }

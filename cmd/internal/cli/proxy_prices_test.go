@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
@@ -173,7 +174,7 @@ func TestWarnWithoutBudget(t *testing.T) {
 			}
 			var said strings.Builder
 			o := &proxyOptions{
-				connection: &connection{console: &console{err: &said}}, budget: proxyBudget{prices: tc.prices},
+				Connection: &kit.Connection{Console: &kit.Console{Err: &said}}, budget: proxyBudget{prices: tc.prices},
 			}
 			o.warnWithoutBudget(ctx, lim, "money")
 			if warns := strings.Contains(said.String(), "no limit named money is in force"); warns != tc.warns {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/otelsdk"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/proxy"
@@ -17,12 +18,12 @@ import (
 // run serves until a signal arrives.
 func (o *proxyOptions) run(ctx context.Context) (err error) {
 	if o.upstream == nil {
-		return usagef("--upstream is missing; give the base URL of the API, such as https://api.openai.com")
+		return kit.Usagef("--upstream is missing; give the base URL of the API, such as https://api.openai.com")
 	}
 
 	for _, path := range o.paths {
 		if err := proxy.CheckPath(path); err != nil {
-			return invalidFlag("paths", path, err.Error())
+			return kit.InvalidFlag("paths", path, err.Error())
 		}
 	}
 
@@ -31,7 +32,7 @@ func (o *proxyOptions) run(ctx context.Context) (err error) {
 		return err
 	}
 
-	b, err := o.openBacking(ctx, "proxy", openOptions{access: accessChange, namespace: o.namespaceName()}, o.escrow)
+	b, err := openBacking(ctx, o.Connection, "proxy", kit.OpenOptions{Access: kit.AccessChange, Namespace: o.NamespaceName()}, o.escrow)
 	if err != nil {
 		return err
 	}
@@ -42,11 +43,11 @@ func (o *proxyOptions) run(ctx context.Context) (err error) {
 	// Drain cuts calls at half of the drain timeout. A quarter of it for their
 	// settling leaves another quarter for the close of the store.
 	lim, err := limiter.New(b.repo, &limiter.Options{
-		Now: o.now, Principal: o.author(), Limits: o.limits.all, OnUnavailable: o.mode,
+		Now: o.Now, Principal: o.Author(), Limits: o.limits.All, OnUnavailable: o.mode,
 		SettleTimeout: min(limiter.DefaultSettleTimeout, o.drain/4),
 	})
 	if err != nil {
-		return usagef("%v", err)
+		return kit.Usagef("%v", err)
 	}
 
 	opts := &proxy.Options{
@@ -54,9 +55,9 @@ func (o *proxyOptions) run(ctx context.Context) (err error) {
 		MaxBody:     o.maxBody,
 		MaxRequests: o.bounds.MaxRequests, ClientRequests: o.clientRequests, NewEntities: o.newEntities,
 		UpstreamTimeout: o.timeout,
-		Log:             otelsdk.NewLogger(o.out, slog.LevelInfo), OnError: o.reporter(func(err error) {
-			o.warn("%v", err)
-		}), Now: o.now,
+		Log:             otelsdk.NewLogger(o.Out, slog.LevelInfo), OnError: reporter(o.Connection, func(err error) {
+			o.Warn("%v", err)
+		}), Now: o.Now,
 	}
 	opts.Fields.Legacy = o.legacy
 
@@ -70,7 +71,7 @@ func (o *proxyOptions) run(ctx context.Context) (err error) {
 
 	handler, err := proxy.New(lim, opts)
 	if err != nil {
-		return usagef("%v", err)
+		return kit.Usagef("%v", err)
 	}
 
 	o.warnWithoutBudget(ctx, lim, charges.Cost)
@@ -81,7 +82,7 @@ func (o *proxyOptions) run(ctx context.Context) (err error) {
 func (o *proxyOptions) serve(ctx context.Context, handler *proxy.Proxy, b *backing) error {
 	config, err := o.tls.Config(ctx, func(err error) {
 		if err != nil {
-			o.warn("the certificate stays as it was: %v", err)
+			o.Warn("the certificate stays as it was: %v", err)
 		}
 	})
 	if err != nil {
@@ -90,7 +91,7 @@ func (o *proxyOptions) serve(ctx context.Context, handler *proxy.Proxy, b *backi
 
 	listener, err := listen.Bind(ctx, o.listen, config != nil || o.insecure)
 	if errors.Is(err, listen.ErrExposed) {
-		return usagef(
+		return kit.Usagef(
 			"--listen %s: %v; give --tls-cert and --tls-key, or --insecure behind a proxy that has a certificate",
 			o.listen, listen.ErrExposed,
 		)
@@ -123,10 +124,10 @@ func (o *proxyOptions) serve(ctx context.Context, handler *proxy.Proxy, b *backi
 	if config != nil {
 		scheme = "https"
 	}
-	o.say("limiting %s on %s://%s", o.upstream, scheme, server.Addr())
+	o.Say("limiting %s on %s://%s", o.upstream, scheme, server.Addr())
 
 	if o.upstream.Scheme == "http" && !isLoopback(o.upstream.Hostname()) {
-		o.warn("calls to %s are not encrypted, so others on the way can read keys", o.upstream.Host)
+		o.Warn("calls to %s are not encrypted, so others on the way can read keys", o.upstream.Host)
 	}
 
 	return listen.Run(ctx, &listen.RunOptions{DrainTimeout: o.drain, Quiesce: handler.Drain, Close: b.close},
@@ -138,7 +139,7 @@ func (o *proxyOptions) metricsServer(ctx context.Context, b *backing) (*listen.S
 	// Metrics have no TLS, so only --insecure exposes them.
 	listener, err := listen.Bind(ctx, o.metrics, o.insecure)
 	if errors.Is(err, listen.ErrExposed) {
-		return nil, usagef("--metrics-listen %s: %v; listen on a loopback address, or give --insecure", o.metrics,
+		return nil, kit.Usagef("--metrics-listen %s: %v; listen on a loopback address, or give --insecure", o.metrics,
 			listen.ErrExposed)
 	}
 	if err != nil {

@@ -6,138 +6,139 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
-func newResource(c *console) *cobra.Command {
-	conn := &connection{console: c}
-	cmd := newGroup("resource", "Manage the default limits of resources",
+func newResource(c *kit.Console) *cobra.Command {
+	conn := &kit.Connection{Console: c}
+	cmd := kit.NewGroup("resource", "Manage the default limits of resources",
 		`Manage the default limits of resources, such as models, endpoints and queues.
 They apply to every entity without limits of its own.`)
 
-	conn.addNamespace(cmd)
+	conn.AddNamespace(cmd)
 	cmd.AddCommand(newResourceSet(conn), newResourceGet(conn), newResourceDelete(conn), newResourceList(conn),
 		newResourceCapacity(conn), newResourceDisable(conn), newResourceEnable(conn))
 	return cmd
 }
 
 type resourceOptions struct {
-	*connection
+	*kit.Connection
 	resource  string
-	limits    limitFlags
+	limits    kit.LimitFlags
 	yes, json bool
 }
 
-func newResourceSet(conn *connection) *cobra.Command {
-	o := resourceOptions{connection: conn}
+func newResourceSet(conn *kit.Connection) *cobra.Command {
+	o := resourceOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:   "set-defaults RESOURCE",
 		Short: "Set the default limits of a resource",
 		Long: "Set the limits of a resource for entities without limits of their own. The " +
 			"new\nlimits replace the stored ones.\n\n" + limitHelp,
 		Example:           "  zae-limiter resource set-defaults gpt-4 -l rpm:100 -l tpm:10000/min:15000",
-		Args:              arguments(resourceArg(&o.resource)),
-		ValidArgsFunction: conn.completeResource,
+		Args:              kit.Arguments(kit.ResourceArg(&o.resource)),
+		ValidArgsFunction: conn.CompleteResource,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runResourceSet(cmd.Context(), o) },
 	}
 
-	addLimits(cmd, &o.limits, "limit to set")
-	conn.addPrincipal(cmd)
+	kit.AddLimits(cmd, &o.limits, "limit to set")
+	conn.AddPrincipal(cmd)
 	return cmd
 }
 
 func runResourceSet(ctx context.Context, o resourceOptions) error {
-	if len(o.limits.all) == 0 {
+	if len(o.limits.All) == 0 {
 		return errNoLimitGiven
 	}
 
-	return o.withStore(ctx, accessCreate, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
-		if err := lim.SetResourceDefaults(ctx, o.resource, o.limits.all...); err != nil {
+	return o.WithStore(ctx, kit.AccessCreate, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+		if err := lim.SetResourceDefaults(ctx, o.resource, o.limits.All...); err != nil {
 			return err
 		}
 
-		o.warnCents(o.limits.all)
-		o.done("Set %s of resource %s %s: %s", count(len(o.limits.all), "default limit"), o.resource, o.location(),
-			o.limits.describe())
+		o.WarnCents(o.limits.All)
+		o.Done("Set %s of resource %s %s: %s", kit.Count(len(o.limits.All), "default limit"), o.resource, o.Location(),
+			o.limits.Describe())
 		return nil
 	})
 }
 
-func newResourceGet(conn *connection) *cobra.Command {
-	o := resourceOptions{connection: conn}
+func newResourceGet(conn *kit.Connection) *cobra.Command {
+	o := resourceOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:               "get-defaults RESOURCE",
 		Aliases:           []string{"get"},
 		Short:             "Show the default limits of a resource",
 		Long:              "Show the limits of a resource for entities without limits of their own.",
 		Example:           "  zae-limiter resource get-defaults gpt-4",
-		Args:              arguments(resourceArg(&o.resource)),
-		ValidArgsFunction: conn.completeResource,
+		Args:              kit.Arguments(kit.ResourceArg(&o.resource)),
+		ValidArgsFunction: conn.CompleteResource,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withStore(cmd.Context(), accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+			return o.WithStore(cmd.Context(), kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 				stored, err := lim.ResourceDefaults(cmd.Context(), o.resource)
 				if err != nil {
 					return err
 				}
 
-				if err := o.warnSwitch(cmd.Context(), lim, limiter.Scope{Resource: o.resource}); err != nil {
+				if err := warnSwitch(cmd.Context(), o.Connection, lim, limiter.Scope{Resource: o.resource}); err != nil {
 					return err
 				}
 
 				return limitListing(
 					"Resource "+o.resource+" has no default limits.",
-				).print(o.console, o.json, each(stored))
+				).Print(o.Console, o.json, kit.Each(stored))
 			})
 		},
 	}
 
-	addJSON[jsonview.Limit](cmd, &o.json, anArray, limitColumns)
+	kit.AddJSON[jsonview.Limit](cmd, &o.json, kit.AnArray, limitColumns)
 	return cmd
 }
 
-func newResourceDelete(conn *connection) *cobra.Command {
-	o := resourceOptions{connection: conn}
+func newResourceDelete(conn *kit.Connection) *cobra.Command {
+	o := resourceOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:               "delete-defaults RESOURCE",
 		Aliases:           []string{"rm"},
 		Short:             "Delete the default limits of a resource",
 		Long:              "Delete the default limits of a resource. The defaults of the system apply then.",
 		Example:           "  zae-limiter resource delete-defaults gpt-4 --yes",
-		Args:              arguments(resourceArg(&o.resource)),
-		ValidArgsFunction: conn.completeResource,
+		Args:              kit.Arguments(kit.ResourceArg(&o.resource)),
+		ValidArgsFunction: conn.CompleteResource,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runResourceDelete(cmd.Context(), o) },
 	}
 
-	addYes(cmd, &o.yes)
-	conn.addPrincipal(cmd)
+	kit.AddYes(cmd, &o.yes)
+	conn.AddPrincipal(cmd)
 	return cmd
 }
 
 func runResourceDelete(ctx context.Context, o resourceOptions) error {
-	if err := o.confirm(ctx, o.yes, "Delete the default limits of resource "+o.resource); err != nil {
+	if err := o.Confirm(ctx, o.yes, "Delete the default limits of resource "+o.resource); err != nil {
 		return err
 	}
 
-	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.DeleteResourceDefaults(ctx, o.resource); err != nil {
 			return err
 		}
-		o.done("Deleted the default limits of resource %s %s", o.resource, o.location())
+		o.Done("Deleted the default limits of resource %s %s", o.resource, o.Location())
 		return nil
 	})
 }
 
-func newResourceList(conn *connection) *cobra.Command {
-	o := namesOptions{connection: conn}
+func newResourceList(conn *kit.Connection) *cobra.Command {
+	o := namesOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the resources that have default limits",
 		Long:    "List the resources that have default limits, sorted.",
 		Example: "  zae-limiter resource list",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withStore(cmd.Context(), accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+			return o.WithStore(cmd.Context(), kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 				names, err := lim.ResourcesWithDefaults(cmd.Context())
 				if err != nil {
 					return err
@@ -147,6 +148,6 @@ func newResourceList(conn *connection) *cobra.Command {
 		},
 	}
 
-	addJSON[jsonview.Resource](cmd, &o.json, anArray, resourceColumns)
+	kit.AddJSON[jsonview.Resource](cmd, &o.json, kit.AnArray, resourceColumns)
 	return cmd
 }

@@ -8,18 +8,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
 type capacityOptions struct {
-	*connection
+	*kit.Connection
 	query limiter.CapacityQuery
 	json  bool
 }
 
-func newResourceCapacity(conn *connection) *cobra.Command {
-	o := capacityOptions{connection: conn}
+func newResourceCapacity(conn *kit.Connection) *cobra.Command {
+	o := capacityOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:   "capacity RESOURCE LIMIT",
 		Short: "Show one limit of a resource across all entities",
@@ -27,18 +28,18 @@ func newResourceCapacity(conn *connection) *cobra.Command {
 resource, and on stderr the totals.`,
 		Example: "  zae-limiter resource capacity gpt-4 tpm\n  zae-limiter resource capacity gpt-4 " +
 			"tpm --parents-only",
-		Args:              arguments(resourceArg(&o.query.Resource), limitArg(&o.query.Limit)),
-		ValidArgsFunction: conn.completeResource,
+		Args:              kit.Arguments(kit.ResourceArg(&o.query.Resource), limitArg(&o.query.Limit)),
+		ValidArgsFunction: conn.CompleteResource,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runResourceCapacity(cmd.Context(), o) },
 	}
 
 	cmd.Flags().BoolVar(&o.query.ParentsOnly, "parents-only", false, "omit children and entities without a record")
-	addJSON[jsonview.Status](cmd, &o.json, anArray, capacityColumns)
+	kit.AddJSON[jsonview.Status](cmd, &o.json, kit.AnArray, capacityColumns)
 	return cmd
 }
 
-func limitArg(target *string) argument {
-	return argument{"LIMIT", func(s string) error {
+func limitArg(target *string) kit.Argument {
+	return kit.Argument{Name: "LIMIT", Set: func(s string) error {
 		*target = s
 		// Only a whole limit can be validated, so its capacity is a
 		// placeholder.
@@ -47,21 +48,21 @@ func limitArg(target *string) argument {
 }
 
 func runResourceCapacity(ctx context.Context, o capacityOptions) error {
-	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		sum, err := lim.Capacity(ctx, o.query)
 		if err != nil {
 			return err
 		}
 
 		nothing := fmt.Sprintf("No entity has a bucket of %s with a limit %s.", o.query.Resource, o.query.Limit)
-		if err := capacityListing(o.console, nothing).print(
-			o.console, o.json, each(statusRows(sum.Entities, nil)),
+		if err := capacityListing(o.Console, nothing).Print(
+			o.Console, o.json, kit.Each(statusRows(sum.Entities, nil)),
 		); err != nil {
 			return err
 		}
 
 		if len(sum.Entities) > 0 {
-			o.say("%s: %s of %s available, %.1f %% missing", count(len(sum.Entities), "bucket"),
+			o.Say("%s: %s of %s available, %.1f %% missing", kit.Count(len(sum.Entities), "bucket"),
 				tty.Amount(sum.Limit, sum.Available), tty.Amount(sum.Limit, sum.Total), sum.Utilization())
 		}
 		return nil
@@ -72,10 +73,10 @@ func runResourceCapacity(ctx context.Context, o capacityOptions) error {
 // since it takes a read for each.
 var capacityColumns = withoutUsed(statusColumns)
 
-func capacityListing(c *console, nothing string) listing[statusRow] {
+func capacityListing(c *kit.Console, nothing string) kit.Listing[statusRow] {
 	list := statusListing(c, nothing)
-	row := list.row
-	list.columns, list.row = capacityColumns, func(r statusRow) []cell { return withoutUsed(row(r)) }
+	row := list.Row
+	list.Columns, list.Row = capacityColumns, func(r statusRow) []kit.Cell { return withoutUsed(row(r)) }
 	return list
 }
 
@@ -83,6 +84,6 @@ func capacityListing(c *console, nothing string) listing[statusRow] {
 // used.
 func withoutUsed[T any](all []T) []T {
 	// Cells have the order of the columns.
-	at := slices.IndexFunc(statusColumns, func(c column) bool { return c.title == "used" })
+	at := slices.IndexFunc(statusColumns, func(c kit.Column) bool { return c.Title == "used" })
 	return slices.Delete(slices.Clone(all), at, at+1)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
 	"github.com/zeroae/zae-limiter-go/internal/motolocal"
@@ -56,10 +57,10 @@ const patient = "ZAEL_TEST_PATIENT"
 
 // program runs Main, with a slow clock and patience if they are set.
 func program() {
-	c := newConsole(os.Stdin, os.Stdout, os.Stderr)
-	c.purgeWait = -1
+	c := kit.NewConsole(os.Stdin, os.Stdout, os.Stderr)
+	c.PurgeWait = -1
 	if os.Getenv(patient) != "" {
-		c.timeout = time.Minute
+		c.Timeout = time.Minute
 	}
 	if file := os.Getenv(slowClock); file != "" {
 		text, err := os.ReadFile(file)
@@ -68,9 +69,9 @@ func program() {
 		if err := errors.Join(err, parsed, os.WriteFile(file, []byte(next), 0o600)); err != nil {
 			panic(err)
 		}
-		c.now = func() time.Time { return now }
+		c.Now = func() time.Time { return now }
 	}
-	os.Exit(c.main(os.Args[1:]))
+	os.Exit(main(c, os.Args[1:]))
 }
 
 type stopping struct{ *testing.M }
@@ -225,7 +226,7 @@ func TestEveryCommandHasAScript(t *testing.T) {
 			text.Write(data)
 		}
 	}
-	for _, cmd := range allCommands(tree()) {
+	for _, cmd := range kit.AllCommands(tree()) {
 		if cmd.HasAvailableSubCommands() {
 			continue
 		}

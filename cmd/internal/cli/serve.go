@@ -1,21 +1,20 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/server"
 )
 
 type serveOptions struct {
-	*connection
-	settings
+	*kit.Connection
+	kit.Settings
 	listen, grpc, metrics string // addresses
 	rules, tokens         string // files
 	tls                   listen.TLSFiles
@@ -28,8 +27,8 @@ type serveOptions struct {
 	drain                 time.Duration
 }
 
-func newServe(c *console) *cobra.Command {
-	o := &serveOptions{connection: &connection{console: c}, settings: settings{prefix: "ZAEL_SERVE_"}}
+func newServe(c *kit.Console) *cobra.Command {
+	o := &serveOptions{Connection: &kit.Connection{Console: c}, Settings: kit.Settings{Prefix: "ZAEL_SERVE_"}}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve limits over HTTP and gRPC",
@@ -56,45 +55,45 @@ for a bearer token where there are --tokens.
 Each flag can also come from the environment ($ZAEL_SERVE_LEASE_TTL) or from the
 file of --config (lease_ttl: 5m); flags come first, then the environment.
 
-` + storeHelp,
+` + kit.StoreHelp,
 		Example: `  zae-limiter serve --store sqlite:limits.db
   zae-limiter serve --name my-app --listen :9235 --tokens tokens.yaml \
       --tls-cert cert.pem --tls-key key.pem
   zae-limiter serve --grpc-listen 127.0.0.1:8081 --rules envoy.yaml
   zae-limiter serve --dashboard --dashboard-write --tokens tokens.yaml`,
-		Args:    noArgs,
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.apply(cmd) },
+		Args:    kit.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.Apply(cmd) },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), o) },
 	}
 
 	o.addServe(cmd)
-	cmd.AddCommand(newServeToken(c), newSettingsSchema(c, cmd), newServeRules(c))
+	cmd.AddCommand(newServeToken(c), kit.NewSettingsSchema(c, cmd), newServeRules(c))
 	return cmd
 }
 
 // addServe adds the flags of the server. Its subcommands do not have them.
 func (o *serveOptions) addServe(cmd *cobra.Command) {
-	o.addOwnNamespace(cmd)
-	o.addFile(cmd)
+	o.AddOwnNamespace(cmd)
+	o.AddFile(cmd)
 
 	const file = "file"
 	o.listen = "127.0.0.1:9235"
-	addFlag(cmd, &o.listen, "listen", "address", o.listen, "address of HTTP", parseAddress)
-	addFlag(cmd, &o.grpc, "grpc-listen", "address", "",
-		"address of gRPC, with Envoy's rate limit service; needs --rules", parseAddress)
+	kit.AddFlag(cmd, &o.listen, "listen", "address", o.listen, "address of HTTP", kit.ParseAddress)
+	kit.AddFlag(cmd, &o.grpc, "grpc-listen", "address", "",
+		"address of gRPC, with Envoy's rate limit service; needs --rules", kit.ParseAddress)
 	cmd.Flags().BoolVar(&o.reflection, "grpc-reflection", false,
 		"let callers of gRPC with a token list its services, as grpcurl does")
-	addFlag(cmd, &o.metrics, "metrics-listen", "address", "", "address of /metrics, without tokens or TLS",
-		parseAddress)
+	kit.AddFlag(cmd, &o.metrics, "metrics-listen", "address", "", "address of /metrics, without tokens or TLS",
+		kit.ParseAddress)
 
-	addFlag(cmd, &o.rules, "rules", file, "", "YAML file that maps Envoy's descriptors to entities and limits",
+	kit.AddFlag(cmd, &o.rules, "rules", file, "", "YAML file that maps Envoy's descriptors to entities and limits",
 		parseText)
-	addFlag(cmd, &o.tokens, "tokens", file, "",
+	kit.AddFlag(cmd, &o.tokens, "tokens", file, "",
 		"YAML file of bearer tokens, hashed, with a role and a namespace each", parseText)
 
-	addFlag(cmd, &o.tls.Cert, "tls-cert", file, "", "PEM file of the server's certificate", parseText)
-	addFlag(cmd, &o.tls.Key, "tls-key", file, "", "PEM file of the certificate's key", parseText)
-	addFlag(cmd, &o.tls.ClientCA, "tls-client-ca", file, "",
+	kit.AddFlag(cmd, &o.tls.Cert, "tls-cert", file, "", "PEM file of the server's certificate", parseText)
+	kit.AddFlag(cmd, &o.tls.Key, "tls-key", file, "", "PEM file of the certificate's key", parseText)
+	kit.AddFlag(cmd, &o.tls.ClientCA, "tls-client-ca", file, "",
 		"PEM file of authorities; clients must have a certificate of one", parseText)
 
 	cmd.Flags().StringArrayVar(&o.hosts, "allowed-host", nil,
@@ -111,34 +110,34 @@ func (o *serveOptions) addServe(cmd *cobra.Command) {
 // addBounds adds the flags that bound what clients can hold.
 func (o *serveOptions) addBounds(cmd *cobra.Command) {
 	addDefault(cmd, &o.server.MaxLeases, server.DefaultMaxLeases, "max-leases", "number",
-		"open leases at a time; of several tokens, each has half", parseCount)
+		"open leases at a time; of several tokens, each has half", kit.ParseCount)
 	addDefault(cmd, &o.server.LeaseTTL, server.DefaultLeaseTTL, "lease-ttl", "duration",
-		"time until an open lease is committed", parseDuration)
+		"time until an open lease is committed", kit.ParseDuration)
 
 	addDefault(cmd, &o.server.MaxKeys, server.DefaultMaxKeys, "max-keys", "number",
-		"idempotency keys of a token at a time", parseCount)
+		"idempotency keys of a token at a time", kit.ParseCount)
 	addDefault(cmd, &o.server.KeyTTL, server.DefaultKeyTTL, "key-ttl", "duration",
-		"time for which the answer to a key is kept", parseDuration)
+		"time for which the answer to a key is kept", kit.ParseDuration)
 
 	addDefault(cmd, &o.server.MaxBody, server.DefaultMaxBody, "max-body", "number", "bytes of a request's body",
 		parseBytes)
 	addDefault(cmd, &o.server.Timeout, server.DefaultTimeout, "store-timeout", "duration",
-		"time for a call of the store", parseDuration)
+		"time for a call of the store", kit.ParseDuration)
 
 	addDefault(cmd, &o.server.MaxRequests, server.DefaultMaxRequests, "max-requests", "number",
-		"requests at a time", parseCount)
+		"requests at a time", kit.ParseCount)
 
 	addDefault(cmd, &o.http.MaxConns, listen.DefaultMaxConns, "max-connections", "number",
-		"connections at a time; more replace the idlest", parseCount)
+		"connections at a time; more replace the idlest", kit.ParseCount)
 	addDefault(cmd, &o.http.HeaderTimeout, listen.DefaultHeaderTimeout, "header-timeout", "duration",
-		"time to receive the header of a request", parseDuration)
+		"time to receive the header of a request", kit.ParseDuration)
 	addDefault(cmd, &o.http.ReadTimeout, listen.DefaultReadTimeout, "read-timeout", "duration",
-		"time to receive a request", parseDuration)
+		"time to receive a request", kit.ParseDuration)
 	addDefault(cmd, &o.http.IdleTimeout, listen.DefaultIdleTimeout, "idle-timeout", "duration",
-		"time between the requests of a connection", parseDuration)
+		"time between the requests of a connection", kit.ParseDuration)
 
 	addDefault(cmd, &o.drain, listen.DefaultDrainTimeout, "drain-timeout", "duration",
-		"time to end after an interrupt", parseDuration)
+		"time to end after an interrupt", kit.ParseDuration)
 }
 
 // addDefault adds a flag whose default the help shows.
@@ -152,7 +151,7 @@ func addDefault[T any](
 	if d, ok := any(fallback).(time.Duration); ok {
 		shown = shortest(d)
 	}
-	addFlag(cmd, target, flag, kind, shown, usage, parse)
+	kit.AddFlag(cmd, target, flag, kind, shown, usage, parse)
 }
 
 // shortest formats a duration without its zero parts: 10m.
@@ -168,20 +167,7 @@ func shortest(d time.Duration) string {
 
 func parseText(text string) (string, error) { return text, nil }
 
-func parseAddress(text string) (string, error) {
-	_, port, err := net.SplitHostPort(text)
-	if err != nil {
-		return "", errors.New("must be HOST:PORT, such as 127.0.0.1:9235, or :9235 for all addresses")
-	}
-
-	// SplitHostPort also accepts the name of a service, such as http.
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return "", errors.New("must end in a port from 0 to 65535")
-	}
-	return text, nil
-}
-
 func parseBytes(text string) (int64, error) {
-	n, err := parseCount(text)
+	n, err := kit.ParseCount(text)
 	return int64(n), err
 }

@@ -19,6 +19,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
 // dial connects to an address of the server, for at most a minute.
@@ -325,7 +327,7 @@ func TestServeUnfinishedMessages(t *testing.T) {
 			other.call(1, healthMethod, "")
 			other.fill(make([]byte, 5), 5, 1)
 			other.await(func() bool { return other.ended[1] == "0" })
-			if code, said := s.stop(); code != exitDone {
+			if code, said := s.stop(); code != kit.ExitDone {
 				t.Errorf("code %d: %s", code, said)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/dashboard"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/server"
 )
@@ -21,21 +22,21 @@ func (d *serveDashboard) addFlags(cmd *cobra.Command) {
 		"show a web page with the limits at "+server.DashboardPath+"/, for the roles read and admin")
 	cmd.Flags().BoolVar(&d.write, "dashboard-write", false,
 		"let the role admin change limits on the page; needs --tokens")
-	addFlag(cmd, &d.readBudget, "dashboard-read-budget", "number", defaultReadBudget,
-		"read units a second that the page may use of a DynamoDB table", parseCount)
+	kit.AddFlag(cmd, &d.readBudget, "dashboard-read-budget", "number", defaultReadBudget,
+		"read units a second that the page may use of a DynamoDB table", kit.ParseCount)
 }
 
 // check rejects combinations of flags.
 func (d *serveDashboard) check(tokens bool) error {
 	switch {
 	case d.on && d.write && !tokens:
-		return usagef("--dashboard-write needs --tokens, since the audit trail names the token that made a change")
+		return kit.Usagef("--dashboard-write needs --tokens, since the audit trail names the token that made a change")
 	case d.on:
 		return nil
 	case d.write:
-		return usagef("--dashboard-write needs --dashboard")
+		return kit.Usagef("--dashboard-write needs --dashboard")
 	case d.readBudget != 0:
-		return usagef("--dashboard-read-budget needs --dashboard")
+		return kit.Usagef("--dashboard-read-budget needs --dashboard")
 	}
 	return nil
 }
@@ -55,12 +56,12 @@ func (o *serveOptions) mountPage(repo limiter.Repository, of *server.Options) (e
 			}
 			return repo.Namespace(ctx, namespace)
 		},
-		Namespace: of.Namespace, Store: o.selected.name, Write: o.dashboard.write,
+		Namespace: of.Namespace, Store: o.Selected.Name, Write: o.dashboard.write,
 		ReadBudget:   float64(o.dashboard.readBudget),
 		Authenticate: authenticator(of), Version: of.Version, Now: of.Now, Hosts: of.Hosts, OnError: of.OnError,
 	})
 	if err != nil {
-		return nil, usagef("%v", err)
+		return nil, kit.Usagef("%v", err)
 	}
 
 	of.Dashboard = page

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/server"
 )
 
@@ -119,7 +120,7 @@ func TestServeDashboard(t *testing.T) {
 	}
 	begun := time.Now()
 	code, said := s.stop()
-	if took := time.Since(begun); code != exitDone || took > 5*time.Second ||
+	if took := time.Since(begun); code != kit.ExitDone || took > 5*time.Second ||
 		strings.Contains(said, "still under way") {
 		t.Errorf("code %d after %v: %s", code, took, said)
 	}
@@ -200,7 +201,7 @@ func TestServeDashboardWithoutTokens(t *testing.T) {
 			t.Errorf("%s with %s %s: status %d, want %d", c.path, c.field, c.value, res.StatusCode, c.status)
 		}
 	}
-	if code, said := s.stop(); code != exitDone || !strings.Contains(
+	if code, said := s.stop(); code != kit.ExitDone || !strings.Contains(
 		said, "Serving the dashboard at "+s.URL+server.DashboardPath+"/\n",
 	) {
 		t.Errorf("code %d: %s", code, said)

@@ -7,12 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/rls"
 )
 
-func newServeRules(c *console) *cobra.Command {
+func newServeRules(c *kit.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "rules", Short: "Check the rules for Envoy", Args: requireKnownCommand,
+		Use: "rules", Short: "Check the rules for Envoy", Args: kit.RequireKnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Long: `Check the file of "zae-limiter serve --rules", which maps the descriptors of
 Envoy to entities, resources and amounts:
@@ -27,7 +28,7 @@ Envoy to entities, resources and amounts:
 	return cmd
 }
 
-func newServeRulesValidate(c *console) *cobra.Command {
+func newServeRulesValidate(c *kit.Console) *cobra.Command {
 	var file string
 	return &cobra.Command{
 		Use:   "validate FILE",
@@ -35,45 +36,45 @@ func newServeRulesValidate(c *console) *cobra.Command {
 		Long: `Check rules and report every problem with its line on stderr. The exit code is 1
 if there is a problem. FILE is a file of rules, or - for stdin.`,
 		Example: "  zae-limiter serve rules validate rules.yaml",
-		Args: arguments(argument{"FILE", func(s string) error {
+		Args: kit.Arguments(kit.Argument{Name: "FILE", Set: func(s string) error {
 			if file = s; s == "" {
 				return errors.New("FILE is empty; give the path of a file of rules, or - for stdin")
 			}
 			return nil
 		}}),
-		ValidArgsFunction: completeManifest,
+		ValidArgsFunction: kit.CompleteManifest,
 		RunE:              func(*cobra.Command, []string) error { return runServeRulesValidate(c, file) },
 	}
 }
 
-func runServeRulesValidate(c *console, file string) error {
-	data, err := readFile(file, c.in)
+func runServeRulesValidate(c *kit.Console, file string) error {
+	data, err := kit.ReadFile(file, c.In)
 	if err != nil {
-		return usagef("%v", err)
+		return kit.Usagef("%v", err)
 	}
 
 	_, err = rls.ParseRules(data)
 	bad, ok := errors.AsType[*rls.RulesError](err)
 	if !ok {
-		c.done("%s is valid", file)
+		c.Done("%s is valid", file)
 		return err
 	}
 
 	for _, p := range bad.Problems {
-		c.say("%s: %s", file, p)
+		c.Say("%s: %s", file, p)
 	}
-	return fmt.Errorf("%s has %s", file, count(len(bad.Problems), "problem"))
+	return fmt.Errorf("%s has %s", file, kit.Count(len(bad.Problems), "problem"))
 }
 
-func newServeRulesSchema(c *console) *cobra.Command {
+func newServeRulesSchema(c *kit.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:     "schema",
 		Short:   "Print the JSON Schema of rules",
 		Long:    "Print the JSON Schema of a file of rules, with which editors check and complete\nit.",
 		Example: "  zae-limiter serve rules schema > rules.schema.json",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := io.WriteString(c.out, rls.Schema())
+			_, err := io.WriteString(c.Out, rls.Schema())
 			return err
 		},
 	}

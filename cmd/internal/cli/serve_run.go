@@ -8,10 +8,9 @@ import (
 	"net"
 	"net/http"
 	"regexp"
-	"sync"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/otelsdk"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/rls"
@@ -23,21 +22,21 @@ import (
 func (o *serveOptions) check() error {
 	switch {
 	case o.grpc != "" && o.rules == "":
-		return usagef("--grpc-listen needs --rules, the file that maps descriptors to limits")
+		return kit.Usagef("--grpc-listen needs --rules, the file that maps descriptors to limits")
 	case o.reflection && o.grpc == "":
-		return usagef("--grpc-reflection needs --grpc-listen, the address of gRPC")
+		return kit.Usagef("--grpc-reflection needs --grpc-listen, the address of gRPC")
 	case o.rules != "" && o.grpc == "":
-		return usagef("--rules needs --grpc-listen, the address of gRPC")
+		return kit.Usagef("--rules needs --grpc-listen, the address of gRPC")
 	case (o.tls.Cert == "") != (o.tls.Key == ""):
-		return usagef("--tls-cert and --tls-key belong together; give both")
+		return kit.Usagef("--tls-cert and --tls-key belong together; give both")
 	case o.tls.ClientCA != "" && o.tls.Cert == "":
-		return usagef("--tls-client-ca needs --tls-cert and --tls-key")
+		return kit.Usagef("--tls-client-ca needs --tls-cert and --tls-key")
 	}
 
 	for _, host := range o.hosts {
 		if !validHost(host) {
-			return usagef("invalid --allowed-host %q: must be a host name without a port, such as limits.example, or *",
-				clip(host))
+			return kit.Usagef("invalid --allowed-host %q: must be a host name without a port, such as limits.example, or *",
+				kit.Clip(host))
 		}
 	}
 
@@ -63,20 +62,20 @@ func runServe(ctx context.Context, o *serveOptions) (err error) {
 
 	if o.tokens != "" {
 		if o.server.Tokens, err = server.OpenTokens(ctx, o.tokens, o.changed("tokens")); err != nil {
-			return fileError("--tokens", err)
+			return kit.FileError("--tokens", err)
 		}
 
 		// Tokens can be added while the server runs, so an empty file is no
 		// error.
 		if o.server.Tokens.Len() == 0 {
-			o.warn("%s lists no tokens, so no caller is admitted", o.tokens)
+			o.Warn("%s lists no tokens, so no caller is admitted", o.tokens)
 		}
 	}
 
 	var rules *listen.Files[*rls.Rules]
 	if o.rules != "" {
 		if rules, err = listen.WatchFiles(ctx, o.parseRules, o.changed("rules"), o.rules); err != nil {
-			return fileError("--rules", err)
+			return kit.FileError("--rules", err)
 		}
 	}
 
@@ -93,7 +92,7 @@ func runServe(ctx context.Context, o *serveOptions) (err error) {
 	}()
 
 	// The store comes last, since opening it may create a file.
-	b, err := o.openBacking(ctx, "serve", openOptions{access: accessCreate, namespace: o.namespaceName()}, o.escrow)
+	b, err := openBacking(ctx, o.Connection, "serve", kit.OpenOptions{Access: kit.AccessCreate, Namespace: o.NamespaceName()}, o.escrow)
 	if err != nil {
 		return err
 	}
@@ -116,10 +115,10 @@ func (o *serveOptions) parseRules(content ...[]byte) (*rls.Rules, error) {
 func (o *serveOptions) changed(what string) func(error) {
 	return func(err error) {
 		if err != nil {
-			o.warn("the %s stay as they were: %v", what, err)
+			o.Warn("the %s stay as they were: %v", what, err)
 			return
 		}
-		o.done("Read the %s again", what)
+		o.Done("Read the %s again", what)
 	}
 }
 
@@ -153,13 +152,13 @@ func bindError(flag, addr string, err error) error {
 	case !errors.Is(err, listen.ErrExposed):
 		return err
 	case flag == "metrics-listen":
-		return usagef(
+		return kit.Usagef(
 			"--%s %s: other machines can reach it, and metrics have no tokens; listen on a loopback address, "+
 				"or give --insecure",
 			flag, addr,
 		)
 	}
-	return usagef(
+	return kit.Usagef(
 		"--%s %s: other machines can reach it, so it needs --tokens, --tls-cert and --tls-key; or listen on "+
 			"a loopback address, or give --insecure",
 		flag, addr,
@@ -171,10 +170,10 @@ func (o *serveOptions) serve(
 	ctx context.Context, b *backing, bound map[string]net.Listener, tlsConfig *tls.Config,
 	rules *listen.Files[*rls.Rules],
 ) error {
-	report := o.reporter((&throttled{warn: o.warn}).report)
+	report := reporter(o.Connection, (&kit.Throttled{Warn: o.Warn}).Report)
 
 	opts := o.server
-	opts.Namespace, opts.Now, opts.Version = o.namespaceName(), o.now, o.version
+	opts.Namespace, opts.Now, opts.Version = o.NamespaceName(), o.Now, o.Version
 	opts.Hosts = listen.HostOptions{Names: o.hosts, Known: listen.Certified(tlsConfig)}
 	opts.OnError = report
 
@@ -186,7 +185,7 @@ func (o *serveOptions) serve(
 
 	s, err := server.New(b.repo, &opts)
 	if err != nil {
-		return usagef("%v", err)
+		return kit.Usagef("%v", err)
 	}
 
 	if err := b.observer.Report(s); err != nil {
@@ -202,9 +201,9 @@ func (o *serveOptions) serve(
 	if tlsConfig != nil {
 		scheme = "https"
 	}
-	o.done("Serving %s://%s %s", scheme, bound["listen"].Addr(), o.location())
+	o.Done("Serving %s://%s %s", scheme, bound["listen"].Addr(), o.Location())
 	if o.dashboard.on {
-		o.done("Serving the dashboard at %s://%s%s/", scheme, bound["listen"].Addr(), server.DashboardPath)
+		o.Done("Serving the dashboard at %s://%s%s/", scheme, bound["listen"].Addr(), server.DashboardPath)
 	}
 
 	if l := bound["grpc-listen"]; l != nil {
@@ -214,18 +213,18 @@ func (o *serveOptions) serve(
 			// A changed file applies from the next call on.
 			Before: func() { service.SetRules(rules.Get()) },
 		}))
-		o.done("Serving Envoy's rate limit service on %s", l.Addr())
+		o.Done("Serving Envoy's rate limit service on %s", l.Addr())
 	}
 
 	if l := bound["metrics-listen"]; l != nil {
 		mux := http.NewServeMux()
 		mux.Handle("GET /metrics", b.observer.Metrics())
 		services = append(services, listen.HTTP(l, listen.Hosts(mux, &listen.HostOptions{Names: o.hosts}), nil))
-		o.done("Serving http://%s/metrics", l.Addr())
+		o.Done("Serving http://%s/metrics", l.Addr())
 	}
 
 	return listen.Run(ctx, &listen.RunOptions{DrainTimeout: o.drain, Quiesce: func(ctx context.Context) {
-		o.say("Draining: %s open", count(s.Leases(), "lease"))
+		o.Say("Draining: %s open", kit.Count(s.Leases(), "lease"))
 
 		// Streams of viewers do not end by themselves, and would delay the
 		// shutdown.
@@ -237,40 +236,13 @@ func (o *serveOptions) serve(
 // reporter returns a function that passes errors of a server on to report, except
 // those about what the operator has not stored. A client can cause as many of these
 // as it likes, so they have a throttle of their own.
-func (conn *connection) reporter(report func(error)) func(error) {
-	unset := &throttled{warn: conn.warn}
+func reporter(conn *kit.Connection, report func(error)) func(error) {
+	unset := &kit.Throttled{Warn: conn.Warn}
 	return func(err error) {
 		if errors.Is(err, limiter.ErrNoLimits) || errors.Is(err, llm.ErrNoPrice) {
-			unset.report(conn.mend(err))
+			unset.Report(conn.Mend(err))
 			return
 		}
 		report(err)
 	}
-}
-
-// throttled passes warnings on, at most one a second, with the number of those
-// that it dropped.
-type throttled struct {
-	warn    func(format string, args ...any)
-	mu      sync.Mutex
-	last    time.Time
-	dropped int
-}
-
-func (t *throttled) report(err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if now := time.Now(); now.Sub(t.last) < time.Second {
-		t.dropped++
-		return
-	} else {
-		t.last = now
-	}
-
-	if t.dropped > 0 {
-		t.warn("%v; %s before it not shown", err, count(t.dropped, "error"))
-		t.dropped = 0
-		return
-	}
-	t.warn("%v", err)
 }

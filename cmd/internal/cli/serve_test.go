@@ -29,6 +29,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/server"
 )
 
@@ -178,7 +179,7 @@ func TestServeDrains(t *testing.T) {
 				t.Errorf("metrics:\n%s", text)
 			}
 			code, said := s.stop()
-			if code != exitDone || !strings.Contains(said, "Draining: 20 leases open") || strings.Contains(said, "!") {
+			if code != kit.ExitDone || !strings.Contains(said, "Draining: 20 leases open") || strings.Contains(said, "!") {
 				t.Errorf("code %d: %s", code, said)
 			}
 			want := "gpt-4\trpd\t980\t1000\t1000/day\tresource\ngpt-4\ttpd\t89700\t100000\t100000/day\tresource\n"
@@ -209,7 +210,7 @@ func TestServeEndsWithoutItsCollector(t *testing.T) {
 		t.Fatalf("status %d: %v", status, answer)
 	}
 	code, said := s.stop()
-	if code != exitDone || !strings.Contains(said, `"msg":"not all telemetry was sent"`) {
+	if code != kit.ExitDone || !strings.Contains(said, `"msg":"not all telemetry was sent"`) {
 		t.Errorf("code %d: %s", code, said)
 	}
 }
@@ -332,7 +333,7 @@ func TestServeWithTokensAndTLS(t *testing.T) {
 	awaitStatus(http.StatusForbidden)
 	transport.CloseIdleConnections()
 	code, said := s.stop()
-	if code != exitDone || strings.Contains(said, token) || strings.Contains(said, hash) {
+	if code != kit.ExitDone || strings.Contains(said, token) || strings.Contains(said, hash) {
 		t.Errorf("code %d: %s", code, said)
 	}
 }
@@ -377,7 +378,7 @@ func TestServeFollowsItsFiles(t *testing.T) {
 		t.Error("the renewed certificate is not the one in use")
 	}
 
-	if code, said := s.stop(); code != exitDone {
+	if code, said := s.stop(); code != kit.ExitDone {
 		t.Errorf("code %d: %s", code, said)
 	}
 }
@@ -425,7 +426,7 @@ func TestServeAnswersAsTheCommands(t *testing.T) {
 			t.Errorf("%s and %s (-command +server):\n%s", args, path, diff)
 		}
 	}
-	if code, said := s.stop(); code != exitDone {
+	if code, said := s.stop(); code != kit.ExitDone {
 		t.Errorf("code %d: %s", code, said)
 	}
 }

@@ -12,17 +12,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
 type statusOptions struct {
-	*stackConnection
+	*kit.Stack
 	json bool
 }
 
-func newStatus(c *console) *cobra.Command {
-	o := &statusOptions{stackConnection: &stackConnection{console: c}}
+func newStatus(c *kit.Console) *cobra.Command {
+	o := &statusOptions{Stack: &kit.Stack{Console: c}}
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the status of a stack",
@@ -31,32 +32,32 @@ stream and size, the functions and their event source, dead letters, alarms,
 versions, policies, and hints about cost. A part that cannot be read shows the
 reason. The exit code is 1 if limits do not work or the stack has failed.
 
-` + stackHelp,
+` + kit.StackHelp,
 		Example: "  zae-limiter status --name my-app\n  zae-limiter status -n my-app --json",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), o) },
 	}
 
-	o.addTo(cmd)
-	addJSON[infra.Status](cmd, &o.json, anObject, nil)
+	o.AddTo(cmd)
+	kit.AddJSON[infra.Status](cmd, &o.json, kit.AnObject, nil)
 	return cmd
 }
 
 func runStatus(ctx context.Context, o *statusOptions) error {
-	name, opts, err := o.target()
+	name, opts, err := o.Target()
 	if err != nil {
 		return err
 	}
 
 	s, err := infra.Inspect(ctx, name, &opts)
 	if err != nil {
-		return stackError(err)
+		return kit.StackError(err)
 	}
 
 	if o.json {
-		err = o.printJSON(s)
+		err = o.PrintJSON(s)
 	} else {
-		_, err = io.WriteString(o.out, o.sections(&s))
+		_, err = io.WriteString(o.Out, o.sections(&s))
 	}
 
 	return cmp.Or(err, o.verdict(&s))
@@ -68,11 +69,11 @@ func (o *statusOptions) verdict(s *infra.Status) error {
 	why := strings.Join(s.Problems, "; ")
 	switch s.Verdict {
 	case infra.Ready:
-		o.done("%s is ready", s.Name)
+		o.Done("%s is ready", s.Name)
 	case infra.Changing:
-		o.say("%s is changing: %s", s.Name, why)
+		o.Say("%s is changing: %s", s.Name, why)
 	case infra.Degraded, infra.Uncertain:
-		o.warn("%s works, but: %s", s.Name, why)
+		o.Warn("%s works, but: %s", s.Name, why)
 	default:
 		return errors.New(s.Name + " is " + string(s.Verdict) + ": " + why)
 	}
@@ -82,7 +83,7 @@ func (o *statusOptions) verdict(s *infra.Status) error {
 // statusPart is a section of the status.
 type statusPart struct {
 	title      string
-	properties []property
+	properties []kit.Property
 }
 
 func (o *statusOptions) sections(s *infra.Status) string {
@@ -91,27 +92,27 @@ func (o *statusOptions) sections(s *infra.Status) string {
 		if len(part.properties) == 0 {
 			continue
 		}
-		if o.terminal && i > 0 {
+		if o.Terminal && i > 0 {
 			b.WriteString("\n")
 		}
-		if o.terminal {
-			b.WriteString(o.style.Bold(part.title) + "\n")
+		if o.Terminal {
+			b.WriteString(o.Style.Bold(part.title) + "\n")
 		}
 
 		wide := 16
 		for _, f := range part.properties {
-			wide = max(wide, tty.Width(f.name))
+			wide = max(wide, tty.Width(f.Name))
 		}
 
 		for _, f := range part.properties {
 			switch {
-			case o.terminal && f.name == "":
-				b.WriteString(tty.Wrap("  "+f.value.shown(), o.width) + "\n")
+			case o.Terminal && f.Name == "":
+				b.WriteString(tty.Wrap("  "+f.Value.Shown(), o.Width) + "\n")
 			// The line is never cut, so that names can be copied.
-			case o.terminal:
-				b.WriteString("  " + tty.Left(f.name, wide) + "  " + f.value.shown() + "\n")
+			case o.Terminal:
+				b.WriteString("  " + tty.Left(f.Name, wide) + "  " + f.Value.Shown() + "\n")
 			default:
-				b.WriteString(strings.ToLower(part.title) + "\t" + f.name + "\t" + f.value.plain + "\n")
+				b.WriteString(strings.ToLower(part.title) + "\t" + f.Name + "\t" + f.Value.Plain + "\n")
 			}
 		}
 	}
@@ -121,8 +122,8 @@ func (o *statusOptions) sections(s *infra.Status) string {
 
 func statusSections(s *infra.Status) []statusPart {
 	return []statusPart{
-		{"Connectivity", []property{
-			{"available", yesNo(s.Available)}, {"latency", latency(s)}, {"region", text(s.Region)},
+		{"Connectivity", []kit.Property{
+			{Name: "available", Value: kit.YesNo(s.Available)}, {Name: "latency", Value: latency(s)}, {Name: "region", Value: kit.Text(s.Region)},
 		}},
 		{"Stack", stackSection(&s.Stack)},
 		{"Table", tableSection(&s.Table)},
@@ -135,65 +136,65 @@ func statusSections(s *infra.Status) []statusPart {
 	}
 }
 
-func latency(s *infra.Status) cell {
+func latency(s *infra.Status) kit.Cell {
 	if !s.Available {
-		return text("")
+		return kit.Text("")
 	}
-	return text(fmt.Sprintf("%d ms", s.LatencyMillis))
+	return kit.Text(fmt.Sprintf("%d ms", s.LatencyMillis))
 }
 
 // failed adds the reason why a part could not be read.
-func failed(properties []property, why string) []property {
+func failed(properties []kit.Property, why string) []kit.Property {
 	if why != "" {
-		properties = append(properties, property{"unknown", text(why)})
+		properties = append(properties, kit.Property{Name: "unknown", Value: kit.Text(why)})
 	}
 	return properties
 }
 
 // absent returns the section of a missing part, or the reason why it could not be
 // read.
-func absent(name, how, why string) []property {
+func absent(name, how, why string) []kit.Property {
 	if why != "" {
 		return failed(nil, why)
 	}
-	return []property{{name, text(how)}}
+	return []kit.Property{{Name: name, Value: kit.Text(how)}}
 }
 
-func stackSection(s *infra.StackStatus) []property {
+func stackSection(s *infra.StackStatus) []kit.Property {
 	if !s.Exists {
 		return absent("status", "not found", s.Error)
 	}
 
-	properties := []property{{"status", text(s.Status)}, {"created", moment(s.Created)}}
+	properties := []kit.Property{{Name: "status", Value: kit.Text(s.Status)}, {Name: "created", Value: kit.Moment(s.Created)}}
 	if !s.Updated.IsZero() {
-		properties = append(properties, property{"updated", moment(s.Updated)})
+		properties = append(properties, kit.Property{Name: "updated", Value: kit.Moment(s.Updated)})
 	}
 	if s.Reason != "" {
-		properties = append(properties, property{"reason", text(s.Reason)})
+		properties = append(properties, kit.Property{Name: "reason", Value: kit.Text(s.Reason)})
 	}
 
-	return failed(append(properties, property{"protected", yesNo(s.Protected)}), s.Error)
+	return failed(append(properties, kit.Property{Name: "protected", Value: kit.YesNo(s.Protected)}), s.Error)
 }
 
-func tableSection(t *infra.TableStatus) []property {
+func tableSection(t *infra.TableStatus) []kit.Property {
 	if !t.Exists {
 		return absent("status", "not found", t.Error)
 	}
 
-	properties := []property{
-		{"status", text(t.Status)},
-		{"items", approximate(t.Items)},
-		{"size", sizeOf(t.Bytes)},
-		{"stream", text(cmp.Or(t.Stream, "off"))},
-		{"expiry", text(strings.TrimSpace(t.TTL + " " + t.TTLAttribute))},
-		{"protected", yesNo(t.DeletionProtection)},
+	properties := []kit.Property{
+		{Name: "status", Value: kit.Text(t.Status)},
+		{Name: "items", Value: approximate(t.Items)},
+		{Name: "size", Value: sizeOf(t.Bytes)},
+		{Name: "stream", Value: kit.Text(cmp.Or(t.Stream, "off"))},
+		{Name: "expiry", Value: kit.Text(strings.TrimSpace(t.TTL + " " + t.TTLAttribute))},
+		{Name: "protected", Value: kit.YesNo(t.DeletionProtection)},
 	}
 
 	if t.RecoveryDays > 0 {
-		properties = append(properties, property{"restorable", text(fmt.Sprintf("%d days", t.RecoveryDays))})
+		properties = append(properties, kit.Property{Name: "restorable", Value: kit.Text(fmt.Sprintf("%d days", t.RecoveryDays))})
 	}
 	for _, x := range t.Indexes {
-		properties = append(properties, property{x.Name, text(x.Status)})
+		properties = append(properties, kit.Property{Name: x.Name, Value: kit.Text(x.Status)})
 	}
 
 	return failed(properties, t.Error)
@@ -201,94 +202,96 @@ func tableSection(t *infra.TableStatus) []property {
 
 // approximate returns the cell of a number that DynamoDB updates only every few
 // hours.
-func approximate(n int64) cell {
-	c := number(n)
-	c.display = "about " + c.display
+func approximate(n int64) kit.Cell {
+	c := kit.Number(n)
+	c.Display = "about " + c.Display
 	return c
 }
 
-func sizeOf(n int64) cell { return cell{display: "about " + tty.Bytes(n), plain: fmt.Sprint(n)} }
+func sizeOf(n int64) kit.Cell {
+	return kit.Cell{Display: "about " + tty.Bytes(n), Plain: fmt.Sprint(n)}
+}
 
-func functionSection(f *infra.FunctionStatus) []property {
+func functionSection(f *infra.FunctionStatus) []kit.Property {
 	if !f.Exists {
 		return absent("function", "not deployed", f.Error)
 	}
 
-	properties := []property{
-		{"function", text(f.Name)},
-		{"state", text(f.State)},
-		{"last update", text(f.LastUpdate)},
-		{"runtime", text(f.Runtime + " " + f.Architecture)},
-		{"version", text(f.Version)},
-		{"modified", text(f.Modified)},
-		{"memory", text(fmt.Sprintf("%d MB", f.MemoryMB))},
-		{"timeout", text(fmt.Sprintf("%d s", f.Timeout))},
+	properties := []kit.Property{
+		{Name: "function", Value: kit.Text(f.Name)},
+		{Name: "state", Value: kit.Text(f.State)},
+		{Name: "last update", Value: kit.Text(f.LastUpdate)},
+		{Name: "runtime", Value: kit.Text(f.Runtime + " " + f.Architecture)},
+		{Name: "version", Value: kit.Text(f.Version)},
+		{Name: "modified", Value: kit.Text(f.Modified)},
+		{Name: "memory", Value: kit.Text(fmt.Sprintf("%d MB", f.MemoryMB))},
+		{Name: "timeout", Value: kit.Text(fmt.Sprintf("%d s", f.Timeout))},
 	}
 
 	if f.Reason != "" {
-		properties = append(properties, property{"reason", text(f.Reason)})
+		properties = append(properties, kit.Property{Name: "reason", Value: kit.Text(f.Reason)})
 	}
 
 	return failed(properties, f.Error)
 }
 
-func eventSourceProperties(s *infra.Status) (properties []property) {
+func eventSourceProperties(s *infra.Status) (properties []kit.Property) {
 	// A function without an event source counts nothing, so a missing source is
 	// shown, too.
 	if e := &s.EventSource; e.Exists {
-		properties = append(properties, property{"event source", text(e.State)},
-			property{"last result", text(e.LastResult)})
+		properties = append(properties, kit.Property{Name: "event source", Value: kit.Text(e.State)},
+			kit.Property{Name: "last result", Value: kit.Text(e.LastResult)})
 	} else if s.Aggregator.Exists {
-		properties = append(properties, property{"event source", text("none")})
+		properties = append(properties, kit.Property{Name: "event source", Value: kit.Text("none")})
 	}
 
 	properties = failed(properties, s.EventSource.Error)
 	if s.DeadLetters.Exists {
-		properties = append(properties, property{"dead letters", number(s.DeadLetters.Messages)})
+		properties = append(properties, kit.Property{Name: "dead letters", Value: kit.Number(s.DeadLetters.Messages)})
 	}
 
 	return failed(properties, s.DeadLetters.Error)
 }
 
-func versionSection(v *infra.VersionStatus) []property {
-	properties := []property{
-		{"program", text(v.Program)},
-		{"its schema", text(v.ProgramSchema)},
-		{"stack", text(v.Stack)},
-		{"lambda", text(v.Lambda)},
-		{"table", text(v.Schema)},
-		{"least client", text(v.ClientMin)},
-		{"updated by", text(v.UpdatedBy)},
+func versionSection(v *infra.VersionStatus) []kit.Property {
+	properties := []kit.Property{
+		{Name: "program", Value: kit.Text(v.Program)},
+		{Name: "its schema", Value: kit.Text(v.ProgramSchema)},
+		{Name: "stack", Value: kit.Text(v.Stack)},
+		{Name: "lambda", Value: kit.Text(v.Lambda)},
+		{Name: "table", Value: kit.Text(v.Schema)},
+		{Name: "least client", Value: kit.Text(v.ClientMin)},
+		{Name: "updated by", Value: kit.Text(v.UpdatedBy)},
 	}
 
 	if len(v.Pending) > 0 {
-		properties = append(properties, property{"migrations left", text(strings.Join(v.Pending, ", "))})
+		properties = append(properties, kit.Property{Name: "migrations left", Value: kit.Text(strings.Join(v.Pending, ", "))})
 	}
 	return failed(properties, v.Error)
 }
 
-func alarmSection(a *infra.AlarmsStatus) (properties []property) {
+func alarmSection(a *infra.AlarmsStatus) (properties []kit.Property) {
 	for _, x := range a.List {
-		state := text(x.State)
+		state := kit.Text(x.State)
 		if x.State == "ALARM" {
-			state = text(x.State + ": " + x.Reason)
+			state = kit.Text(x.State + ": " + x.Reason)
 		}
-		properties = append(properties, property{x.Name, state})
+		properties = append(properties, kit.Property{Name: x.Name, Value: state})
 	}
 
 	return failed(properties, a.Error)
 }
 
-func mapSection(m map[string]string) (properties []property) {
+func mapSection(m map[string]string) (properties []kit.Property) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		properties = append(properties, property{name, text(m[name])})
+		properties = append(properties, kit.Property{Name: name, Value: kit.Text(m[name])})
 	}
 	return properties
 }
 
-func hints(list []string) (properties []property) {
+func hints(list []string) (properties []kit.Property) {
 	for _, hint := range list {
-		properties = append(properties, property{"", text(hint)})
+		properties = append(properties, kit.Property{Name: "", Value: kit.Text(hint)})
 	}
 	return properties
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
 // switchOptions holds the options of disable and enable.
 type switchOptions struct {
-	*connection
+	*kit.Connection
 	of     limiter.Scope
 	reason string
 	yes    bool
@@ -32,9 +33,9 @@ library do not know it.`
 func (o *switchOptions) addDisable(cmd *cobra.Command) *cobra.Command {
 	cmd.Long += "\n\n" + switchHelp
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runDisable(cmd.Context(), *o) }
-	addFlag(cmd, &o.reason, "reason", "text", "", "why, for people and the audit trail", parseReason)
-	addYes(cmd, &o.yes)
-	o.addPrincipal(cmd)
+	kit.AddFlag(cmd, &o.reason, "reason", "text", "", "why, for people and the audit trail", parseReason)
+	kit.AddYes(cmd, &o.yes)
+	o.AddPrincipal(cmd)
 	return cmd
 }
 
@@ -42,7 +43,7 @@ func (o *switchOptions) addDisable(cmd *cobra.Command) *cobra.Command {
 func (o *switchOptions) addEnable(cmd *cobra.Command) *cobra.Command {
 	cmd.Long += "\nOther disabled levels stay so. The exit code is 1 if it is not disabled."
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runEnable(cmd.Context(), *o) }
-	o.addPrincipal(cmd)
+	o.AddPrincipal(cmd)
 	return cmd
 }
 
@@ -63,8 +64,8 @@ func parseReason(reason string) (string, error) {
 // checkScope checks the resource of a flag.
 func (o *switchOptions) checkScope() error {
 	if o.of.Resource != "" {
-		if err := checkResource(o.of.Resource); err != nil {
-			return usagef("%v", err)
+		if err := kit.CheckResource(o.of.Resource); err != nil {
+			return kit.Usagef("%v", err)
 		}
 	}
 	return nil
@@ -75,21 +76,21 @@ func runDisable(ctx context.Context, o switchOptions) error {
 		return err
 	}
 
-	if err := o.confirm(ctx, o.yes, "Disable "+o.of.String()+", so that its calls fail"); err != nil {
+	if err := o.Confirm(ctx, o.yes, "Disable "+o.of.String()+", so that its calls fail"); err != nil {
 		return err
 	}
 
-	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.Disable(ctx, o.of, o.reason); err != nil {
 			return err
 		}
 
-		o.done("Disabled %s %s", o.of, o.location())
+		o.Done("Disabled %s %s", o.of, o.Location())
 
 		// The buckets of an entity carry a mark, so other processes see its
 		// switch at once.
-		if s, err := o.selectStore(); err == nil && s.dynamo && o.of.Entity == "" {
-			o.say("Other processes follow within a minute.")
+		if s, err := o.SelectStore(); err == nil && s.Dynamo && o.of.Entity == "" {
+			o.Say("Other processes follow within a minute.")
 		}
 
 		return nil
@@ -101,16 +102,16 @@ func runEnable(ctx context.Context, o switchOptions) error {
 		return err
 	}
 
-	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		err := lim.Enable(ctx, o.of)
 		if errors.Is(err, limiter.ErrNotFound) {
-			return fmt.Errorf("%s is not disabled; %s lists what is", o.of, o.suggestion("switches"))
+			return fmt.Errorf("%s is not disabled; %s lists what is", o.of, o.Suggestion("switches"))
 		}
 		if err != nil {
 			return err
 		}
 
-		o.done("Enabled %s %s", o.of, o.location())
+		o.Done("Enabled %s %s", o.of, o.Location())
 		return o.warnStillOff(ctx, lim)
 	})
 }
@@ -126,14 +127,14 @@ func (o *switchOptions) warnStillOff(ctx context.Context, lim *limiter.RateLimit
 		wider := (s.Scope.Entity == "" || s.Scope.Entity == o.of.Entity) && (s.Scope.Resource == "" ||
 			s.Scope.Resource == o.of.Resource)
 		if wider {
-			o.warn("%s is still disabled, and refuses the same calls", s.Scope)
+			o.Warn("%s is still disabled, and refuses the same calls", s.Scope)
 		}
 	}
 	return nil
 }
 
-func newSwitches(c *console) *cobra.Command {
-	o := namesOptions{connection: &connection{console: c}}
+func newSwitches(c *kit.Console) *cobra.Command {
+	o := namesOptions{Connection: &kit.Connection{Console: c}}
 	cmd := &cobra.Command{
 		Use:   "switches",
 		Short: "List what is disabled",
@@ -141,76 +142,76 @@ func newSwitches(c *console) *cobra.Command {
 the time. A level is an entity, a resource, both together, or everything. The
 commands disable and enable of entity, resource and system change them.
 
-` + storeHelp,
+` + kit.StoreHelp,
 		Example: "  zae-limiter switches\n  zae-limiter switches --json",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withStore(cmd.Context(), accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
-				return switchListing("Nothing is disabled.").print(o.console, o.json, lim.Switches(cmd.Context()))
+			return o.WithStore(cmd.Context(), kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+				return switchListing("Nothing is disabled.").Print(o.Console, o.json, lim.Switches(cmd.Context()))
 			})
 		},
 	}
 
-	o.addNamespace(cmd)
-	addJSON[jsonview.Switch](cmd, &o.json, anArray, switchColumns)
+	o.AddNamespace(cmd)
+	kit.AddJSON[jsonview.Switch](cmd, &o.json, kit.AnArray, switchColumns)
 	return cmd
 }
 
-var switchColumns = []column{
-	{title: "level", whole: true},
-	{title: "entity"},
-	{title: "resource"},
-	{title: "since", whole: true},
-	{title: "reason"},
+var switchColumns = []kit.Column{
+	{Title: "level", Whole: true},
+	{Title: "entity"},
+	{Title: "resource"},
+	{Title: "since", Whole: true},
+	{Title: "reason"},
 }
 
 // switchLevel returns the cell of a level that is off. In a table, the columns of
 // entity and resource tell the levels of an entity apart.
-func switchLevel(of limiter.Scope) cell {
+func switchLevel(of limiter.Scope) kit.Cell {
 	shown := source(of.Level())
 	if of.Entity != "" {
-		shown.display = "entity"
+		shown.Display = "entity"
 	}
 	return shown
 }
 
-func switchListing(nothing string) listing[limiter.Switch] {
-	return listing[limiter.Switch]{
-		switchColumns,
-		func(s limiter.Switch) []cell {
-			return []cell{
-				switchLevel(s.Scope), text(s.Scope.Entity), text(s.Scope.Resource), moment(s.Since),
-				text(s.Reason),
+func switchListing(nothing string) kit.Listing[limiter.Switch] {
+	return kit.Listing[limiter.Switch]{
+		Columns: switchColumns,
+		Row: func(s limiter.Switch) []kit.Cell {
+			return []kit.Cell{
+				switchLevel(s.Scope), kit.Text(s.Scope.Entity), kit.Text(s.Scope.Resource), kit.Moment(s.Since),
+				kit.Text(s.Reason),
 			}
 		},
-		func(s limiter.Switch) any { return jsonview.NewSwitch(s) },
-		nothing,
+		Object:  func(s limiter.Switch) any { return jsonview.NewSwitch(s) },
+		Nothing: nothing,
 	}
 }
 
 // warnSwitch reports on stderr that a level is off.
-func (conn *connection) warnSwitch(ctx context.Context, lim *limiter.RateLimiter, of limiter.Scope) error {
+func warnSwitch(ctx context.Context, conn *kit.Connection, lim *limiter.RateLimiter, of limiter.Scope) error {
 	off, err := jsonview.ReadSwitch(ctx, lim, of)
 	if off != nil {
-		conn.warnSwitches([]limiter.Switch{*off})
+		warnSwitches(conn.Console, []limiter.Switch{*off})
 	}
 	return err
 }
 
 // offColumn marks buckets whose calls a disabled level refuses.
-var offColumn = column{title: "disabled", whole: true, keep: true, extra: true}
+var offColumn = kit.Column{Title: "disabled", Whole: true, Keep: true, Extra: true}
 
 // offCell returns the cell of offColumn.
-func offCell(off *limiter.Switch) cell {
+func offCell(off *limiter.Switch) kit.Cell {
 	if off == nil {
-		return text("")
+		return kit.Text("")
 	}
-	return yesNo(true)
+	return kit.YesNo(true)
 }
 
 // warnSwitches reports levels that are off on stderr.
-func (c *console) warnSwitches(off []limiter.Switch) {
+func warnSwitches(c *kit.Console, off []limiter.Switch) {
 	for _, s := range off {
-		c.warn("%v", s.Refuse("", ""))
+		c.Warn("%v", s.Refuse("", ""))
 	}
 }

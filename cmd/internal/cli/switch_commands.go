@@ -1,18 +1,22 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
+)
 
 // addEntityScope adds the flag --resource to a command that disables or enables an
 // entity.
 func (o *switchOptions) addEntityScope(cmd *cobra.Command) *cobra.Command {
-	cmd.Args, cmd.ValidArgsFunction = arguments(entityArg(&o.of.Entity)), o.completeEntity
+	cmd.Args, cmd.ValidArgsFunction = kit.Arguments(kit.EntityArg(&o.of.Entity)), o.CompleteEntity
 	cmd.Flags().StringVarP(&o.of.Resource, "resource", "r", "", "only this `resource` (default: all resources)")
-	_ = cmd.RegisterFlagCompletionFunc("resource", o.completeResources)
+	_ = cmd.RegisterFlagCompletionFunc("resource", o.CompleteResources)
 	return cmd
 }
 
-func newEntityDisable(conn *connection) *cobra.Command {
-	o := &switchOptions{connection: conn}
+func newEntityDisable(conn *kit.Connection) *cobra.Command {
+	o := &switchOptions{Connection: conn}
 	return o.addDisable(o.addEntityScope(&cobra.Command{
 		Use:   "disable ENTITY",
 		Short: "Refuse all calls of an entity",
@@ -24,8 +28,8 @@ replaced. Deleting the entity does not enable it.`,
 	}))
 }
 
-func newEntityEnable(conn *connection) *cobra.Command {
-	o := &switchOptions{connection: conn}
+func newEntityEnable(conn *kit.Connection) *cobra.Command {
+	o := &switchOptions{Connection: conn}
 	return o.addEnable(o.addEntityScope(&cobra.Command{
 		Use:     "enable ENTITY",
 		Short:   "Admit calls of an entity again",
@@ -34,48 +38,48 @@ func newEntityEnable(conn *connection) *cobra.Command {
 	}))
 }
 
-func newResourceDisable(conn *connection) *cobra.Command {
-	o := &switchOptions{connection: conn}
+func newResourceDisable(conn *kit.Connection) *cobra.Command {
+	o := &switchOptions{Connection: conn}
 	return o.addDisable(&cobra.Command{
 		Use:               "disable RESOURCE",
 		Short:             "Refuse all calls for a resource",
 		Long:              "Disable a resource for all entities. If it is disabled already, the reason is\nreplaced.",
 		Example:           `  zae-limiter resource disable gpt-4 --reason "outage of the provider"`,
-		Args:              arguments(resourceArg(&o.of.Resource)),
-		ValidArgsFunction: conn.completeResource,
+		Args:              kit.Arguments(kit.ResourceArg(&o.of.Resource)),
+		ValidArgsFunction: conn.CompleteResource,
 	})
 }
 
-func newResourceEnable(conn *connection) *cobra.Command {
-	o := &switchOptions{connection: conn}
+func newResourceEnable(conn *kit.Connection) *cobra.Command {
+	o := &switchOptions{Connection: conn}
 	return o.addEnable(&cobra.Command{
 		Use:               "enable RESOURCE",
 		Short:             "Admit calls for a resource again",
 		Long:              `Enable a resource for all entities.`,
 		Example:           "  zae-limiter resource enable gpt-4",
-		Args:              arguments(resourceArg(&o.of.Resource)),
-		ValidArgsFunction: conn.completeResource,
+		Args:              kit.Arguments(kit.ResourceArg(&o.of.Resource)),
+		ValidArgsFunction: conn.CompleteResource,
 	})
 }
 
-func newSystemDisable(conn *connection) *cobra.Command {
-	o := &switchOptions{connection: conn}
+func newSystemDisable(conn *kit.Connection) *cobra.Command {
+	o := &switchOptions{Connection: conn}
 	return o.addDisable(&cobra.Command{
 		Use:     "disable",
 		Short:   "Refuse all calls",
 		Long:    "Disable everything in the namespace. If it is disabled already, the reason is\nreplaced.",
 		Example: `  zae-limiter system disable --reason "maintenance"`,
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 	})
 }
 
-func newSystemEnable(conn *connection) *cobra.Command {
-	o := &switchOptions{connection: conn}
+func newSystemEnable(conn *kit.Connection) *cobra.Command {
+	o := &switchOptions{Connection: conn}
 	return o.addEnable(&cobra.Command{
 		Use:     "enable",
 		Short:   "Admit calls again",
 		Long:    `Enable the namespace again.`,
 		Example: "  zae-limiter system enable",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 	})
 }

@@ -8,18 +8,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
-func newTable(c *console) *cobra.Command {
+func newTable(c *kit.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "table",
 		Short: "Manage DynamoDB tables without a stack",
 		Long: `Manage DynamoDB tables without a CloudFormation stack, for DynamoDB Local and
 for accounts where another tool creates the infrastructure. Such a table has no
 function that counts usage; "zae-limiter aggregate" does.`,
-		Args: requireKnownCommand,
+		Args: kit.RequireKnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 
@@ -29,40 +30,40 @@ function that counts usage; "zae-limiter aggregate" does.`,
 
 // tableArg requires the name of a table, as the argument NAME or as --name. It
 // must be a valid name of a stack.
-func (s *stackConnection) tableArg() cobra.PositionalArgs {
-	take := arguments(argument{"NAME", func(name string) error {
-		if s.name != "" && s.name != name {
-			return fmt.Errorf("NAME is %q and --name is %q; give one of them", clip(name), clip(s.name))
+func tableArg(s *kit.Stack) cobra.PositionalArgs {
+	take := kit.Arguments(kit.Argument{Name: "NAME", Set: func(name string) error {
+		if s.Name != "" && s.Name != name {
+			return fmt.Errorf("NAME is %q and --name is %q; give one of them", kit.Clip(name), kit.Clip(s.Name))
 		}
 
-		s.name = name
+		s.Name = name
 		// Names of functions and roles, which are longer than the name of the
 		// table, do not matter without a stack.
 		return infra.Stack{NoAggregator: true, NoProvisioner: true, NoIAM: true}.Validate(name)
 	}})
 
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 && s.name != "" {
-			args = []string{s.name}
+		if len(args) == 0 && s.Name != "" {
+			args = []string{s.Name}
 		}
 		return take(cmd, args)
 	}
 }
 
 // addTable adds the flags of a table to a command.
-func (s *stackConnection) addTable(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&s.name, "name", "n", "", "`name` of the table, in place of NAME")
-	s.addPlace(cmd)
+func addTable(s *kit.Stack, cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&s.Name, "name", "n", "", "`name` of the table, in place of NAME")
+	s.AddPlace(cmd)
 }
 
 type tableCreateOptions struct {
-	*stackConnection
+	*kit.Stack
 	namespace       string
 	leanIndex, json bool
 }
 
-func newTableCreate(c *console) *cobra.Command {
-	o := &tableCreateOptions{stackConnection: &stackConnection{console: c}}
+func newTableCreate(c *kit.Console) *cobra.Command {
+	o := &tableCreateOptions{Stack: &kit.Stack{Console: c}}
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a table",
@@ -71,11 +72,11 @@ and register a namespace. Existing parts stay as they are, so the command can be
 repeated. In an AWS account, "zae-limiter deploy" creates a table with backups,
 alarms and a function that counts usage.`,
 		Example: "  zae-limiter table create my-app --endpoint-url http://localhost:8000",
-		Args:    o.tableArg(),
+		Args:    tableArg(o.Stack),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runTableCreate(cmd.Context(), o) },
 	}
 
-	o.addTable(cmd)
+	addTable(o.Stack, cmd)
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "N", "",
 		"`namespace` to register (default $ZAEL_NAMESPACE, else default)")
 
@@ -83,7 +84,7 @@ alarms and a function that counts usage.`,
 		"keep only keys in the index by resource of a new table: cheaper writes, but Python's queries of a "+
 			"resource find nothing")
 
-	addJSON[tableJSON](cmd, &o.json, anObject, nil)
+	kit.AddJSON[tableJSON](cmd, &o.json, kit.AnObject, nil)
 	return cmd
 }
 
@@ -96,40 +97,40 @@ type tableJSON struct {
 }
 
 func runTableCreate(ctx context.Context, o *tableCreateOptions) (err error) {
-	if err := o.checkPlace(); err != nil {
+	if err := o.CheckPlace(); err != nil {
 		return err
 	}
 
-	shape := tableJSON{Name: o.name, Namespace: dynamo.NamespaceName(o.namespace)}
+	shape := tableJSON{Name: o.Name, Namespace: dynamo.NamespaceName(o.namespace)}
 	if err := (limiter.Namespace{Name: shape.Namespace}).Validate(); err != nil {
-		return usagef("%v", err)
+		return kit.Usagef("%v", err)
 	}
 
 	opts := &dynamo.Options{
-		Namespace: registryNamespace, Region: o.region, Endpoint: o.endpoint, LeanIndex: o.leanIndex,
+		Namespace: kit.RegistryNamespace, Region: o.Region, Endpoint: o.Endpoint, LeanIndex: o.leanIndex,
 	}
 
 	// The registry needs no registration, so ErrNotFound means that the table
 	// is missing, and not its namespace.
-	switch repo, err := dynamo.Connect(ctx, o.name, opts); {
+	switch repo, err := dynamo.Connect(ctx, o.Name, opts); {
 	case errors.Is(err, limiter.ErrNotFound):
 		shape.Created = true
 	case err != nil:
-		return stackError(err)
+		return kit.StackError(err)
 	default:
 		// It was opened only to find out whether it exists.
 		_ = repo.Close()
 	}
 
 	opts.Namespace = shape.Namespace
-	if err := dynamo.CreateTable(ctx, o.name, opts); err != nil {
-		return stackError(err)
+	if err := dynamo.CreateTable(ctx, o.Name, opts); err != nil {
+		return kit.StackError(err)
 	}
 
 	// Only a connection to the namespace knows its ID.
-	repo, err := dynamo.Connect(ctx, o.name, opts)
+	repo, err := dynamo.Connect(ctx, o.Name, opts)
 	if err != nil {
-		return stackError(err)
+		return kit.StackError(err)
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
 
@@ -139,30 +140,30 @@ func runTableCreate(ctx context.Context, o *tableCreateOptions) (err error) {
 
 func (o *tableCreateOptions) reportTable(shape tableJSON) error {
 	if shape.Created {
-		o.done("Created table %s with namespace %s", shape.Name, shape.Namespace)
+		o.Done("Created table %s with namespace %s", shape.Name, shape.Namespace)
 	} else {
-		o.done("Table %s already exists, with namespace %s", shape.Name, shape.Namespace)
+		o.Done("Table %s already exists, with namespace %s", shape.Name, shape.Namespace)
 	}
 
-	err := printProperties(o.console, o.json, []property{
-		{"name", text(shape.Name)},
-		{"created", yesNo(shape.Created)},
-		{"namespace", text(shape.Namespace)},
-		{"namespace_id", text(shape.NamespaceID)},
+	err := kit.PrintProperties(o.Console, o.json, []kit.Property{
+		{Name: "name", Value: kit.Text(shape.Name)},
+		{Name: "created", Value: kit.YesNo(shape.Created)},
+		{Name: "namespace", Value: kit.Text(shape.Namespace)},
+		{Name: "namespace_id", Value: kit.Text(shape.NamespaceID)},
 	}, shape)
 	if err == nil {
-		o.suggestStore(shape.Name)
+		o.SuggestStore(shape.Name)
 	}
 	return err
 }
 
 type tableDeleteOptions struct {
-	*stackConnection
+	*kit.Stack
 	yes, json bool
 }
 
-func newTableDelete(c *console) *cobra.Command {
-	o := &tableDeleteOptions{stackConnection: &stackConnection{console: c}}
+func newTableDelete(c *kit.Console) *cobra.Command {
+	o := &tableDeleteOptions{Stack: &kit.Stack{Console: c}}
 	cmd := &cobra.Command{
 		Use:     "delete NAME",
 		Aliases: []string{"rm"},
@@ -171,52 +172,52 @@ func newTableDelete(c *console) *cobra.Command {
 not delete a table of a stack (use "zae-limiter delete"), a protected table, or
 a table of another program.`,
 		Example: "  zae-limiter table delete my-app --endpoint-url http://localhost:8000 --yes",
-		Args:    o.tableArg(),
+		Args:    tableArg(o.Stack),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runTableDelete(cmd.Context(), o) },
 	}
 
-	o.addTable(cmd)
-	addYes(cmd, &o.yes)
-	addJSON[infra.TableRemoval](cmd, &o.json, anObject, nil)
+	addTable(o.Stack, cmd)
+	kit.AddYes(cmd, &o.yes)
+	kit.AddJSON[infra.TableRemoval](cmd, &o.json, kit.AnObject, nil)
 	return cmd
 }
 
 func runTableDelete(ctx context.Context, o *tableDeleteOptions) error {
-	opts, err := o.options()
+	opts, err := o.Options()
 	if err != nil {
 		return err
 	}
 
-	r, err := infra.DeleteTable(ctx, o.name, &infra.DeleteTableOptions{
+	r, err := infra.DeleteTable(ctx, o.Name, &infra.DeleteTableOptions{
 		Options: opts,
 		Confirm: func(r infra.TableRemoval) error {
 			if o.yes {
 				return nil
 			}
-			return o.ask(ctx,
-				fmt.Sprintf("Delete table %s (%s) with about %s?", r.Name, o.where(r.Region),
-					count(int(r.Items), "item")))
+			return o.Ask(ctx,
+				fmt.Sprintf("Delete table %s (%s) with about %s?", r.Name, where(o.Stack, r.Region),
+					kit.Count(int(r.Items), "item")))
 		},
 	})
 	if err != nil {
-		return stackError(err)
+		return kit.StackError(err)
 	}
 
 	if r.Existed {
-		o.done("Deleted table %s", o.name)
+		o.Done("Deleted table %s", o.Name)
 	} else {
-		o.done("There is no table %s", o.name)
+		o.Done("There is no table %s", o.Name)
 	}
 
 	if o.json {
-		return o.printJSON(r)
+		return o.PrintJSON(r)
 	}
 	return nil
 }
 
 // where returns the endpoint if there is one, else the region.
-func (s *stackConnection) where(region string) string {
-	if at := s.place(); at.Endpoint != "" {
+func where(s *kit.Stack, region string) string {
+	if at := s.Place(); at.Endpoint != "" {
 		return at.Endpoint
 	}
 	return region

@@ -10,19 +10,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
 type tableMigrateOptions struct {
-	*stackConnection
+	*kit.Stack
 	originals, all, yes, json bool
 	newer                     bool
 	items                     atomic.Int64 // changed by the running migration
 	kept                      int64
 }
 
-func newTableMigrate(c *console) *cobra.Command {
-	o := &tableMigrateOptions{stackConnection: &stackConnection{console: c}}
+func newTableMigrate(c *kit.Console) *cobra.Command {
+	o := &tableMigrateOptions{Stack: &kit.Stack{Console: c}}
 	cmd := &cobra.Command{
 		Use:   "migrate NAME",
 		Short: "Migrate the data of a table to this version",
@@ -39,18 +40,18 @@ With --delete-newer-buckets, also delete the buckets that Python's zae-limiter
 0.10.1 or newer left. Such a release admits the limits a second time: stop its
 services first, since they would create their buckets again.`,
 		Example: "  zae-limiter table migrate my-app\n  zae-limiter table migrate my-app --delete-originals --yes",
-		Args:    o.tableArg(),
+		Args:    tableArg(o.Stack),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runTableMigrate(cmd.Context(), o) },
 	}
 
-	o.addTable(cmd)
+	addTable(o.Stack, cmd)
 	cmd.Flags().BoolVar(&o.originals, "delete-originals", false, "delete items of older releases that were copied")
 	cmd.Flags().BoolVar(&o.all, "all", false, "run every migration, regardless of the version record")
 	cmd.Flags().BoolVar(&o.newer, "delete-newer-buckets", false,
 		"delete buckets of Python's zae-limiter 0.10.1 or newer")
 
-	addYes(cmd, &o.yes)
-	addJSON[migrationJSON](cmd, &o.json, anObject, nil)
+	kit.AddYes(cmd, &o.yes)
+	kit.AddJSON[migrationJSON](cmd, &o.json, kit.AnObject, nil)
 	return cmd
 }
 
@@ -63,48 +64,48 @@ type migrationJSON struct {
 }
 
 func runTableMigrate(ctx context.Context, o *tableMigrateOptions) error {
-	if err := o.checkPlace(); err != nil {
+	if err := o.CheckPlace(); err != nil {
 		return err
 	}
 
 	opts := &dynamo.MigrateOptions{
-		Options:         dynamo.Options{Region: o.region, Endpoint: o.endpoint},
+		Options:         dynamo.Options{Region: o.Region, Endpoint: o.Endpoint},
 		DeleteOriginals: o.originals, All: o.all, Progress: o.migrating,
 	}
 
 	if err := o.confirmOriginals(ctx, opts); err != nil {
-		return stackError(err)
+		return kit.StackError(err)
 	}
 
-	stop := o.progress(func() string { return "migrating: " + count(int(o.items.Load()), "item") })
-	migrated, err := dynamo.Migrate(ctx, o.name, opts)
+	stop := o.Progress(func() string { return "migrating: " + kit.Count(int(o.items.Load()), "item") })
+	migrated, err := dynamo.Migrate(ctx, o.Name, opts)
 	stop()
 	if err != nil {
-		return stackError(err)
+		return kit.StackError(err)
 	}
 
 	if len(migrated) == 0 {
-		o.done("Table %s is up to date", o.name)
+		o.Done("Table %s is up to date", o.Name)
 	} else {
-		o.done("Migrated table %s to %s", o.name, strings.Join(migrated, ", "))
+		o.Done("Migrated table %s to %s", o.Name, strings.Join(migrated, ", "))
 	}
 	if o.kept > 0 {
-		o.warn("%s stay, since they have no copy", count(int(o.kept), "original"))
+		o.Warn("%s stay, since they have no copy", kit.Count(int(o.kept), "original"))
 	}
 
 	deleted, err := o.deleteNewer(ctx, opts.Options)
 	if err != nil {
-		return stackError(err)
+		return kit.StackError(err)
 	}
 
 	// A list in JSON is never null, even if it is empty.
-	shape := migrationJSON{o.name, append([]string{}, migrated...), o.kept, deleted}
-	properties := []property{{"name", text(o.name)}}
+	shape := migrationJSON{o.Name, append([]string{}, migrated...), o.kept, deleted}
+	properties := []kit.Property{{Name: "name", Value: kit.Text(o.Name)}}
 	for _, version := range migrated {
-		properties = append(properties, property{"migrated", text(version)})
+		properties = append(properties, kit.Property{Name: "migrated", Value: kit.Text(version)})
 	}
 
-	return printProperties(o.console, o.json, append(properties, property{"kept", number(o.kept)}), shape)
+	return kit.PrintProperties(o.Console, o.json, append(properties, kit.Property{Name: "kept", Value: kit.Number(o.kept)}), shape)
 }
 
 // deleteNewer deletes the buckets of newer releases if the flag says so, and
@@ -115,25 +116,25 @@ func (o *tableMigrateOptions) deleteNewer(ctx context.Context, opts dynamo.Optio
 	}
 
 	// Connect refuses a namespace that has such buckets, but not the registry.
-	opts.Namespace = registryNamespace
-	repo, err := dynamo.Connect(ctx, o.name, &opts)
+	opts.Namespace = kit.RegistryNamespace
+	repo, err := dynamo.Connect(ctx, o.Name, &opts)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
 
 	if !o.yes {
-		if err := o.ask(
+		if err := o.Ask(
 			ctx,
-			fmt.Sprintf("Delete the buckets of newer releases in table %s (%s)?", o.name,
-				o.where(cmp.Or(o.region, "region of the environment"))),
+			fmt.Sprintf("Delete the buckets of newer releases in table %s (%s)?", o.Name,
+				where(o.Stack, cmp.Or(o.Region, "region of the environment"))),
 		); err != nil {
 			return 0, err
 		}
 	}
 
 	if deleted, err = repo.DeleteNewerBuckets(ctx); err == nil {
-		o.done("Deleted %s of newer releases", count(deleted, "bucket"))
+		o.Done("Deleted %s of newer releases", kit.Count(deleted, "bucket"))
 	}
 	return deleted, err
 }
@@ -147,14 +148,14 @@ func (o *tableMigrateOptions) confirmOriginals(ctx context.Context, opts *dynamo
 
 	// Without a pending migration nothing is deleted, so there is nothing to
 	// confirm.
-	pending, err := dynamo.PendingMigrations(ctx, o.name, opts)
+	pending, err := dynamo.PendingMigrations(ctx, o.Name, opts)
 	if err != nil || len(pending) == 0 {
 		return err
 	}
 
-	return o.ask(ctx,
-		fmt.Sprintf("Delete the items of older releases in table %s (%s) once they are copied?", o.name,
-			o.where(cmp.Or(o.region, "region of the environment"))))
+	return o.Ask(ctx,
+		fmt.Sprintf("Delete the items of older releases in table %s (%s) once they are copied?", o.Name,
+			where(o.Stack, cmp.Or(o.Region, "region of the environment"))))
 }
 
 // migrating records the progress, and reports each completed migration.
@@ -162,6 +163,6 @@ func (o *tableMigrateOptions) migrating(p dynamo.Progress) {
 	o.items.Store(p.Items)
 	o.kept = p.Kept
 	if p.Done {
-		o.say("  migrated to %s: %s", p.Version, count(int(p.Items), "item"))
+		o.Say("  migrated to %s: %s", p.Version, kit.Count(int(p.Items), "item"))
 	}
 }

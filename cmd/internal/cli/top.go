@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -18,7 +19,7 @@ import (
 )
 
 type topOptions struct {
-	*connection
+	*kit.Connection
 	of          limiter.Scope
 	interval    time.Duration
 	most, limit int
@@ -27,8 +28,8 @@ type topOptions struct {
 	json        bool
 }
 
-func newTop(c *console) *cobra.Command {
-	o := topOptions{connection: &connection{console: c}, interval: 2 * time.Second, most: 1000}
+func newTop(c *kit.Console) *cobra.Command {
+	o := topOptions{Connection: &kit.Connection{Console: c}, interval: 2 * time.Second, most: 1000}
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch the buckets of a store",
@@ -46,36 +47,36 @@ and reports if there are more. On DynamoDB it reads the keys of the namespace,
 unless --resource or --entity-id narrows them, and up to --most buckets, so
 choose --interval with care.
 
-` + storeHelp,
+` + kit.StoreHelp,
 		Example: `  zae-limiter top
   zae-limiter top -r gpt-4 --interval 500ms
   zae-limiter top --filter key- --sort entity
   zae-limiter top -o tsv | head -3`,
-		Args: noArgs,
+		Args: kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// With -o the buckets are printed once, even on a terminal.
-			o.once = cmd.Flags().Changed(outputFlag)
+			o.once = cmd.Flags().Changed(kit.OutputFlag)
 			return runTop(cmd.Context(), o)
 		},
 	}
 
-	o.addNamespace(cmd)
+	o.AddNamespace(cmd)
 	flags := cmd.Flags()
 	flags.StringVarP(&o.of.Entity, "entity-id", "e", "", "only buckets of this `entity`")
 	flags.StringVarP(&o.of.Resource, "resource", "r", "", "only buckets of this `resource`")
-	_ = cmd.RegisterFlagCompletionFunc("entity-id", o.completeEntities)
-	_ = cmd.RegisterFlagCompletionFunc("resource", o.completeResources)
+	_ = cmd.RegisterFlagCompletionFunc("entity-id", o.CompleteEntities)
+	_ = cmd.RegisterFlagCompletionFunc("resource", o.CompleteResources)
 
 	flags.StringVar(&o.view.filter, "filter", "",
 		"only limits whose entity, resource or name contains this `text`, among the buckets that are read")
-	addFlag(cmd, &o.view.order, "sort", "order", "left", "left, full, entity, resource or limit", parseOrder)
-	_ = cmd.RegisterFlagCompletionFunc("sort", completeWords("left", "full", "entity", "resource", "limit"))
+	kit.AddFlag(cmd, &o.view.order, "sort", "order", "left", "left, full, entity, resource or limit", parseOrder)
+	_ = cmd.RegisterFlagCompletionFunc("sort", kit.CompleteWords("left", "full", "entity", "resource", "limit"))
 
-	addFlag(cmd, &o.interval, "interval", "duration", "2s", "time between refreshes", parseInterval)
-	addFlag(cmd, &o.most, "most", "number", "1000", "maximum number of buckets to read", parseMost)
-	addRowLimit(cmd, &o.limit, "l", 100)
+	kit.AddFlag(cmd, &o.interval, "interval", "duration", "2s", "time between refreshes", parseInterval)
+	kit.AddFlag(cmd, &o.most, "most", "number", "1000", "maximum number of buckets to read", parseMost)
+	kit.AddRowLimit(cmd, &o.limit, "l", 100)
 
-	addJSON[topJSON](cmd, &o.json, anArray, topColumns)
+	kit.AddJSON[topJSON](cmd, &o.json, kit.AnArray, topColumns)
 	return cmd
 }
 
@@ -98,17 +99,17 @@ func parseMost(text string) (int, error) {
 
 func runTop(ctx context.Context, o topOptions) error {
 	if err := (limiter.UsageQuery{Entity: o.of.Entity, Resource: o.of.Resource}).Validate(); err != nil {
-		return usagef("%v", err)
+		return kit.Usagef("%v", err)
 	}
 
-	return o.withStore(ctx, accessRead, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessRead, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
 		// The wrapper of stdout hides the terminal.
-		screen := tty.OpenScreen(o.file)
+		screen := tty.OpenScreen(o.File)
 		if screen == nil || o.json || o.once {
 			return o.printOnce(ctx, repo)
 		}
 
-		keys, restore := tty.Keys(o.in)
+		keys, restore := tty.Keys(o.In)
 		defer restore()
 		return o.watch(ctx, repo, screen, keys)
 	})
@@ -122,16 +123,16 @@ func (o topOptions) printOnce(ctx context.Context, repo limiter.Repository) erro
 	}
 
 	more := false
-	rows := jsonview.First(each(o.view.choose(seen.gauges)), o.limit, func(gauge) { more = true })
-	if err := topListing().print(o.console, o.json, rows); err != nil {
+	rows := jsonview.First(kit.Each(o.view.choose(seen.gauges)), o.limit, func(gauge) { more = true })
+	if err := topListing().Print(o.Console, o.json, rows); err != nil {
 		return err
 	}
 
 	if more {
-		o.say("There are more; --limit 0 shows all.")
+		o.Say("There are more; --limit 0 shows all.")
 	}
 	if seen.cut {
-		o.warn("%s", o.cutText())
+		o.Warn("%s", o.cutText())
 	}
 	return nil
 }
@@ -236,9 +237,9 @@ type snapshot struct {
 
 // readBuckets reads the buckets of the scope.
 func (o topOptions) readBuckets(ctx context.Context, repo limiter.Repository) (snapshot, error) {
-	v := snapshot{at: o.now()}
+	v := snapshot{at: o.Now()}
 
-	off, err := collect(repo.Switches(ctx))
+	off, err := kit.Collect(repo.Switches(ctx))
 	if err != nil {
 		return snapshot{}, err
 	}
@@ -308,11 +309,11 @@ func (g gauge) share() float64 { return float64(g.tokens) / float64(g.limit.Capa
 func (g gauge) available() int64 { return bucket.Whole(g.tokens) }
 
 // refusedCell returns the cell of the calls that a shadow limit would have refused.
-func (g gauge) refusedCell() cell {
+func (g gauge) refusedCell() kit.Cell {
 	if g.wouldRefuse == 0 {
-		return text("")
+		return kit.Text("")
 	}
-	return number(g.wouldRefuse)
+	return kit.Number(g.wouldRefuse)
 }
 
 // topJSON is one limit of a bucket as JSON.
@@ -355,27 +356,27 @@ func (g gauge) dollars() *topDollars {
 	return &topDollars{*limit, json.Number(figure.Decimal(g.available()))}
 }
 
-var topColumns = append(append([]column{
-	{title: "entity"},
-	{title: "resource"},
-	{title: "limit"},
-	{title: "available", right: true},
-	{title: "capacity", right: true},
-	{title: "refill", right: true, spare: true},
-	{title: "full in", right: true},
-}, kindColumns...), column{title: "would refuse", right: true, keep: true, extra: true}, offColumn)
+var topColumns = append(append([]kit.Column{
+	{Title: "entity"},
+	{Title: "resource"},
+	{Title: "limit"},
+	{Title: "available", Right: true},
+	{Title: "capacity", Right: true},
+	{Title: "refill", Right: true, Spare: true},
+	{Title: "full in", Right: true},
+}, kindColumns...), kit.Column{Title: "would refuse", Right: true, Keep: true, Extra: true}, offColumn)
 
-func topListing() listing[gauge] {
-	return listing[gauge]{
-		topColumns,
-		func(g gauge) []cell {
-			row := []cell{
-				text(g.entity), text(g.resource), text(g.limit.Name), amount(g.limit.Name, g.available()),
-				amount(g.limit.Name, g.limit.Capacity), rate(g.limit), fullIn(g.status),
+func topListing() kit.Listing[gauge] {
+	return kit.Listing[gauge]{
+		Columns: topColumns,
+		Row: func(g gauge) []kit.Cell {
+			row := []kit.Cell{
+				kit.Text(g.entity), kit.Text(g.resource), kit.Text(g.limit.Name), kit.Amount(g.limit.Name, g.available()),
+				kit.Amount(g.limit.Name, g.limit.Capacity), kit.Rate(g.limit), fullIn(g.status),
 			}
 			return append(append(row, kindCells(g.status)...), g.refusedCell(), offCell(g.off))
 		},
-		func(g gauge) any {
+		Object: func(g gauge) any {
 			l := jsonview.NewLimit(g.limit)
 			return topJSON{
 				g.entity, g.resource, l.Name, g.available(), l.Capacity, l.Refill, l.Seconds,
@@ -383,6 +384,6 @@ func topListing() listing[gauge] {
 				g.wouldRefuse, jsonview.SwitchOrNull(g.off),
 			}
 		},
-		"There are no buckets: nothing was used lately.",
+		Nothing: "There are no buckets: nothing was used lately.",
 	}
 }

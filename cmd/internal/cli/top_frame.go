@@ -5,15 +5,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 )
 
 // frame draws a snapshot in at most height lines, none wider than width.
 func (o *topOptions) frame(v snapshot, trouble error, width, height int) []string {
 	name, clock := "zae-limiter top", v.at.UTC().Format(time.TimeOnly)+" UTC, every "+o.interval.String()
-	title := tty.Ellipsis("   "+strings.TrimPrefix(o.location(), "in "), max(0, width-len(name)-len(clock)-1))
+	title := tty.Ellipsis("   "+strings.TrimPrefix(o.Location(), "in "), max(0, width-len(name)-len(clock)-1))
 	lines := []string{
-		o.style.Bold(name) + o.style.Dim(tty.Left(title, width-len(name)-len(clock))) + o.style.Bold(clock),
+		o.Style.Bold(name) + o.Style.Dim(tty.Left(title, width-len(name)-len(clock))) + o.Style.Bold(clock),
 	}
 
 	chosen := o.view.choose(v.gauges)
@@ -21,10 +22,10 @@ func (o *topOptions) frame(v snapshot, trouble error, width, height int) []strin
 
 	switch {
 	case trouble != nil:
-		about = o.style.Red("not read: ") + tty.Visible(shorten(trouble.Error()))
+		about = o.Style.Red("not read: ") + tty.Visible(kit.Shorten(trouble.Error()))
 	// The line belongs to the filter while the user types it.
 	case v.cut && !o.view.typing:
-		about = o.style.Yellow(o.cutText())
+		about = o.Style.Yellow(o.cutText())
 	}
 
 	lines = append(lines, about, "")
@@ -35,7 +36,7 @@ func (o *topOptions) frame(v snapshot, trouble error, width, height int) []strin
 	case len(v.gauges) == 0:
 		lines = append(lines, "There are no buckets: nothing was used lately.")
 	case len(chosen) == 0:
-		lines = append(lines, "No limit contains "+text(o.view.filter).display+"; / chooses another filter.")
+		lines = append(lines, "No limit contains "+kit.Text(o.view.filter).Display+"; / chooses another filter.")
 	default:
 		// One line is the heading of the table.
 		room := height - len(lines) - 1
@@ -60,7 +61,7 @@ func (o *topOptions) keyTable(width int) []string {
 			if i == 0 {
 				name = key[0]
 			}
-			lines = append(lines, "  "+o.style.Bold(tty.Left(name, indent-2))+line)
+			lines = append(lines, "  "+o.Style.Bold(tty.Left(name, indent-2))+line)
 		}
 	}
 	return lines
@@ -95,32 +96,32 @@ func (o *topOptions) gaugeTable(gauges []gauge, width, room int) []string {
 	for _, g := range gauges[:min(len(gauges), max(room, 0))] {
 		available := tty.Amount(g.limit.Name, g.available()) + "/" + tty.Amount(g.limit.Name, g.limit.Capacity)
 		if g.tokens < 0 {
-			available = o.style.Red(available)
+			available = o.Style.Red(available)
 		}
 
-		name := text(g.limit.Name).display
+		name := kit.Text(g.limit.Name).Display
 		if g.limit.IsShadow {
 			name += " (shadow)"
 		}
 
 		row := []string{
-			text(g.entity).display, text(g.resource).display, name,
-			o.barOf(g, cells), available, rate(g.limit).display, fullIn(g.status).display,
+			kit.Text(g.entity).Display, kit.Text(g.resource).Display, name,
+			o.barOf(g, cells), available, kit.Rate(g.limit).Display, fullIn(g.status).Display,
 		}
 
 		if shadow {
-			row = append(row, g.refusedCell().display)
+			row = append(row, g.refusedCell().Display)
 		}
 		rows = append(rows, row)
 	}
-	return tty.Table(columns, rows, width, o.style)
+	return tty.Table(columns, rows, width, o.Style)
 }
 
 // barOf draws what is missing from the capacity, or says that calls are refused
 // anyway.
 func (o *topOptions) barOf(g gauge, cells int) string {
 	if g.off != nil {
-		return o.style.Red("disabled")
+		return o.Style.Red("disabled")
 	}
-	return tty.Bar(g.available(), g.limit.Capacity, cells, o.style)
+	return tty.Bar(g.available(), g.limit.Capacity, cells, o.Style)
 }

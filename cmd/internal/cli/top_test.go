@@ -13,15 +13,16 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
 // topOf returns the options of top on a store, at the time of the test.
 func topOf(out *bytes.Buffer) topOptions {
-	c := &console{out: out, err: out, now: time.Now}
+	c := &kit.Console{Out: out, Err: out, Now: time.Now}
 	return topOptions{
-		connection: &connection{console: c, selected: &store{name: memoryStore}}, interval: 2 * time.Second,
+		Connection: &kit.Connection{Console: c, Selected: &kit.Store{Name: kit.MemoryStore}}, interval: 2 * time.Second,
 		most: 1000,
 	}
 }
@@ -116,7 +117,7 @@ func TestTopMarksWhatIsNotEnforcedOrOff(t *testing.T) {
 	var out bytes.Buffer
 	o := topOf(&out)
 	repo := memory.New(nil)
-	lim, err := limiter.New(repo, &limiter.Options{Now: o.now})
+	lim, err := limiter.New(repo, &limiter.Options{Now: o.Now})
 	if err == nil {
 		err = lim.SetResourceDefaults(t.Context(), "models", limiter.PerMinute("rpm", 1_000),
 			limiter.Quota("spend", 300_000, limiter.EveryMonth).Shadow())
@@ -144,9 +145,9 @@ func TestTopMarksWhatIsNotEnforcedOrOff(t *testing.T) {
 			!strings.Contains(text, "WOULD REFUSE") {
 			t.Errorf("width %d:\n%s", width, text)
 		}
-		o.width, o.terminal = width, true
+		o.Width, o.Terminal = width, true
 		out.Reset()
-		if err := topListing().print(o.console, false, each(seen.gauges)); err != nil {
+		if err := topListing().Print(o.Console, false, kit.Each(seen.gauges)); err != nil {
 			t.Fatal(err)
 		}
 		text = out.String()

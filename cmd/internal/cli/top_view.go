@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
 // topOrder is an order of limits.
@@ -194,10 +196,10 @@ var topHelp = [...][2]string{
 // about describes what is shown, in one line.
 func (v *topView) about(buckets, all, shown int) string {
 	if v.typing {
-		return "filter: " + text(v.filter+" ").display + "_   Enter keeps it, Esc clears it"
+		return "filter: " + kit.Text(v.filter+" ").Display + "_   Enter keeps it, Esc clears it"
 	}
 
-	about := count(buckets, "bucket") + ", " + count(all, "limit")
+	about := kit.Count(buckets, "bucket") + ", " + kit.Count(all, "limit")
 	if v.filter != "" {
 		about += ", " + strconv.Itoa(shown) + " with " + strconv.Quote(v.filter)
 	}

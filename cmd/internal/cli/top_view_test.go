@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
 func gaugeOf(entity, resource, limit string, left int64, full time.Duration) gauge {
@@ -83,7 +84,7 @@ func TestTopScrolls(t *testing.T) {
 
 func TestTopShowsTheFilterAndTheKeys(t *testing.T) {
 	o := topOptions{
-		connection: &connection{console: &console{}, selected: &store{name: "memory:"}},
+		Connection: &kit.Connection{Console: &kit.Console{}, Selected: &kit.Store{Name: "memory:"}},
 		interval:   2 * time.Second,
 	}
 	seen := snapshot{at: time.Date(2026, time.January, 31, 15, 0, 0, 0, time.UTC), buckets: 4, gauges: someGauges}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
@@ -46,29 +47,29 @@ func TestMendNamesStoreAndNamespace(t *testing.T) {
 	const begin = "there are no limits for entity key and resource m at any level; "
 	plain := errors.New("disk full")
 	for _, test := range []struct {
-		conn connection
+		conn kit.Connection
 		err  error
 		want string
 	}{
 		{
-			connection{store: "sqlite:l.db"},
+			kit.Connection{Store: "sqlite:l.db"},
 			missing,
 			begin + "`zae-limiter resource set-defaults m -l rpm:100 --store sqlite:l.db` sets some",
 		},
 		{
-			connection{store: "sqlite:l.db", namespace: "own"},
+			kit.Connection{Store: "sqlite:l.db", Namespace: "own"},
 			missing,
 			begin + "`zae-limiter resource set-defaults m -l rpm:100 --namespace own --store sqlite:l.db` sets some",
 		},
 		{
-			connection{store: "sqlite:l.db", namespace: "own"},
+			kit.Connection{Store: "sqlite:l.db", Namespace: "own"},
 			&inTenant,
 			begin + "`zae-limiter resource set-defaults m -l rpm:100 --namespace tenant --store sqlite:l.db` sets some",
 		},
-		{connection{store: "memory:"}, missing, begin + "store some, such as defaults of the resource"},
-		{connection{store: "sqlite:l.db"}, plain, "disk full"},
+		{kit.Connection{Store: "memory:"}, missing, begin + "store some, such as defaults of the resource"},
+		{kit.Connection{Store: "sqlite:l.db"}, plain, "disk full"},
 	} {
-		if got := test.conn.mend(test.err).Error(); got != test.want {
+		if got := test.conn.Mend(test.err).Error(); got != test.want {
 			t.Errorf("%q\nwant %q", got, test.want)
 		}
 	}

@@ -6,18 +6,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
 type upgradeOptions struct {
-	*stackConnection
+	*kit.Stack
 	lambdaOnly, force, yes, noWait, json bool
 	zip, bucket, architecture            string
 }
 
-func newUpgrade(c *console) *cobra.Command {
-	o := &upgradeOptions{stackConnection: &stackConnection{console: c}}
+func newUpgrade(c *kit.Console) *cobra.Command {
+	o := &upgradeOptions{Stack: &kit.Stack{Console: c}}
 	cmd := &cobra.Command{
 		Use:   "upgrade",
 		Short: "Upgrade a stack to this version",
@@ -28,13 +29,13 @@ on a terminal, asks for confirmation; elsewhere only changes that remove or
 replace something need --yes. A newer stack is left alone, unless --force is
 set.
 
-` + stackHelp,
+` + kit.StackHelp,
 		Example: "  zae-limiter upgrade --name my-app\n  zae-limiter upgrade -n my-app --lambda-only --yes",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runUpgrade(cmd.Context(), o) },
 	}
 
-	o.addTo(cmd)
+	o.AddTo(cmd)
 	cmd.Flags().BoolVar(&o.lambdaOnly, "lambda-only", false, "upgrade only the code of the functions")
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace a newer version with this one")
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "do not wait for the stack, and leave the table alone")
@@ -44,31 +45,31 @@ set.
 	cmd.Flags().StringVar(&o.architecture, "architecture", "",
 		"`arch` of the functions: arm64 or x86_64 (default: as deployed, else as in deploy)")
 
-	addYes(cmd, &o.yes)
-	addJSON[deploymentJSON](cmd, &o.json, anObject, nil)
+	kit.AddYes(cmd, &o.yes)
+	kit.AddJSON[deploymentJSON](cmd, &o.json, kit.AnObject, nil)
 	return cmd
 }
 
 func runUpgrade(ctx context.Context, o *upgradeOptions) error {
-	name, opts, err := o.target()
+	name, opts, err := o.Target()
 	if err != nil {
 		return err
 	}
 
 	opts.Zip, opts.NoWait, opts.Downgrade = o.zip, o.noWait, o.force
 	opts.Stack.ArtifactBucket, opts.Stack.Architecture = o.bucket, o.architecture
-	opts.Confirm = o.confirmChanges(ctx, name, o.yes)
+	opts.Confirm = o.ConfirmChanges(ctx, name, o.yes)
 
 	began := time.Now()
 	d, err := infra.Upgrade(ctx, name, &infra.UpgradeOptions{
 		Options: opts, LambdaOnly: o.lambdaOnly, Migrating: o.migrating,
 	})
 	if err != nil {
-		return stackError(err)
+		return kit.StackError(err)
 	}
-	return o.report(d, o.json, time.Since(began))
+	return report(o.Stack, d, o.json, time.Since(began))
 }
 
 func (o *upgradeOptions) migrating(p dynamo.Progress) {
-	o.say("  migrating to %s: %s", p.Version, count(int(p.Items), "item"))
+	o.Say("  migrating to %s: %s", p.Version, kit.Count(int(p.Items), "item"))
 }

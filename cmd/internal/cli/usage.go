@@ -12,23 +12,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/plot"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
-func newUsage(c *console) *cobra.Command {
-	conn := &connection{console: c}
-	cmd := newGroup("usage", "Show usage over time", "Show usage, which is counted by hour, day and month in UTC.")
+func newUsage(c *kit.Console) *cobra.Command {
+	conn := &kit.Connection{Console: c}
+	cmd := kit.NewGroup("usage", "Show usage over time", "Show usage, which is counted by hour, day and month in UTC.")
 
-	conn.addNamespace(cmd)
+	conn.AddNamespace(cmd)
 	cmd.AddCommand(newUsageList(conn), newUsageSummary(conn))
 	return cmd
 }
 
 type usageOptions struct {
-	*connection
+	*kit.Connection
 	query      limiter.UsageQuery
 	limit      int
 	after      jsonview.Position
@@ -40,33 +41,33 @@ func (o *usageOptions) addQuery(cmd *cobra.Command, windowDefault string) {
 	flags := cmd.Flags()
 	flags.StringVarP(&o.query.Entity, "entity-id", "e", "", "only usage of this `entity`")
 	flags.StringVarP(&o.query.Resource, "resource", "r", "", "only usage of this `resource`")
-	addFlagP(cmd, &o.query.Window, "window", "w", "window", windowDefault, "hourly, daily or monthly",
-		oneOf(limiter.Hourly, limiter.Daily, limiter.Monthly))
+	kit.AddFlagP(cmd, &o.query.Window, "window", "w", "window", windowDefault, "hourly, daily or monthly",
+		kit.OneOf(limiter.Hourly, limiter.Daily, limiter.Monthly))
 
 	const times = "2026-01-31, 2026-01-31T15:00:00Z, or an age such as 24h or 7d"
-	parse := func(text string) (time.Time, error) { return jsonview.ParseTime(o.now(), text) }
-	addFlag(cmd, &o.query.From, "start", "time", "", "windows that start at this time or later:\n"+times, parse)
-	addFlag(cmd, &o.query.To, "end", "time", "", "windows that start at this time or earlier", parse)
+	parse := func(text string) (time.Time, error) { return jsonview.ParseTime(o.Now(), text) }
+	kit.AddFlag(cmd, &o.query.From, "start", "time", "", "windows that start at this time or later:\n"+times, parse)
+	kit.AddFlag(cmd, &o.query.To, "end", "time", "", "windows that start at this time or earlier", parse)
 
-	_ = cmd.RegisterFlagCompletionFunc("entity-id", o.completeEntities)
-	_ = cmd.RegisterFlagCompletionFunc("resource", o.completeResources)
-	_ = cmd.RegisterFlagCompletionFunc("window", completeWords(limiter.Hourly, limiter.Daily, limiter.Monthly))
+	_ = cmd.RegisterFlagCompletionFunc("entity-id", o.CompleteEntities)
+	_ = cmd.RegisterFlagCompletionFunc("resource", o.CompleteResources)
+	_ = cmd.RegisterFlagCompletionFunc("window", kit.CompleteWords(limiter.Hourly, limiter.Daily, limiter.Monthly))
 }
 
 func (o *usageOptions) check() error {
 	if err := o.query.Validate(); err != nil {
-		return usagef("%v", err)
+		return kit.Usagef("%v", err)
 	}
 
 	if !o.query.To.IsZero() && o.query.To.Before(o.query.From) {
-		return usagef("--end %s is before --start %s", o.query.To.Format(time.RFC3339),
+		return kit.Usagef("--end %s is before --start %s", o.query.To.Format(time.RFC3339),
 			o.query.From.Format(time.RFC3339))
 	}
 	return nil
 }
 
-func newUsageList(conn *connection) *cobra.Command {
-	o := usageOptions{connection: conn}
+func newUsageList(conn *kit.Connection) *cobra.Command {
+	o := usageOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -82,7 +83,7 @@ window, as wide as the terminal, or a bar if there is only one window.`,
   zae-limiter usage list -e key-abc --window daily
   zae-limiter usage list -r gpt-4 -w hourly --start 24h --plot
   zae-limiter usage list -e key-abc --start 2026-01-01 --end 2026-01-31 --json`,
-		Args: noArgs,
+		Args: kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// A chart needs all windows of its query. Without a filter the
 			// query covers the whole store, so the limit stays.
@@ -94,48 +95,48 @@ window, as wide as the terminal, or a bar if there is only one window.`,
 	}
 
 	o.addQuery(cmd, "")
-	addRowLimit(cmd, &o.limit, "l", 100)
-	addFlag(cmd, &o.after, "after", "position", "", "continue after this position, as printed by an earlier list",
+	kit.AddRowLimit(cmd, &o.limit, "l", 100)
+	kit.AddFlag(cmd, &o.after, "after", "position", "", "continue after this position, as printed by an earlier list",
 		jsonview.ParsePosition)
 
 	cmd.Flags().BoolVarP(&o.plot, "plot", "p", false, "draw charts")
-	addJSON[jsonview.Usage](cmd, &o.json, anArray, usageColumns)
+	kit.AddJSON[jsonview.Usage](cmd, &o.json, kit.AnArray, usageColumns)
 
-	exclusiveFlags(cmd, "plot", "json", outputFlag)
+	kit.ExclusiveFlags(cmd, "plot", "json", kit.OutputFlag)
 	return cmd
 }
 
-var usageColumns = []column{
-	{title: "window start", whole: true},
-	{title: "window", whole: true},
-	{title: "resource"},
-	{title: "entity"},
-	{title: "events", right: true},
-	{title: "counters"},
-	{title: "would refuse", extra: true},
+var usageColumns = []kit.Column{
+	{Title: "window start", Whole: true},
+	{Title: "window", Whole: true},
+	{Title: "resource"},
+	{Title: "entity"},
+	{Title: "events", Right: true},
+	{Title: "counters"},
+	{Title: "would refuse", Extra: true},
 }
 
-func usageRow(s limiter.UsageSnapshot) []cell {
-	return []cell{
-		moment(s.Start), text(string(s.Window)), text(s.Resource), text(s.Entity), number(s.Events),
-		counters(s.Counters, amount),
-		counters(s.WouldRefuse, func(_ string, n int64) cell { return number(n) }),
+func usageRow(s limiter.UsageSnapshot) []kit.Cell {
+	return []kit.Cell{
+		kit.Moment(s.Start), kit.Text(string(s.Window)), kit.Text(s.Resource), kit.Text(s.Entity), kit.Number(s.Events),
+		counters(s.Counters, kit.Amount),
+		counters(s.WouldRefuse, func(_ string, n int64) kit.Cell { return kit.Number(n) }),
 	}
 }
 
 // counters returns the cell of the counters: "rpm=1,200, tpm=5", sorted by name.
-func counters(of map[string]int64, value func(limit string, n int64) cell) cell {
+func counters(of map[string]int64, value func(limit string, n int64) kit.Cell) kit.Cell {
 	var people, program []string
 	for _, limit := range slices.Sorted(maps.Keys(of)) {
 		n := value(limit, of[limit])
-		people = append(people, tty.Printable(limit)+"="+n.display)
-		program = append(program, tty.Printable(limit)+"="+n.plain)
+		people = append(people, tty.Printable(limit)+"="+n.Display)
+		program = append(program, tty.Printable(limit)+"="+n.Plain)
 	}
 
 	if people == nil {
-		return cell{display: none}
+		return kit.Cell{Display: kit.None}
 	}
-	return cell{display: strings.Join(people, ", "), plain: strings.Join(program, ",")}
+	return kit.Cell{Display: strings.Join(people, ", "), Plain: strings.Join(program, ",")}
 }
 
 func runUsageList(ctx context.Context, o usageOptions) error {
@@ -143,7 +144,7 @@ func runUsageList(ctx context.Context, o usageOptions) error {
 		return err
 	}
 
-	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		var more *jsonview.Position
 		rows := jsonview.First(o.after.Skip(lim.Usage(ctx, o.after.Until(o.query))), o.limit,
 			func(last limiter.UsageSnapshot) {
@@ -154,68 +155,57 @@ func runUsageList(ctx context.Context, o usageOptions) error {
 			return err
 		}
 
-		o.say("There are more; continue with --after %s", more)
+		o.Say("There are more; continue with --after %s", more)
 		return nil
 	})
 }
 
 func (o usageOptions) show(rows iter.Seq2[limiter.UsageSnapshot, error]) error {
 	if o.plot {
-		return o.draw(rows, o.noUsage())
+		return o.draw(rows, o.NoUsage())
 	}
-	return listing[limiter.UsageSnapshot]{usageColumns, usageRow, func(s limiter.UsageSnapshot) any {
+	return kit.Listing[limiter.UsageSnapshot]{Columns: usageColumns, Row: usageRow, Object: func(s limiter.UsageSnapshot) any {
 		return jsonview.NewUsage(s)
-	}, o.noUsage()}.print(o.console, o.json, rows)
-}
-
-// noUsage returns the message for an empty list. The usage of a table must be
-// counted first.
-func (conn *connection) noUsage() string {
-	const nothing = "There is no such usage."
-	if s, err := conn.selectStore(); err == nil && s.dynamo {
-		return nothing + " The usage of a table is counted by " + conn.storeSuggestion("aggregate") +
-			", or by the stack's function."
-	}
-	return nothing
+	}, Nothing: o.NoUsage()}.Print(o.Console, o.json, rows)
 }
 
 // draw prints the rows as charts.
 func (o usageOptions) draw(rows iter.Seq2[limiter.UsageSnapshot, error], nothing string) error {
-	counted, stop := watch(o.console, rows)
-	all, err := collect(counted)
+	counted, stop := kit.Watch(o.Console, rows)
+	all, err := kit.Collect(counted)
 	stop()
 	if err != nil {
 		return err
 	}
 
 	if len(all) == 0 {
-		o.say("%s", nothing)
+		o.Say("%s", nothing)
 		return nil
 	}
 
-	_, err = io.WriteString(o.out, plot.Usage(all, o.width, o.style))
+	_, err = io.WriteString(o.Out, plot.Usage(all, o.Width, o.Style))
 	return err
 }
 
 // average returns the cell of an average, in dollars for a limit of money.
-func average(limit string, f float64) cell {
-	c := decimal(f)
+func average(limit string, f float64) kit.Cell {
+	c := kit.Decimal(f)
 	if figure.IsMoney(limit) {
-		c.display = tty.Amount(limit, int64(f))
+		c.Display = tty.Amount(limit, int64(f))
 	}
 	return c
 }
 
-var totalColumns = []column{
-	{title: "limit"},
-	{title: "total", right: true},
-	{title: "average", right: true},
-	{title: "cascaded", right: true},
-	{title: "would refuse", right: true, extra: true},
+var totalColumns = []kit.Column{
+	{Title: "limit"},
+	{Title: "total", Right: true},
+	{Title: "average", Right: true},
+	{Title: "cascaded", Right: true},
+	{Title: "would refuse", Right: true, Extra: true},
 }
 
-func newUsageSummary(conn *connection) *cobra.Command {
-	o := usageOptions{connection: conn}
+func newUsageSummary(conn *kit.Connection) *cobra.Command {
+	o := usageOptions{Connection: conn}
 	cmd := &cobra.Command{
 		Use:   "summary",
 		Short: "Summarize usage",
@@ -228,14 +218,14 @@ once: charges of parents for their children are shown as cascaded and are not
 part of the total.`,
 		Example: "  zae-limiter usage summary -e key-abc --start 7d\n  zae-limiter usage summary -r gpt-4 -w " +
 			"monthly --json",
-		Args: noArgs,
+		Args: kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runUsageSummary(cmd.Context(), o) },
 	}
 
 	// The default of a flag is only shown in the help.
 	o.query.Window = limiter.Hourly
 	o.addQuery(cmd, string(limiter.Hourly))
-	addJSON[jsonview.Total](cmd, &o.json, anObject, totalColumns)
+	kit.AddJSON[jsonview.Total](cmd, &o.json, kit.AnObject, totalColumns)
 	return cmd
 }
 
@@ -244,20 +234,20 @@ func runUsageSummary(ctx context.Context, o usageOptions) error {
 		return err
 	}
 
-	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		sum, err := lim.UsageSummary(ctx, o.query)
 		if err != nil {
 			return err
 		}
 
 		if o.json {
-			return o.printJSON(jsonview.NewTotal(o.query, sum))
+			return o.PrintJSON(jsonview.NewTotal(o.query, sum))
 		}
 
-		nothing := o.noUsage()
+		nothing := o.NoUsage()
 		if sum.Snapshots > 0 {
-			o.say("%s, from %s to %s", count(sum.Windows, string(o.query.Window)+" window"),
-				moment(sum.First).display, moment(sum.Last).display)
+			o.Say("%s, from %s to %s", kit.Count(sum.Windows, string(o.query.Window)+" window"),
+				kit.Moment(sum.First).Display, kit.Moment(sum.Last).Display)
 			nothing = "All tokens taken were given back."
 		}
 
@@ -265,19 +255,19 @@ func runUsageSummary(ctx context.Context, o usageOptions) error {
 		names := slices.AppendSeq(slices.Collect(maps.Keys(sum.Total)), maps.Keys(sum.WouldRefuse))
 		slices.Sort(names)
 
-		return listing[string]{
-			totalColumns,
-			func(limit string) []cell {
-				refused := text("")
+		return kit.Listing[string]{
+			Columns: totalColumns,
+			Row: func(limit string) []kit.Cell {
+				refused := kit.Text("")
 				if n := sum.WouldRefuse[limit]; n > 0 {
-					refused = number(n)
+					refused = kit.Number(n)
 				}
-				return []cell{
-					text(limit), amount(limit, sum.Total[limit]), average(limit, sum.Average[limit]),
-					amount(limit, sum.Cascaded[limit]), refused,
+				return []kit.Cell{
+					kit.Text(limit), kit.Amount(limit, sum.Total[limit]), average(limit, sum.Average[limit]),
+					kit.Amount(limit, sum.Cascaded[limit]), refused,
 				}
 			},
-			nil, nothing,
-		}.print(o.console, false, each(slices.Compact(names)))
+			Object: nil, Nothing: nothing,
+		}.Print(o.Console, false, kit.Each(slices.Compact(names)))
 	})
 }

@@ -1,4 +1,4 @@
-package cli
+package kit
 
 import (
 	"context"
@@ -13,25 +13,25 @@ import (
 
 // Exit codes of the program.
 const (
-	exitDone       = 0
-	exitFailed     = 1
-	exitUsage      = 2        // the command line is wrong; nothing was done
-	exitExceeded   = 3        // a limit was exceeded
-	exitDrift      = 4        // stored limits differ from the manifest
-	exitDisabled   = 5        // a level is switched off
-	exitBrokenPipe = 128 + 13 // stdout was closed, as a shell reports SIGPIPE
+	ExitDone       = 0
+	ExitFailed     = 1
+	ExitUsage      = 2        // the command line is wrong; nothing was done
+	ExitExceeded   = 3        // a limit was exceeded
+	ExitDrift      = 4        // stored limits differ from the manifest
+	ExitDisabled   = 5        // a level is switched off
+	ExitBrokenPipe = 128 + 13 // stdout was closed, as a shell reports SIGPIPE
 )
 
-// errDrift is wrapped by errors that report a difference between the stored
+// ErrDrift is wrapped by errors that report a difference between the stored
 // limits and those of the manifest.
-var errDrift = errors.New("drift")
+var ErrDrift = errors.New("drift")
 
 // usageError reports a mistake in the command line.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
-func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+func Usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
 // commandError is an error of a command that ran another one, and ends with its
 // exit code.
@@ -42,9 +42,9 @@ type commandError interface {
 	Reported() bool
 }
 
-// errorText returns the message for an error on one line, or "" if there is
+// Message returns the message for an error on one line, or "" if there is
 // nothing to report.
-func errorText(err error) string {
+func Message(err error) string {
 	if failed, ok := errors.AsType[commandError](err); ok && failed.Reported() {
 		// The command that ran has reported its failure.
 		return ""
@@ -61,13 +61,13 @@ func errorText(err error) string {
 		text = strings.Replace(text, ex.Error(), "limit exceeded: "+strings.Join(jsonview.Reasons(ex.Decision), "; "), 1)
 	}
 
-	return tty.Visible(shorten(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")))
+	return tty.Visible(Shorten(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")))
 }
 
-// dropBrokenPipe removes errBrokenPipe from an error. It returns nil if nothing
+// dropBrokenPipe removes ErrBrokenPipe from an error. It returns nil if nothing
 // else failed.
 func dropBrokenPipe(err error) error {
-	if !errors.Is(err, errBrokenPipe) {
+	if !errors.Is(err, ErrBrokenPipe) {
 		return err
 	}
 
@@ -84,9 +84,9 @@ func dropBrokenPipe(err error) error {
 	return errors.Join(rest...)
 }
 
-// shorten cuts long words of a message, such as an argument of 100 KB, and the end of
+// Shorten cuts long words of a message, such as an argument of 100 KB, and the end of
 // a long message. A word that it cuts is longer than any useful path.
-func shorten(text string) string {
+func Shorten(text string) string {
 	const maxWord, maxText = 1000, 3_500
 
 	if len(text) <= maxWord {
@@ -96,7 +96,7 @@ func shorten(text string) string {
 	words := strings.Split(text, " ")
 	for i, w := range words {
 		if len(w) > maxWord {
-			words[i] = clip(w)
+			words[i] = Clip(w)
 		}
 	}
 
@@ -106,31 +106,35 @@ func shorten(text string) string {
 	return text
 }
 
-// exitCode returns the exit code of the program for an error.
-func exitCode(err error) int {
+// ExitCode returns the exit code of the program for an error.
+func ExitCode(err error) int {
 	switch {
 	case err == nil:
-		return exitDone
+		return ExitDone
 	// The caller of acquire waits for the code of the command, whatever else
 	// failed.
-	case is[commandError](err):
+	case Is[commandError](err):
 		failed, _ := errors.AsType[commandError](err)
 		return failed.ExitCode()
-	case is[*usageError](err):
-		return exitUsage
-	case is[*limiter.ExceededError](err):
-		return exitExceeded
-	case is[*limiter.DisabledError](err):
-		return exitDisabled
-	case errors.Is(err, errDrift):
-		return exitDrift
+	case Is[*usageError](err):
+		return ExitUsage
+	case Is[*limiter.ExceededError](err):
+		return ExitExceeded
+	case Is[*limiter.DisabledError](err):
+		return ExitDisabled
+	case errors.Is(err, ErrDrift):
+		return ExitDrift
 	case dropBrokenPipe(err) == nil:
-		return exitBrokenPipe
+		return ExitBrokenPipe
 	}
-	return exitFailed
+	return ExitFailed
 }
 
-func is[T error](err error) bool {
+func Is[T error](err error) bool {
 	_, ok := errors.AsType[T](err)
 	return ok
 }
+
+// ErrBrokenPipe replaces EPIPE of stdout. It ends the program without a message,
+// unlike the EPIPE of a store's connection.
+var ErrBrokenPipe = errors.New("stdout was closed before all output was written")

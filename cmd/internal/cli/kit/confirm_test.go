@@ -1,4 +1,4 @@
-package cli
+package kit
 
 import (
 	"bytes"
@@ -26,9 +26,9 @@ func TestConfirm(t *testing.T) {
 	} {
 		answer, want := answered.answer, answered.want
 		var talk bytes.Buffer
-		c := &console{in: strings.NewReader(answer), err: &talk, canAsk: true}
-		if err := c.ask(context.Background(), "Sure?"); !errors.Is(err, want) || err != nil &&
-			exitCode(err) != exitFailed {
+		c := &Console{In: strings.NewReader(answer), Err: &talk, CanAsk: true}
+		if err := c.Ask(context.Background(), "Sure?"); !errors.Is(err, want) || err != nil &&
+			ExitCode(err) != ExitFailed {
 			t.Errorf("%q: %v, want %v", answer, err, want)
 		}
 		if !strings.HasPrefix(talk.String(), "Sure? [y/N]: ") {
@@ -41,12 +41,12 @@ func TestConfirm(t *testing.T) {
 }
 
 func TestConfirmWithoutATerminal(t *testing.T) {
-	c := &console{in: strings.NewReader("y\n"), err: io.Discard}
-	if err := c.ask(context.Background(), "Sure?"); exitCode(err) != exitUsage {
+	c := &Console{In: strings.NewReader("y\n"), Err: io.Discard}
+	if err := c.Ask(context.Background(), "Sure?"); ExitCode(err) != ExitUsage {
 		t.Errorf("got %v", err)
 	}
-	conn := &connection{console: c, store: "memory:"}
-	if err := conn.confirm(context.Background(), true, "Sure"); err != nil {
+	conn := &Connection{Console: c, Store: "memory:"}
+	if err := conn.Confirm(context.Background(), true, "Sure"); err != nil {
 		t.Errorf("with --yes: %v", err)
 	}
 }
@@ -57,10 +57,10 @@ func TestInterruptedPrompt(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	var talk bytes.Buffer
-	c := &console{in: silent, err: &talk, canAsk: true}
-	err := c.ask(ctx, "Sure?")
-	if !errors.Is(err, errNotConfirmed) || exitCode(err) != exitFailed ||
-		errorText(err) != "interrupted: not confirmed, so nothing was changed" {
+	c := &Console{In: silent, Err: &talk, CanAsk: true}
+	err := c.Ask(ctx, "Sure?")
+	if !errors.Is(err, errNotConfirmed) || ExitCode(err) != ExitFailed ||
+		Message(err) != "interrupted: not confirmed, so nothing was changed" {
 		t.Errorf("got %v", err)
 	}
 	if talk.String() != "Sure? [y/N]: \n" {

@@ -1,4 +1,4 @@
-package cli
+package kit
 
 import (
 	"context"
@@ -12,11 +12,11 @@ import (
 func TestParseStore(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "limits.db")
 	for _, url := range []string{"memory:", "sqlite:" + file} {
-		s, err := parseStore(url)
-		if err != nil || s.name != url {
-			t.Fatalf("%s: %q, %v", url, s.name, err)
+		s, err := ParseStore(url)
+		if err != nil || s.Name != url {
+			t.Fatalf("%s: %q, %v", url, s.Name, err)
 		}
-		repo, err := s.open(context.Background(), openOptions{access: accessCreate})
+		repo, err := s.Open(context.Background(), OpenOptions{Access: AccessCreate})
 		if err != nil {
 			t.Fatalf("%s: %v", url, err)
 		}
@@ -28,7 +28,7 @@ func TestParseStore(t *testing.T) {
 		t.Error(err)
 	}
 	for _, url := range []string{"", "memory", "memory:x", "sqlite", "sqlite:", "redis:x", ":", "SQLITE:x"} {
-		if _, err := parseStore(url); err == nil {
+		if _, err := ParseStore(url); err == nil {
 			t.Errorf("%q is accepted", url)
 		}
 	}
@@ -38,7 +38,7 @@ func TestTemporaryStoreLeavesNothingBehind(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("TMPDIR", folder)
 	t.Setenv("TMP", folder) // Windows
-	repo, err := temporaryStore().open(context.Background(), openOptions{access: accessCreate})
+	repo, err := TemporaryStore().Open(context.Background(), OpenOptions{Access: AccessCreate})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,16 +56,16 @@ func TestTemporaryStoreLeavesNothingBehind(t *testing.T) {
 func TestStoreThatCannotBeOpened(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
 	t.Setenv("TMP", os.Getenv("TMPDIR"))
-	if repo, err := temporaryStore().open(
-		context.Background(), openOptions{access: accessCreate},
+	if repo, err := TemporaryStore().Open(
+		context.Background(), OpenOptions{Access: AccessCreate},
 	); repo != nil || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, %v", repo, err)
 	}
-	s, err := parseStore("sqlite:" + filepath.Join(t.TempDir(), "missing", "limits.db"))
+	s, err := ParseStore("sqlite:" + filepath.Join(t.TempDir(), "missing", "limits.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if repo, err := s.open(context.Background(), openOptions{access: accessCreate}); repo != nil || err == nil {
+	if repo, err := s.Open(context.Background(), OpenOptions{Access: AccessCreate}); repo != nil || err == nil {
 		t.Errorf("got %v, %v", repo, err)
 	}
 }
@@ -74,14 +74,14 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 // create the store waits for it or does so; any other refuses.
 func TestFileThatIsBeingCreated(t *testing.T) {
 	for _, test := range []struct {
-		options openOptions
+		options OpenOptions
 		works   bool
 	}{
-		{openOptions{access: accessCreate}, true},
-		{openOptions{access: accessCreate, namespace: defaultNamespace}, true},
-		{openOptions{access: accessCreate, namespace: "other"}, false},
-		{openOptions{access: accessChange}, false},
-		{openOptions{access: accessRead}, false},
+		{OpenOptions{Access: AccessCreate}, true},
+		{OpenOptions{Access: AccessCreate, Namespace: DefaultNamespace}, true},
+		{OpenOptions{Access: AccessCreate, Namespace: "other"}, false},
+		{OpenOptions{Access: AccessChange}, false},
+		{OpenOptions{Access: AccessRead}, false},
 	} {
 		path := filepath.Join(t.TempDir(), "limits.db")
 		if err := os.WriteFile(path, emptyDatabase(), 0o600); err != nil {

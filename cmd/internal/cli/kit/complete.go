@@ -1,8 +1,7 @@
-package cli
+package kit
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"iter"
 	"slices"
@@ -18,20 +17,20 @@ import (
 // Bounds of completion, which must not keep a shell waiting nor fill its screen.
 const (
 	completionTimeout = 2 * time.Second
-	maxCompletions    = 200
+	MaxCompletions    = 200
 )
 
 // suggest reads words that start with begun from the store. If that fails, it
 // suggests nothing.
-func (conn *connection) suggest(
+func (conn *Connection) suggest(
 	cmd *cobra.Command, begun string,
 	words func(context.Context, *limiter.RateLimiter) iter.Seq2[string, error],
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	// A message would appear in the middle of the line that the user edits.
 	quiet := *conn
-	silent := *conn.console
-	silent.err, silent.errTerminal, silent.canAsk = io.Discard, false, false
-	quiet.console = &silent
+	silent := *conn.Console
+	silent.Err, silent.ErrTerminal, silent.CanAsk = io.Discard, false, false
+	quiet.Console = &silent
 
 	parent := cmd.Context()
 	if parent == nil {
@@ -44,9 +43,9 @@ func (conn *connection) suggest(
 	var found []cobra.Completion
 	// An error has no place on a command line, so completion suggests what it
 	// has found.
-	_ = quiet.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	_ = quiet.WithStore(ctx, AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		for word, err := range words(ctx, lim) {
-			if err != nil || len(found) == maxCompletions {
+			if err != nil || len(found) == MaxCompletions {
 				return err
 			}
 			if strings.HasPrefix(word, begun) {
@@ -59,8 +58,8 @@ func (conn *connection) suggest(
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeEntity suggests entities for the first argument.
-func (conn *connection) completeEntity(
+// CompleteEntity suggests entities for the first argument.
+func (conn *Connection) CompleteEntity(
 	cmd *cobra.Command, args []string, word string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
@@ -72,39 +71,39 @@ func (conn *connection) completeEntity(
 	})
 }
 
-// completeResource suggests resources for the first argument.
-func (conn *connection) completeResource(
+// CompleteResource suggests resources for the first argument.
+func (conn *Connection) CompleteResource(
 	cmd *cobra.Command, args []string, word string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return conn.completeResources(cmd, args, word)
+	return conn.CompleteResources(cmd, args, word)
 }
 
-// completeEntities suggests entities for a flag.
-func (conn *connection) completeEntities(
+// CompleteEntities suggests entities for a flag.
+func (conn *Connection) CompleteEntities(
 	cmd *cobra.Command, _ []string, word string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return conn.completeEntity(cmd, nil, word)
+	return conn.CompleteEntity(cmd, nil, word)
 }
 
-// completeLimitedResources suggests resources for which entities have limits of
+// CompleteLimitedResources suggests resources for which entities have limits of
 // their own.
-func (conn *connection) completeLimitedResources(
+func (conn *Connection) CompleteLimitedResources(
 	cmd *cobra.Command, _ []string, word string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
 		names, err := lim.ResourcesWithLimits(ctx)
 		if err != nil {
-			return each[string](nil)
+			return Each[string](nil)
 		}
-		return namesOf(each(names), jsonview.OrAllResources)
+		return namesOf(Each(names), jsonview.OrAllResources)
 	})
 }
 
-// firstArgOnly limits a completion function to the first argument.
-func firstArgOnly(suggest cobra.CompletionFunc) cobra.CompletionFunc {
+// FirstArgOnly limits a completion function to the first argument.
+func FirstArgOnly(suggest cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -113,40 +112,29 @@ func firstArgOnly(suggest cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// completeNoFiles keeps commands that do not complete their arguments from
-// suggesting file names.
-func completeNoFiles(cmd *cobra.Command) {
-	if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil {
-		cmd.ValidArgsFunction = cobra.NoFileCompletions
-	}
-	for _, c := range cmd.Commands() {
-		completeNoFiles(c)
-	}
-}
-
-// completeResources suggests resources that have default limits.
-func (conn *connection) completeResources(
+// CompleteResources suggests resources that have default limits.
+func (conn *Connection) CompleteResources(
 	cmd *cobra.Command, _ []string, word string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
 		names, err := lim.ResourcesWithDefaults(ctx)
 		if err != nil {
-			return each[string](nil)
+			return Each[string](nil)
 		}
-		return each(names)
+		return Each(names)
 	})
 }
 
-// completeRequest suggests an entity, then a resource, then limits that apply to
+// CompleteRequest suggests an entity, then a resource, then limits that apply to
 // both and are not named yet.
-func (conn *connection) completeRequest(
+func (conn *Connection) CompleteRequest(
 	cmd *cobra.Command, args []string, word string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:
-		return conn.completeEntity(cmd, args, word)
+		return conn.CompleteEntity(cmd, args, word)
 	case 1:
-		return conn.completeResources(cmd, args, word)
+		return conn.CompleteResources(cmd, args, word)
 	}
 
 	// The library appends a -- of its own when it completes. A -- before the last
@@ -158,7 +146,7 @@ func (conn *connection) completeRequest(
 	found, _ := conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
 		d, err := lim.Explain(ctx, limiter.Request{Entity: args[0], Resource: args[1]})
 		if err != nil {
-			return each[string](nil)
+			return Each[string](nil)
 		}
 
 		var limits []string
@@ -167,38 +155,38 @@ func (conn *connection) completeRequest(
 			// The limits of a parent would suggest a name a second time.
 			if s.Entity == args[0] && !slices.ContainsFunc(args[2:], given) {
 				limits = append(limits,
-					s.Limit.Name+"=\t"+amount(s.Limit.Name, s.Available).display+" of "+amount(s.Limit.Name,
-						s.Limit.Capacity).display+" left")
+					s.Limit.Name+"=\t"+Amount(s.Limit.Name, s.Available).Display+" of "+Amount(s.Limit.Name,
+						s.Limit.Capacity).Display+" left")
 			}
 		}
 
-		return each(limits)
+		return Each(limits)
 	})
 
 	return found, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeNamespaces suggests the names of active namespaces.
-func (conn *connection) completeNamespaces(
+// CompleteNamespaces suggests the names of active namespaces.
+func (conn *Connection) CompleteNamespaces(
 	cmd *cobra.Command, _ []string, word string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	elsewhere := *conn
 
 	// The namespace on the command line is incomplete, so opening the store in
 	// it would fail.
-	elsewhere.namespace = defaultNamespace
+	elsewhere.Namespace = DefaultNamespace
 
 	return elsewhere.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
-		return namesOf(namespaces(ctx, lim, isActive), func(n limiter.Namespace) string { return n.Name })
+		return namesOf(Namespaces(ctx, lim, IsActive), func(n limiter.Namespace) string { return n.Name })
 	})
 }
 
-// completeOrphans suggests the ids of deleted namespaces.
-func (conn *connection) completeOrphans(
+// CompleteOrphans suggests the ids of deleted namespaces.
+func (conn *Connection) CompleteOrphans(
 	cmd *cobra.Command, _ []string, word string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
-		orphans := namespaces(ctx, lim, func(state string) bool { return !isActive(state) })
+		orphans := Namespaces(ctx, lim, func(state string) bool { return !IsActive(state) })
 		return namesOf(orphans, func(n limiter.Namespace) string { return n.ID + "\t" + n.Name })
 	})
 }
@@ -214,36 +202,26 @@ func namesOf[T any](seq iter.Seq2[T, error], name func(T) string) iter.Seq2[stri
 	}
 }
 
-func newCompletion() *cobra.Command {
-	shells := []string{"bash", "zsh", "fish", "powershell"}
-	var shell string
-	return &cobra.Command{
-		Use:   "completion SHELL",
-		Short: "Print a shell completion script",
-		Long: `Print a script that makes bash, zsh, fish or powershell complete commands,
-flags, and the names of entities, resources, limits and namespaces. The script
-of bash needs no other package.`,
-		Example: `  source <(zae-limiter completion bash)
-  zae-limiter completion zsh > "${fpath[1]}/_zae-limiter"
-  zae-limiter completion fish > ~/.config/fish/completions/zae-limiter.fish`,
-		ValidArgs: shells,
-		Args: arguments(argument{"SHELL", func(s string) (err error) {
-			if shell, err = oneOf(shells...)(s); err != nil {
-				return fmt.Errorf("invalid SHELL %q: %w", clip(s), err)
+// CompleteManifest suggests files with the extension of a manifest.
+func CompleteManifest(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return []cobra.Completion{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// Namespaces iterates over the namespaces of the store in a state that keep
+// accepts.
+func Namespaces(
+	ctx context.Context, lim *limiter.RateLimiter, keep func(state string) bool,
+) iter.Seq2[limiter.Namespace, error] {
+	return func(yield func(limiter.Namespace, error) bool) {
+		for n, err := range lim.Namespaces(ctx) {
+			if (err != nil || keep(jsonview.StateOf(n))) && !yield(n, err) {
+				return
 			}
-			return nil
-		}}),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			out := cmd.OutOrStdout()
-			switch shell {
-			case "bash":
-				return printBashCompletion(cmd.Root(), out)
-			case "zsh":
-				return cmd.Root().GenZshCompletion(out)
-			case "fish":
-				return cmd.Root().GenFishCompletion(out, true)
-			}
-			return cmd.Root().GenPowerShellCompletionWithDesc(out)
-		},
+		}
 	}
 }
+
+func IsActive(state string) bool { return state == "active" }

@@ -1,4 +1,4 @@
-package cli
+package kit
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var talk bytes.Buffer
-		c := &console{err: &talk, errTerminal: true, errWidth: 20}
+		c := &Console{Err: &talk, ErrTerminal: true, ErrWidth: 20}
 		rows := func(yield func(int, error) bool) {
 			for i := range 3 {
 				time.Sleep(400 * time.Millisecond)
@@ -24,8 +24,8 @@ func TestProgress(t *testing.T) {
 				}
 			}
 		}
-		counted, stop := watch(c, rows)
-		all, err := collect(counted)
+		counted, stop := Watch(c, rows)
+		all, err := Collect(counted)
 		stop()
 		stop()
 		if err != nil || !slices.Equal(all, []int{0, 1, 2}) {
@@ -42,13 +42,13 @@ func TestProgress(t *testing.T) {
 func TestProgressIsSilentWhereItWouldDisturb(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var talk bytes.Buffer
-		c := &console{err: &talk, errWidth: 80}
-		stop := c.progress(func() string { return "working" })
+		c := &Console{Err: &talk, ErrWidth: 80}
+		stop := c.Progress(func() string { return "working" })
 		time.Sleep(time.Minute)
 		stop()
-		c.errTerminal = true
-		stop = c.progress(func() string { return "working" })
-		time.Sleep(progressAfter / 2) // before progress is shown
+		c.ErrTerminal = true
+		stop = c.Progress(func() string { return "working" })
+		time.Sleep(ProgressAfter / 2) // before progress is shown
 		stop()
 		if talk.Len() > 0 {
 			t.Errorf("shown: %q", &talk)
@@ -72,7 +72,7 @@ func TestFirstRows(t *testing.T) {
 		err  error
 	}{1: {[]int{0}, 0, nil}, 2: {[]int{0, 1}, 1, nil}, 3: {nil, -1, broken}, 0: {nil, -1, broken}} {
 		last := -1
-		got, err := collect(jsonview.First(rows, n, func(v int) { last = v }))
+		got, err := Collect(jsonview.First(rows, n, func(v int) { last = v }))
 		if !slices.Equal(got, want.rows) || last != want.last || !errors.Is(err, want.err) {
 			t.Errorf("%d: %v, last %d, %v", n, got, last, err)
 		}

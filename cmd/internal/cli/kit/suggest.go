@@ -1,4 +1,4 @@
-package cli
+package kit
 
 import (
 	"slices"
@@ -80,10 +80,10 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 
 	// Of two equally similar words, the first wins: a name before an alias.
 	if name := closest(word, slices.Concat(names, aliases)); name != "" {
-		return usagef("unknown command %q; did you mean %q? %q lists the commands", clip(word), paths[name],
+		return Usagef("unknown command %q; did you mean %q? %q lists the commands", Clip(word), paths[name],
 			cmd.CommandPath()+" --help")
 	}
-	return usagef("unknown command %q; the commands of %s are %s", clip(word), cmd.CommandPath(),
+	return Usagef("unknown command %q; the commands of %s are %s", Clip(word), cmd.CommandPath(),
 		strings.Join(names, ", "))
 }
 
@@ -101,11 +101,11 @@ func similarFlag(cmd *cobra.Command, name string) string {
 	return closest(name, known)
 }
 
-// allCommands returns cmd and all commands below it.
-func allCommands(cmd *cobra.Command) []*cobra.Command {
+// AllCommands returns cmd and all commands below it.
+func AllCommands(cmd *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{cmd}
 	for _, c := range cmd.Commands() {
-		all = append(all, allCommands(c)...)
+		all = append(all, AllCommands(c)...)
 	}
 	return all
 }
@@ -113,11 +113,22 @@ func allCommands(cmd *cobra.Command) []*cobra.Command {
 // maxShown is the number of bytes of an argument that a message shows.
 const maxShown = 200
 
-// clip cuts an argument that is too long for a message.
-func clip(word string) string {
+// Clip cuts an argument that is too long for a message.
+func Clip(word string) string {
 	if len(word) <= maxShown {
 		return word
 	}
 	// The cut may be inside a character.
 	return strings.ToValidUTF8(word[:maxShown], "") + "..."
+}
+
+// RequireKnownCommand rejects arguments that are not commands of cmd.
+func RequireKnownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !cmd.HasAvailableSubCommands() {
+		return NoArgs(cmd, args)
+	}
+	return unknownCommand(cmd, args[0])
 }

@@ -1,4 +1,4 @@
-package cli
+package kit
 
 import (
 	"encoding/json"
@@ -13,58 +13,58 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
 
-// format is an output format.
-type format string
+// Format is an output format.
+type Format string
 
 const (
-	formatJSON  format = "json"
-	formatTable format = "table"
-	formatTSV   format = "tsv" // tab-separated fields without a heading
+	FormatJSON  Format = "json"
+	FormatTable Format = "table"
+	FormatTSV   Format = "tsv" // tab-separated fields without a heading
 )
 
-const outputFlag = "output"
+const OutputFlag = "output"
 
 // addFormat adds the flag --output to a command, unless the command has one for
 // a file.
 func addFormat(cmd *cobra.Command, asJSON *bool) {
-	if cmd.Flags().Lookup(outputFlag) != nil {
+	if cmd.Flags().Lookup(OutputFlag) != nil {
 		return
 	}
 
-	words := []format{formatJSON, formatTable, formatTSV}
-	// applyFormat finds the target in the flag, so it needs no variable.
-	addFlagP(cmd, new(format), outputFlag, "o", "format", "",
+	words := []Format{FormatJSON, FormatTable, FormatTSV}
+	// ApplyFormat finds the target in the flag, so it needs no variable.
+	AddFlagP(cmd, new(Format), OutputFlag, "o", "format", "",
 		"output format: json, table or tsv (default: table on a terminal, else tsv)",
-		func(text string) (format, error) {
-			f, err := oneOf(words...)(text)
-			if f == formatJSON {
+		func(text string) (Format, error) {
+			f, err := OneOf(words...)(text)
+			if f == FormatJSON {
 				*asJSON = true
 			}
 			return f, err
 		})
-	_ = cmd.RegisterFlagCompletionFunc(outputFlag, completeWords(words...))
+	_ = cmd.RegisterFlagCompletionFunc(OutputFlag, CompleteWords(words...))
 }
 
-// applyFormat sets up the console for the format that --output gives.
-func (c *console) applyFormat(cmd *cobra.Command) error {
-	flag := cmd.Flags().Lookup(outputFlag)
+// ApplyFormat sets up the console for the format that --output gives.
+func (c *Console) ApplyFormat(cmd *cobra.Command) error {
+	flag := cmd.Flags().Lookup(OutputFlag)
 	if flag == nil || !flag.Changed {
 		return nil
 	}
 
 	// A command that writes a file has a flag of the same name with another
 	// type.
-	v, ok := flag.Value.(*parsedFlag[format])
+	v, ok := flag.Value.(*parsedFlag[Format])
 	if !ok {
 		return nil
 	}
 
-	if *v.target != formatJSON && cmd.Flags().Changed("json") {
-		return usagef("--json and --output %s exclude each other; give one of them", *v.target)
+	if *v.target != FormatJSON && cmd.Flags().Changed("json") {
+		return Usagef("--json and --output %s exclude each other; give one of them", *v.target)
 	}
 
 	// A table that was asked for is printed to a file, too.
-	c.terminal = *v.target == formatTable
+	c.Terminal = *v.target == FormatTable
 	return nil
 }
 
@@ -121,19 +121,19 @@ func jsonType(t reflect.Type) string {
 	return "number"
 }
 
-// annotationOutput is the annotation with the documentation of a command's
+// AnnotationOutput is the annotation with the documentation of a command's
 // output.
-const annotationOutput = "output"
+const AnnotationOutput = "output"
 
 // Kinds of JSON output, in words.
 const (
-	anObject = "an object"
-	anArray  = "an array of objects"
+	AnObject = "an object"
+	AnArray  = "an array of objects"
 )
 
-// addJSON adds the output flags to a command and documents what it prints: lines
+// AddJSON adds the output flags to a command and documents what it prints: lines
 // with these columns, or with a name and a value if columns is nil, and T as JSON.
-func addJSON[T any](cmd *cobra.Command, target *bool, shape string, columns []column) {
+func AddJSON[T any](cmd *cobra.Command, target *bool, shape string, columns []Column) {
 	lines := "a name and a value"
 	if columns != nil {
 		lines = strings.Join(titles(columns), ", ")
@@ -152,23 +152,23 @@ func addJSON[T any](cmd *cobra.Command, target *bool, shape string, columns []co
 	cmd.Long += "\n\n" + tty.Wrap(about, helpWidth)
 
 	cmd.Annotations = map[string]string{}
-	documentFields[T](cmd, "`--json` prints "+shape)
+	DocumentFields[T](cmd, "`--json` prints "+shape)
 }
 
-// documentFields adds a table of the fields of T to a command's documentation.
-func documentFields[T any](cmd *cobra.Command, what string) {
+// DocumentFields adds a table of the fields of T to a command's documentation.
+func DocumentFields[T any](cmd *cobra.Command, what string) {
 	table := what + ":\n\n| field | type | |\n|---|---|---|\n"
 	for _, f := range jsonFields(reflect.TypeFor[T]()) {
 		table += fmt.Sprintf("| %#q | %s | %s |\n", f.name, f.kind, f.doc)
 	}
 
 	// A command may print several kinds of objects.
-	if before := cmd.Annotations[annotationOutput]; before != "" {
+	if before := cmd.Annotations[AnnotationOutput]; before != "" {
 		table = before + "\n" + table
 	}
 
-	cmd.Annotations[annotationOutput] = table
+	cmd.Annotations[AnnotationOutput] = table
 }
 
 // Widths of the help: its text, and its lists of flags.
-const helpWidth, screenWidth = 78, 80
+const helpWidth, ScreenWidth = 78, 80

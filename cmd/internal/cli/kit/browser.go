@@ -1,4 +1,4 @@
-package cli
+package kit
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/child"
 )
 
-// openBrowser opens a page in the user's browser if stdout is a terminal and there
+// OpenBrowser opens a page in the user's browser if stdout is a terminal and there
 // is a screen. A token that is not empty follows the URL as its fragment. A failure
 // is a warning. The caller calls the returned function at its end, which removes
 // the file below.
@@ -23,25 +23,25 @@ import (
 // Every user of the machine can read the arguments of programs, and the first to
 // send the token has its session. So the browser gets the path of a file that only
 // this user can read, and the file leads to the page.
-func (c *console) openBrowser(ctx context.Context, url, token string) (remove func()) {
+func (c *Console) OpenBrowser(ctx context.Context, url, token string) (remove func()) {
 	switch {
 	// A pipe or a machine without a screen has no user in front of it, so only
 	// the URL is printed.
-	case !c.terminal || !hasScreen(runtime.GOOS):
+	case !c.Terminal || !HasScreen(runtime.GOOS):
 	case token == "":
-		c.startBrowser(ctx, url)
+		c.StartBrowser(ctx, url)
 	// A browser in a snap would show an error for the file, so it gets the URL
 	// without the token.
 	case confined(ctx):
-		c.say("The browser cannot read private files; open the URL above, or paste its token into the page.")
-		c.startBrowser(ctx, url)
+		c.Say("The browser cannot read private files; open the URL above, or paste its token into the page.")
+		c.StartBrowser(ctx, url)
 	default:
 		folder, err := writeRedirect(url + "#token=" + token)
 		if err != nil {
-			c.warn(noBrowser, err)
+			c.Warn(noBrowser, err)
 			break
 		}
-		c.startBrowser(ctx, filepath.Join(folder, redirectFile))
+		c.StartBrowser(ctx, filepath.Join(folder, redirectFile))
 		return func() { _ = os.RemoveAll(folder) }
 	}
 
@@ -77,9 +77,9 @@ func redirect(url string) string {
 `, html.EscapeString(url))
 }
 
-// startBrowser starts the program that opens a file or a URL, and does not wait for
+// StartBrowser starts the program that opens a file or a URL, and does not wait for
 // it. The browser outlives this program.
-func (c *console) startBrowser(ctx context.Context, target string) {
+func (c *Console) StartBrowser(ctx context.Context, target string) {
 	words := append(opener(runtime.GOOS), target)
 	// The context of the command ends before the browser does.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), words[0], words[1:]...)
@@ -87,7 +87,7 @@ func (c *console) startBrowser(ctx context.Context, target string) {
 	// the browser.
 	child.OwnGroup(cmd)
 	if err := cmd.Start(); err != nil {
-		c.warn(noBrowser, err)
+		c.Warn(noBrowser, err)
 		return
 	}
 
@@ -95,7 +95,7 @@ func (c *console) startBrowser(ctx context.Context, target string) {
 	// of the shell.
 	go func() {
 		if err := cmd.Wait(); err != nil && ctx.Err() == nil {
-			c.warn(noBrowser, fmt.Errorf("%s: %w", words[0], err))
+			c.Warn(noBrowser, fmt.Errorf("%s: %w", words[0], err))
 		}
 	}()
 }
@@ -111,8 +111,8 @@ func opener(system string) []string {
 	return []string{"xdg-open"}
 }
 
-// hasScreen reports whether a browser can show something to the user.
-func hasScreen(system string) bool {
+// HasScreen reports whether a browser can show something to the user.
+func HasScreen(system string) bool {
 	switch system {
 	case "windows":
 		return true

@@ -1,4 +1,4 @@
-package cli
+package kit
 
 import (
 	"fmt"
@@ -27,11 +27,11 @@ func TestLimitTexts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := limitText(limit); got != shown {
+		if got := LimitText(limit); got != shown {
 			t.Errorf("%s is shown as %q, want %q", text, got, shown)
 		}
-		if again, err := limiter.ParseLimit(limitWord(limit)); err != nil || again != limit {
-			t.Errorf("%s: %s is read as %v, %v", text, limitWord(limit), again, err)
+		if again, err := limiter.ParseLimit(LimitWord(limit)); err != nil || again != limit {
+			t.Errorf("%s: %s is read as %v, %v", text, LimitWord(limit), again, err)
 		}
 	}
 }
@@ -47,11 +47,11 @@ func TestWithinText(t *testing.T) {
 		"within:100/2day:50":        "within: 100/2day (burst: 50)",
 		"within:100/2day:within=50": "within: 50/2day, at most 100 in any 2 days",
 	} {
-		var l limitFlags
+		var l LimitFlags
 		if err := l.Set(text); err != nil {
 			t.Fatal(err)
 		}
-		if got := l.describe(); got != want {
+		if got := l.Describe(); got != want {
 			t.Errorf("%s is confirmed as %q, want %q", text, got, want)
 		}
 	}
@@ -72,7 +72,7 @@ func TestBadLimitsGetShortAnswers(t *testing.T) {
 		"a b:5":                   `invalid name "a b": `,
 		"q:5@day:Europe/Berlin:7": "nothing may follow its zone but shadow; ",
 	} {
-		var l limitFlags
+		var l LimitFlags
 		err := l.Set(text)
 		if err == nil {
 			t.Errorf("%s is accepted", text)
@@ -80,7 +80,7 @@ func TestBadLimitsGetShortAnswers(t *testing.T) {
 		}
 		got := err.Error()
 		if !strings.HasPrefix(got, fmt.Sprintf("invalid --limit %q: %s", text, want)) ||
-			!strings.HasSuffix(got, "; "+limitForms) || strings.Contains(got, "tzdata") || len(got) > 450 {
+			!strings.HasSuffix(got, "; "+LimitForms) || strings.Contains(got, "tzdata") || len(got) > 450 {
 			t.Errorf("%s: %s", text, got)
 		}
 	}
@@ -95,7 +95,7 @@ func FuzzLimitWord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := limiter.ParseLimit(limitWord(limit)); err != nil || again != limit {
+		if again, err := limiter.ParseLimit(LimitWord(limit)); err != nil || again != limit {
 			t.Errorf("%q: %v, then %v, %v", text, limit, again, err)
 		}
 	})

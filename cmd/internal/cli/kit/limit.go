@@ -1,4 +1,4 @@
-package cli
+package kit
 
 import (
 	"cmp"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
@@ -20,8 +19,8 @@ var units = []struct {
 	size time.Duration
 }{{"day", 24 * time.Hour}, {"hour", time.Hour}, {"min", time.Minute}, {"sec", time.Second}}
 
-// limitForms shows the usual forms of --limit, which [limiter.ParseLimit] parses.
-const limitForms = "a limit is NAME:RATE[/PERIOD][:BURST], such as rpm:100 or tpm:10k/min:15k, " +
+// LimitForms shows the usual forms of --limit, which [limiter.ParseLimit] parses.
+const LimitForms = "a limit is NAME:RATE[/PERIOD][:BURST], such as rpm:100 or tpm:10k/min:15k, " +
 	"or NAME:CAPACITY@WINDOW, such as tokens:1M@month or 'spend:$50@month'; " +
 	`"zae-limiter help entity set-limits" explains all forms`
 
@@ -31,12 +30,12 @@ const limitForms = "a limit is NAME:RATE[/PERIOD][:BURST], such as rpm:100 or tp
 func shortReason(reason string) string {
 	reason, _, _ = strings.Cut(reason, "; a limit is NAME:")
 	return strings.Replace(reason, ", and import time/tzdata where the system has no zone data", "",
-		1) + "; " + limitForms
+		1) + "; " + LimitForms
 }
 
-// limitText returns a limit for a message: "tpm: 10,000/min (burst: 15,000)".
-func limitText(l limiter.Limit) string {
-	text := fmt.Sprintf("%s: %s", l.Name, rate(l).display)
+// LimitText returns a limit for a message: "tpm: 10,000/min (burst: 15,000)".
+func LimitText(l limiter.Limit) string {
+	text := fmt.Sprintf("%s: %s", l.Name, Rate(l).Display)
 	if !l.IsQuota() && l.Capacity != l.Refill {
 		text += fmt.Sprintf(" (burst: %s)", tty.Amount(l.Name, l.Capacity))
 	}
@@ -47,14 +46,14 @@ func limitText(l limiter.Limit) string {
 	return text
 }
 
-// rate returns the cell of a limit's rate, "10,000/min", or of its quota,
+// Rate returns the cell of a limit's rate, "10,000/min", or of its quota,
 // "1,000@day:Europe/Berlin"; in a line it has the form of --limit.
-func rate(l limiter.Limit) cell {
-	n, per := amount(l.Name, l.Refill), "/"+figure.Period(l.Period)
+func Rate(l limiter.Limit) Cell {
+	n, per := Amount(l.Name, l.Refill), "/"+figure.Period(l.Period)
 	if l.IsQuota() {
-		n, per = amount(l.Name, l.Capacity), "@"+windowText(l)
+		n, per = Amount(l.Name, l.Capacity), "@"+windowText(l)
 	}
-	return cell{display: n.display + per, plain: n.plain + per}
+	return Cell{Display: n.Display + per, Plain: n.Plain + per}
 }
 
 // windowText returns the window of a quota: "month", "day:Europe/Berlin".
@@ -65,9 +64,9 @@ func windowText(l limiter.Limit) string {
 	return l.Window.String() + ":" + l.Zone
 }
 
-// limitWord returns a limit in the form of --limit.
-func limitWord(l limiter.Limit) string {
-	word := l.Name + ":" + rate(l).plain
+// LimitWord returns a limit in the form of --limit.
+func LimitWord(l limiter.Limit) string {
+	word := l.Name + ":" + Rate(l).Plain
 	if !l.IsQuota() {
 		word += ":" + strconv.FormatInt(l.Capacity, 10)
 	}
@@ -78,53 +77,33 @@ func limitWord(l limiter.Limit) string {
 	return word
 }
 
-// kindColumns are the columns of limits that are not plain rates.
-//
-// A shadow limit must not look like an enforced one, so its mark is kept. A narrow
-// terminal leaves out the end of a window, since the time until the bucket is full
-// says roughly the same.
-var kindColumns = []column{{title: "mode", whole: true, keep: true, extra: true}, {
-	title: "window end", whole: true, spare: true, extra: true,
-}}
-
-// kindCells returns the cells of kindColumns.
-func kindCells(s limiter.Status) []cell { return []cell{mode(s.Limit), moment(s.WindowEnd)} }
-
-// mode returns the cell that marks a shadow limit.
-func mode(l limiter.Limit) cell {
-	if l.IsShadow {
-		return text("shadow")
-	}
-	return text("")
-}
-
-// warnCents warns of limits of money below a cent, which are mostly mistakes. A
+// WarnCents warns of limits of money below a cent, which are mostly mistakes. A
 // number without a dollar sign counts millionths, so spend:50@month is 50 millionths
 // of a dollar, and a shell replaces the $5 of an unquoted spend:$50@month.
-func (c *console) warnCents(limits []limiter.Limit) {
+func (c *Console) WarnCents(limits []limiter.Limit) {
 	for _, l := range limits {
 		if l.IsMoney() && max(l.Capacity, l.Refill) < figure.Cent {
-			c.warn(
+			c.Warn(
 				"%s is below a cent; if you mean dollars, give them with their sign, in quotes for a shell, "+
 					"such as '%s:$50@month'",
-				limitText(l), l.Name,
+				LimitText(l), l.Name,
 			)
 		}
 	}
 }
 
-// limitFlags collects the values of the repeatable flag --limit.
-type limitFlags struct {
-	all    []limiter.Limit
+// LimitFlags collects the values of the repeatable flag --limit.
+type LimitFlags struct {
+	All    []limiter.Limit
 	within map[string]string // withinText of a limit, by name
 }
 
-// describe returns the limits on one line. For the form within it adds what the
+// Describe returns the limits on one line. For the form within it adds what the
 // limit allows, since its rate and burst differ from the numbers given.
-func (l *limitFlags) describe() string {
-	texts := make([]string, len(l.all))
-	for i, limit := range l.all {
-		texts[i] = limitText(limit)
+func (l *LimitFlags) Describe() string {
+	texts := make([]string, len(l.All))
+	for i, limit := range l.All {
+		texts[i] = LimitText(limit)
 		if allowed := l.within[limit.Name]; allowed != "" {
 			texts[i] += ", " + allowed
 		}
@@ -164,25 +143,25 @@ func periodWords(d time.Duration) string {
 }
 
 // String returns "", since there is no default.
-func (l *limitFlags) String() string { return "" }
+func (l *LimitFlags) String() string { return "" }
 
 // Type returns the name of the argument in the help.
-func (l *limitFlags) Type() string { return "limit" }
+func (l *LimitFlags) Type() string { return "limit" }
 
 // Set adds a limit.
-func (l *limitFlags) Set(text string) error {
+func (l *LimitFlags) Set(text string) error {
 	limit, err := limiter.ParseLimit(text)
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
-		return invalidFlag("limit", bad.Value, shortReason(bad.Reason))
+		return InvalidFlag("limit", bad.Value, shortReason(bad.Reason))
 	}
 
-	for _, other := range l.all {
+	for _, other := range l.All {
 		if other.Name == limit.Name {
-			return invalidFlag("limit", text, limit.Name+" is given twice; give each limit once")
+			return InvalidFlag("limit", text, limit.Name+" is given twice; give each limit once")
 		}
 	}
 
-	l.all = append(l.all, limit)
+	l.All = append(l.All, limit)
 
 	if allowed := withinText(text); allowed != "" {
 		if l.within == nil {
@@ -192,20 +171,4 @@ func (l *limitFlags) Set(text string) error {
 	}
 
 	return nil
-}
-
-// limitColumns are the columns of stored limits.
-var limitColumns = []column{
-	{title: "limit"}, {title: "rate", right: true}, {title: "burst", right: true}, kindColumns[0],
-}
-
-func limitRow(l limiter.Limit) []cell {
-	return []cell{text(l.Name), rate(l), amount(l.Name, l.Capacity), mode(l)}
-}
-
-// limitListing describes how to print stored limits.
-func limitListing(nothing string) listing[limiter.Limit] {
-	return listing[limiter.Limit]{limitColumns, limitRow, func(l limiter.Limit) any {
-		return jsonview.NewLimit(l)
-	}, nothing}
 }

@@ -1,4 +1,4 @@
-package cli
+package kit
 
 import (
 	"io"
@@ -26,11 +26,11 @@ func TestAuthor(t *testing.T) {
 			if c.variable != "" {
 				t.Setenv(c.variable, "http://localhost:8000")
 			}
-			conn := &connection{
-				console: newConsole(strings.NewReader(""), io.Discard, io.Discard), store: c.store,
-				endpoint: c.endpoint, principal: c.principal,
+			conn := &Connection{
+				Console: NewConsole(strings.NewReader(""), io.Discard, io.Discard), Store: c.store,
+				Endpoint: c.endpoint, Principal: c.principal,
 			}
-			if got := conn.author(); got != c.want {
+			if got := conn.Author(); got != c.want {
 				t.Errorf("%+v: %q", c, got)
 			}
 		})

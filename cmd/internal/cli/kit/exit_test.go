@@ -1,4 +1,4 @@
-package cli
+package kit
 
 import (
 	"errors"
@@ -15,15 +15,15 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{nil, 0},
 		{errors.New("disk full"), 1},
-		{usagef("unknown flag"), 2},
-		{fmt.Errorf("demo: %w", usagef("unknown flag")), 2},
+		{Usagef("unknown flag"), 2},
+		{fmt.Errorf("demo: %w", Usagef("unknown flag")), 2},
 		{fmt.Errorf("acquire: %w", &limiter.ExceededError{}), 3},
-		{fmt.Errorf("3 limits differ: %w", errDrift), 4},
+		{fmt.Errorf("3 limits differ: %w", ErrDrift), 4},
 		{fmt.Errorf("acquire: %w", &limiter.DisabledError{}), 5},
-		{fmt.Errorf("list: %w", errBrokenPipe), 141},
-		{errors.Join(errBrokenPipe, errors.New("disk full")), 1},
+		{fmt.Errorf("list: %w", ErrBrokenPipe), 141},
+		{errors.Join(ErrBrokenPipe, errors.New("disk full")), 1},
 	} {
-		if got := exitCode(c.err); got != c.want {
+		if got := ExitCode(c.err); got != c.want {
 			t.Errorf("%v: exit code %d, want %d", c.err, got, c.want)
 		}
 	}
@@ -35,11 +35,11 @@ func TestBrokenPipeIsNotReported(t *testing.T) {
 		err  error
 		want string
 	}{
-		{errBrokenPipe, ""},
-		{fmt.Errorf("list: %w", errors.Join(errBrokenPipe, nil)), ""},
-		{errors.Join(errBrokenPipe, errors.New("disk full")), "disk full"},
+		{ErrBrokenPipe, ""},
+		{fmt.Errorf("list: %w", errors.Join(ErrBrokenPipe, nil)), ""},
+		{errors.Join(ErrBrokenPipe, errors.New("disk full")), "disk full"},
 	} {
-		if got := errorText(c.err); got != c.want {
+		if got := Message(c.err); got != c.want {
 			t.Errorf("%v is said as %q, want %q", c.err, got, c.want)
 		}
 	}

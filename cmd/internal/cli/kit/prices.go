@@ -1,0 +1,6 @@
+package kit
+
+import _ "embed"
+
+//go:embed prices_sample.yaml
+var SamplePrices string
