@@ -7,49 +7,30 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/data"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/limits"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/stack"
 )
 
-// family maps the names of commands to their constructors. The constructor of a
-// command builds all commands below it, with their flags and texts.
-type family map[string]func(*kit.Console) *cobra.Command
-
-func dataCommands() family {
-	return family{
-		"acquire": newAcquire, "explain": newExplain, "entity": newEntity, "resource": newResource,
-		"system": newSystem, "namespace": newNamespace, "switches": newSwitches, "top": newTop, "usage": newUsage,
-		"audit": newAudit,
-	}
+func programsCommands() kit.Commands {
+	return kit.Commands{"dashboard": newDashboard, "serve": newServe, "proxy": newProxy, "prices": newPrices}
 }
 
-func limitsCommands() family { return family{"limits": newLimits} }
+func demoCommands() kit.Commands { return kit.Commands{"demo": newDemo} }
 
-func programsCommands() family {
-	return family{"dashboard": newDashboard, "serve": newServe, "proxy": newProxy, "prices": newPrices}
-}
+func loadtestCommands() kit.Commands { return kit.Commands{"loadtest": newLoadtest} }
 
-func demoCommands() family { return family{"demo": newDemo} }
-
-func loadtestCommands() family { return family{"loadtest": newLoadtest} }
-
-func localCommands() family { return family{"local": newLocal} }
-
-func stackCommands() family {
-	return family{
-		"deploy": newDeploy, "status": newStatus, "check": newCheck, "upgrade": newUpgrade, "delete": newDelete,
-		"list": newList, "table": newTable, "aggregate": newAggregate, "cfn-template": newTemplate,
-		"lambda-export": newLambdaExport,
-	}
-}
+func localCommands() kit.Commands { return kit.Commands{"local": newLocal} }
 
 // constructors returns the constructors of all commands by their names.
-func constructors() family {
-	all := family{
+func constructors() kit.Commands {
+	all := kit.Commands{
 		"version": newVersion, "completion": func(*kit.Console) *cobra.Command { return newCompletion() },
 		"help": func(*kit.Console) *cobra.Command { return newHelp() },
 	}
-	for _, f := range []family{
-		dataCommands(), limitsCommands(), stackCommands(), programsCommands(), loadtestCommands(), localCommands(),
+	for _, f := range []kit.Commands{
+		data.Commands(), limits.Commands(), stack.Commands(), programsCommands(), loadtestCommands(), localCommands(),
 		demoCommands(),
 	} {
 		maps.Copy(all, f)
@@ -74,7 +55,7 @@ var groups = []struct{ title, commands string }{
 func addCommands(root *cobra.Command, c *kit.Console, args []string) {
 	all := constructors()
 	if len(args) > 0 && all[args[0]] != nil && args[0] != "help" && args[0] != "completion" {
-		all = family{args[0]: all[args[0]], "help": all["help"]}
+		all = kit.Commands{args[0]: all[args[0]], "help": all["help"]}
 	}
 
 	for i, group := range groups {

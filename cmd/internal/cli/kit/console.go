@@ -17,9 +17,15 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
+
+// Commands maps the names of commands to their constructors. The constructor of a
+// command builds all commands below it, with their flags and texts.
+type Commands map[string]func(*Console) *cobra.Command
 
 // Console holds the streams of a command and what is known about them.
 type Console struct {
