@@ -8,20 +8,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/data"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/demo"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/limits"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/local"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/programs"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/stack"
 )
 
-func programsCommands() kit.Commands {
-	return kit.Commands{"dashboard": newDashboard, "serve": newServe, "proxy": newProxy, "prices": newPrices}
-}
-
-func demoCommands() kit.Commands { return kit.Commands{"demo": newDemo} }
-
 func loadtestCommands() kit.Commands { return kit.Commands{"loadtest": newLoadtest} }
-
-func localCommands() kit.Commands { return kit.Commands{"local": newLocal} }
 
 // constructors returns the constructors of all commands by their names.
 func constructors() kit.Commands {
@@ -30,8 +25,8 @@ func constructors() kit.Commands {
 		"help": func(*kit.Console) *cobra.Command { return newHelp() },
 	}
 	for _, f := range []kit.Commands{
-		data.Commands(), limits.Commands(), stack.Commands(), programsCommands(), loadtestCommands(), localCommands(),
-		demoCommands(),
+		data.Commands(), limits.Commands(), stack.Commands(), programs.Commands(), loadtestCommands(), local.Commands(),
+		demo.Commands(),
 	} {
 		maps.Copy(all, f)
 	}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/programs"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
 )
 
@@ -192,7 +193,7 @@ func TestDashboardEndsWithItsStreams(t *testing.T) {
 	if code != kit.ExitDone || rest != "" || strings.Contains(said, "!") || strings.Contains(said, s.token) {
 		t.Errorf("code %d: stdout %q, stderr %q", code, rest, said)
 	}
-	if took := time.Since(begun); took > dashboardDrain {
+	if took := time.Since(begun); took > programs.DashboardDrain {
 		t.Errorf("the end took %v", took)
 	}
 	if _, err := io.Copy(io.Discard, events); err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/demo"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
@@ -88,7 +89,7 @@ func TestWebDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	rest, _ := io.ReadAll(lines)
-	if err := cmd.Wait(); err != nil || len(rest) > 0 || time.Since(begun) > webDemoDrain {
+	if err := cmd.Wait(); err != nil || len(rest) > 0 || time.Since(begun) > demo.WebDemoDrain {
 		t.Errorf("after %v: %v, %q", time.Since(begun), err, rest)
 	}
 	if want := "The demo runs on sqlite (temporary file); Ctrl-C stops it.\n"; talk.String() != want {

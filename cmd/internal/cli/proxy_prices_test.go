@@ -21,6 +21,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/programs"
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
@@ -173,10 +174,10 @@ func TestWarnWithoutBudget(t *testing.T) {
 				t.Fatal(err)
 			}
 			var said strings.Builder
-			o := &proxyOptions{
-				Connection: &kit.Connection{Console: &kit.Console{Err: &said}}, budget: proxyBudget{prices: tc.prices},
+			o := &programs.ProxyOptions{
+				Connection: &kit.Connection{Console: &kit.Console{Err: &said}}, Budget: programs.ProxyBudget{Prices: tc.prices},
 			}
-			o.warnWithoutBudget(ctx, lim, "money")
+			o.WarnWithoutBudget(ctx, lim, "money")
 			if warns := strings.Contains(said.String(), "no limit named money is in force"); warns != tc.warns {
 				t.Errorf("it says %q", said.String())
 			}
@@ -187,7 +188,7 @@ func TestWarnWithoutBudget(t *testing.T) {
 // manyLimits stores limits of more entities than the proxy looks at.
 func manyLimits(ctx context.Context) func(*limiter.RateLimiter) error {
 	return func(l *limiter.RateLimiter) (err error) {
-		for i := range budgetReads {
+		for i := range programs.BudgetReads {
 			err = errors.Join(err, l.SetLimits(ctx, fmt.Sprintf("key-%d", i), "models", limiter.PerMinute("rpm", 1)))
 		}
 		return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/programs"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/proxy"
 )
 
@@ -124,9 +125,9 @@ func TestUpstreamAuthHasFurtherHeaders(t *testing.T) {
 	if err := os.WriteFile(file, []byte("Authorization: Bearer KEY\r\nopenai-project: proj_1\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	identity := &proxyIdentity{credentials: file}
+	identity := &programs.ProxyIdentity{Credentials: file}
 	opts := &proxy.Options{Identify: proxy.ByHeader("X-User")}
-	if err := identity.applyCredentials(opts); err != nil {
+	if err := identity.ApplyCredentials(opts); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(proxy.Credentials{Name: "Authorization", Value: "Bearer KEY"}, opts.Credentials); diff != "" {

@@ -50,7 +50,7 @@ func newRow(at limiter.Scope, d limiter.Decision) row {
 }
 
 // blank returns the frame before the store is open: its rows without numbers.
-func blank(o Options) frame {
+func blank(o options) frame {
 	f := frame{Store: o.Store, Seed: o.Seed, Duration: o.Duration, SettingUp: true}
 
 	project := map[string]bool{}

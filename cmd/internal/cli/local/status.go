@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"context"
@@ -17,19 +17,19 @@ import (
 )
 
 type localStatusOptions struct {
-	localConnection
+	connection
 	json bool
 }
 
-func newLocalStatus(c *kit.Console) *cobra.Command {
-	o := &localStatusOptions{localConnection: localConnection{Console: c}}
+func newStatus(c *kit.Console) *cobra.Command {
+	o := &localStatusOptions{connection: connection{Console: c}}
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the engine of this machine",
 		Long: `Show an engine of this machine: where it is, whether it is healthy, and which
 aggregators count usage. It is no error if no engine is running.
 
-` + localHelp,
+` + help,
 		Example: "  zae-limiter local status\n  zae-limiter local status --port 8000 --json",
 		Args:    kit.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLocalStatus(cmd.Context(), o) },

@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"cmp"
@@ -15,20 +15,20 @@ import (
 )
 
 type localEnvOptions struct {
-	localConnection
+	connection
 	name   string
 	format local.Format
 }
 
-func newLocalEnv(c *kit.Console) *cobra.Command {
-	o := &localEnvOptions{localConnection: localConnection{Console: c}, format: local.FormatEval}
+func newEnv(c *kit.Console) *cobra.Command {
+	o := &localEnvOptions{connection: connection{Console: c}, format: local.FormatEval}
 	cmd := &cobra.Command{
 		Use:   "env",
 		Short: "Print the environment that selects a local table",
 		Long: `Print the environment variables with which programs use a local table. The
 command needs no Docker. If no engine is running, it prints the defaults.
 
-` + localHelp,
+` + help,
 		Example: "  eval \"$(zae-limiter local env)\"\n  zae-limiter local env --format direnv > .env\n" +
 			"  zae-limiter local env --format powershell | Invoke-Expression",
 		Args: kit.NoArgs,
@@ -72,7 +72,7 @@ func runLocalEnv(ctx context.Context, o *localEnvOptions) error {
 		o.Warn("no engine is known at %s; zae-limiter local up starts one", e.Endpoint())
 	}
 	if err != nil {
-		return localError(err)
+		return usageError(err)
 	}
 
 	// An engine without a record had its warning above.
@@ -95,7 +95,7 @@ func (o *localEnvOptions) warnSilent(e *local.Engine) {
 }
 
 // printEnvironment writes the variables to stdout, and warnings to stderr.
-func (o *localConnection) printEnvironment(
+func (o *connection) printEnvironment(
 	e *local.Engine, table string, format local.Format, warnings []string,
 ) error {
 	for _, warning := range warnings {

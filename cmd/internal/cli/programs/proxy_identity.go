@@ -1,4 +1,4 @@
-package cli
+package programs
 
 import (
 	"context"
@@ -15,15 +15,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/internal/proxy"
 )
 
-// proxyIdentity chooses how the proxy identifies clients.
-type proxyIdentity struct {
+// ProxyIdentity chooses how the proxy identifies clients.
+type ProxyIdentity struct {
 	mapping, header        string
 	jwtKey, jwtClaim       string
 	jwtAudience, jwtIssuer string
-	credentials            string // a file
+	Credentials            string // a file
 }
 
-func (i *proxyIdentity) addFlags(cmd *cobra.Command) {
+func (i *ProxyIdentity) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&i.mapping, "mapping", "",
 		"YAML `file` with keys (sha256, entity, parent) and models (aliases); reread when it changes")
@@ -36,15 +36,15 @@ func (i *proxyIdentity) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&i.jwtIssuer, "jwt-issuer", "", "`issuer` that a token must name (default: any)")
 	flags.StringVar(&i.jwtClaim, "jwt-claim", "sub", "`claim` of a token that holds the entity")
 
-	flags.StringVar(&i.credentials, "upstream-auth", "",
+	flags.StringVar(&i.Credentials, "upstream-auth", "",
 		"`file` with a header line that replaces the keys of clients, such as \"Authorization: Bearer KEY\", "+
 			"and lines of further headers, such as OpenAI-Project")
 }
 
 // apply sets the identity of opts. It reads the files and stores the entities of
 // the mapping.
-func (i *proxyIdentity) apply(
-	ctx context.Context, o *proxyOptions, lim *limiter.RateLimiter, opts *proxy.Options,
+func (i *ProxyIdentity) apply(
+	ctx context.Context, o *ProxyOptions, lim *limiter.RateLimiter, opts *proxy.Options,
 ) error {
 	if err := i.applyMapping(ctx, o, lim, opts); err != nil {
 		return err
@@ -66,12 +66,12 @@ func (i *proxyIdentity) apply(
 	if err := i.applyJWT(o, opts); err != nil {
 		return err
 	}
-	return i.applyCredentials(opts)
+	return i.ApplyCredentials(opts)
 }
 
 // applyMapping reads the mapping, and follows its changes.
-func (i *proxyIdentity) applyMapping(
-	ctx context.Context, o *proxyOptions, lim *limiter.RateLimiter, opts *proxy.Options,
+func (i *ProxyIdentity) applyMapping(
+	ctx context.Context, o *ProxyOptions, lim *limiter.RateLimiter, opts *proxy.Options,
 ) error {
 	if i.mapping == "" {
 		return nil
@@ -118,7 +118,7 @@ func (i *proxyIdentity) applyMapping(
 	return nil
 }
 
-func (i *proxyIdentity) applyJWT(o *proxyOptions, opts *proxy.Options) error {
+func (i *ProxyIdentity) applyJWT(o *ProxyOptions, opts *proxy.Options) error {
 	if i.jwtKey == "" {
 		if i.jwtAudience != "" || i.jwtIssuer != "" {
 			return kit.Usagef("--jwt-audience and --jwt-issuer need --jwt-key, the public key of the tokens")
@@ -144,11 +144,11 @@ func (i *proxyIdentity) applyJWT(o *proxyOptions, opts *proxy.Options) error {
 	return nil
 }
 
-// applyCredentials reads the header that replaces the keys of clients, and those
+// ApplyCredentials reads the header that replaces the keys of clients, and those
 // that go with it. Without a check of clients, anyone could use the key of the
 // proxy.
-func (i *proxyIdentity) applyCredentials(opts *proxy.Options) error {
-	if i.credentials == "" {
+func (i *ProxyIdentity) ApplyCredentials(opts *proxy.Options) error {
+	if i.Credentials == "" {
 		return nil
 	}
 	if opts.Identify == nil {
@@ -158,7 +158,7 @@ func (i *proxyIdentity) applyCredentials(opts *proxy.Options) error {
 		)
 	}
 
-	content, err := kit.ReadFile(i.credentials, nil)
+	content, err := kit.ReadFile(i.Credentials, nil)
 	if err != nil {
 		return kit.Usagef("--upstream-auth: %v", err)
 	}
@@ -173,7 +173,7 @@ func (i *proxyIdentity) applyCredentials(opts *proxy.Options) error {
 			return kit.Usagef(
 				"--upstream-auth %s: the file must hold a header line, such as \"Authorization: Bearer "+
 					"KEY\", and may hold further ones",
-				i.credentials,
+				i.Credentials,
 			)
 		}
 
@@ -189,7 +189,7 @@ func (i *proxyIdentity) applyCredentials(opts *proxy.Options) error {
 	if opts.Credentials.Name == "" {
 		return kit.Usagef(
 			"--upstream-auth %s: the file is empty; it must hold a header line, such as \"Authorization: Bearer KEY\"",
-			i.credentials,
+			i.Credentials,
 		)
 	}
 	return nil

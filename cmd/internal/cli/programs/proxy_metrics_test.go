@@ -1,4 +1,4 @@
-package cli
+package programs
 
 import (
 	"context"
@@ -16,7 +16,7 @@ func TestMetricsOfTheProxyAreNotForPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &proxyOptions{metrics: "127.0.0.1:0"}
+	o := &ProxyOptions{metrics: "127.0.0.1:0"}
 	server, err := o.metricsServer(t.Context(), &backing{observer: observer})
 	if err != nil {
 		t.Fatal(err)

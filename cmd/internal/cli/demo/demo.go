@@ -1,4 +1,4 @@
-package cli
+package demo
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/demo"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/llm"
@@ -80,7 +79,7 @@ other machines cannot use it. "zae-limiter loadtest local --url" loads it.`,
 	kit.AddFlag(cmd, &o.duration, "duration", "duration", "15s", "how long new calls arrive", kit.ParseDuration)
 	kit.AddFlag(cmd, &o.seed, "seed", "number", "", "seed of the traffic, to repeat a run (default: random)", kit.ParseSeed)
 	kit.AddFlag(cmd, &o.store, "store", "url", "",
-		"memory:, sqlite:PATH or dynamodb:NAME; the demo registers a namespace such as "+demo.Namespace+
+		"memory:, sqlite:PATH or dynamodb:NAME; the demo registers a namespace such as "+namespace+
 			" in it (default: sqlite in a temporary file)",
 		kit.ParseStore)
 	cmd.Flags().BoolVar(&o.escrow, "escrow", false,
@@ -98,7 +97,7 @@ func runDemo(ctx context.Context, o demoOptions) error {
 
 	screen := tty.OpenScreen(o.out)
 
-	return demo.Run(ctx, demo.Options{
+	return run(ctx, options{
 		Open: func(ctx context.Context) (limiter.Repository, error) {
 			return o.store.Open(ctx, kit.OpenOptions{Access: kit.AccessCreate})
 		},
@@ -106,3 +105,5 @@ func runDemo(ctx context.Context, o demoOptions) error {
 		Out: o.out, Screen: screen, Style: tty.Style(screen != nil) && tty.StyleFromEnv(), Prices: prices.Price,
 	})
 }
+
+func Commands() kit.Commands { return kit.Commands{"demo": newDemo} }

@@ -1,10 +1,12 @@
-package cli
+package local
 
 import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -12,21 +14,24 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/local"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
-type localUpOptions struct {
-	localConnection
+type upOptions struct {
+	connection
 	engine            local.Kind
 	name, image, jar  string
 	format            local.Format
 	noDeploy, counted bool
 }
 
-func newLocalUp(c *kit.Console) *cobra.Command {
-	o := &localUpOptions{localConnection: localConnection{Console: c}, format: local.FormatEval}
+func newUp(c *kit.Console) *cobra.Command {
+	o := &upOptions{connection: connection{Console: c}, format: local.FormatEval}
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start an engine on this machine and prepare a table",
@@ -79,7 +84,7 @@ func parseJar(name string) (string, error) {
 	return filepath.Abs(name)
 }
 
-func (o *localUpOptions) check() error {
+func (o *upOptions) check() error {
 	switch {
 	case o.jar != "" && o.engine == local.LocalStack:
 		return kit.Usagef("--jar is for DynamoDB Local; leave out --engine localstack")
@@ -98,7 +103,7 @@ func (o *localUpOptions) check() error {
 	return nil
 }
 
-func runLocalUp(ctx context.Context, o *localUpOptions) error {
+func runLocalUp(ctx context.Context, o *upOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -123,7 +128,7 @@ func runLocalUp(ctx context.Context, o *localUpOptions) error {
 	e, started, err := folder.Up(ctx, o.settings())
 	if err != nil {
 		o.showLog(err)
-		return localError(err)
+		return usageError(err)
 	}
 
 	o.reportEngine(e, started)
@@ -145,7 +150,7 @@ func runLocalUp(ctx context.Context, o *localUpOptions) error {
 	return o.printEnvironment(e, table, o.format, warnings)
 }
 
-func (o *localUpOptions) settings() *local.Settings {
+func (o *upOptions) settings() *local.Settings {
 	return &local.Settings{
 		Kind: o.engine, Port: o.port, Image: o.image, DockerHost: o.dockerHost, Jar: o.jar,
 		Say:      func(text string) { o.Say("%s", text) },
@@ -155,7 +160,7 @@ func (o *localUpOptions) settings() *local.Settings {
 }
 
 // reportEngine says which engine is running, and where.
-func (o *localUpOptions) reportEngine(e *local.Engine, started bool) {
+func (o *upOptions) reportEngine(e *local.Engine, started bool) {
 	switch {
 	case started:
 		o.Done("%s is running at %s", e.Kind.Title(), e.Endpoint())
@@ -178,7 +183,7 @@ func (o *localUpOptions) reportEngine(e *local.Engine, started bool) {
 
 // reportOthers names the other engines that run, since later commands have to
 // choose between them.
-func (o *localUpOptions) reportOthers(ctx context.Context, folder *local.Folder, e *local.Engine) {
+func (o *upOptions) reportOthers(ctx context.Context, folder *local.Folder, e *local.Engine) {
 	// A damaged record of another engine does not matter here.
 	all, _ := folder.All()
 	for _, other := range all {
@@ -193,7 +198,7 @@ func (o *localUpOptions) reportOthers(ctx context.Context, folder *local.Folder,
 }
 
 // furnish prepares the table, records it, and starts its aggregator.
-func (o *localUpOptions) furnish(ctx context.Context, folder *local.Folder, e *local.Engine, table string) error {
+func (o *upOptions) furnish(ctx context.Context, folder *local.Folder, e *local.Engine, table string) error {
 	if o.noDeploy {
 		e.Table = table
 		return folder.Save(e)
@@ -235,7 +240,7 @@ func (o *localUpOptions) furnish(ctx context.Context, folder *local.Folder, e *l
 }
 
 // undo stops an engine that this command started, even if ctx has ended.
-func (o *localUpOptions) undo(ctx context.Context, folder *local.Folder, e *local.Engine, started bool) error {
+func (o *upOptions) undo(ctx context.Context, folder *local.Folder, e *local.Engine, started bool) error {
 	if !started {
 		return nil
 	}
@@ -243,4 +248,124 @@ func (o *localUpOptions) undo(ctx context.Context, folder *local.Folder, e *loca
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	return folder.Down(ctx, e, false)
+}
+
+// timeout is the timeout of a call to a local engine, whose first calls are
+// slow.
+const timeout = 30 * time.Second
+
+// poll is the interval between two checks of a deployment. Deployments are
+// faster here than in AWS.
+const poll = 500 * time.Millisecond
+
+// prepare makes the table that programs use: a stack on LocalStack, a table on
+// DynamoDB Local. Existing ones stay.
+func (o *upOptions) prepare(ctx context.Context, folder *local.Folder, e *local.Engine, table string) error {
+	at := dynamo.Options{Region: local.Region, Endpoint: e.Endpoint(), Timeout: timeout}
+
+	var err error
+	if e.Kind == local.LocalStack {
+		err = o.deployLocal(ctx, table, at)
+	} else {
+		err = o.createLocal(ctx, table, at)
+	}
+	if err != nil {
+		err = kit.StackError(err)
+
+		// The engine reports a full disk only as an internal error, so Diagnose
+		// looks for one.
+		if ctx.Err() == nil {
+			err = cmp.Or(folder.Diagnose(ctx, e), err)
+		}
+		return fmt.Errorf("prepare %s at %s: %w", table, e.Endpoint(), err)
+	}
+
+	return nil
+}
+
+func (o *upOptions) createLocal(ctx context.Context, table string, at dynamo.Options) error {
+	stop := o.working("preparing table " + table)
+	defer stop()
+
+	// The registry needs no registration, so ErrNotFound means that the table
+	// is missing, and not its namespace.
+	namespace := dynamo.NamespaceName("")
+	probe := at
+	probe.Namespace = kit.RegistryNamespace
+	repo, err := dynamo.Connect(ctx, table, &probe)
+	created := errors.Is(err, limiter.ErrNotFound)
+	switch {
+	case err == nil:
+		// It was opened only to find out whether it exists.
+		_ = repo.Close()
+	case !created:
+		return err
+	}
+
+	if err := dynamo.CreateTable(ctx, table, &at); err != nil {
+		return err
+	}
+
+	// The line of the progress has to be gone before the message.
+	stop()
+	if created {
+		o.Done("Created table %s with namespace %s", table, namespace)
+	} else {
+		o.Done("Table %s already exists, with namespace %s", table, namespace)
+	}
+	return nil
+}
+
+// deployLocal deploys a stack with its default settings, or keeps the settings of
+// the deployed one.
+func (o *upOptions) deployLocal(ctx context.Context, table string, at dynamo.Options) error {
+	stack := kit.Stack{Console: o.Console, Name: table, Region: at.Region, Endpoint: at.Endpoint}
+	opts, err := stack.Options()
+	if err != nil {
+		return err
+	}
+
+	opts.Dynamo, opts.Poll = at, poll
+	opts.Resolve = func(deployed *infra.Stack) infra.Stack {
+		if deployed != nil {
+			return *deployed
+		}
+		return infra.Stack{Architecture: infra.DefaultArchitecture("")}
+	}
+
+	stop := o.working("deploying stack " + table)
+	defer stop()
+	began := time.Now()
+	d, err := infra.Deploy(ctx, table, &opts)
+	stop()
+	switch {
+	case err != nil:
+		return err
+	case !d.Complete:
+		return fmt.Errorf("the stack is busy (%s); run this again when it is done", d.Status)
+	case d.Action == "unchanged":
+		o.Done("Stack %s is up to date", table)
+	default:
+		o.Done("Stack %s %s in %s", table, d.Action, tty.Duration(time.Since(began)))
+	}
+	return nil
+}
+
+// aggregatorOf returns the command of this program that counts the usage of a
+// table. It passes the name of this process on, since the program may have been
+// started by a link and choose by its name what to do.
+func aggregatorOf(ctx context.Context, e *local.Engine, table string) (*exec.Cmd, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+
+	// The aggregator outlives this command, so ctx must not end it.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, "aggregate", "--follow", "--store",
+		kit.TableScheme+table, "--region", local.Region, "--endpoint-url", e.Endpoint())
+	cmd.Args[0] = os.Args[0]
+
+	// enter has put the credentials of the engine into this environment.
+	cmd.Env = os.Environ()
+	return cmd, nil
 }

@@ -1,4 +1,4 @@
-package cli
+package programs
 
 import (
 	"context"

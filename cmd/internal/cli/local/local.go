@@ -1,8 +1,9 @@
-package cli
+package local
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"time"
@@ -15,10 +16,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
 
-// localHelp describes in the help how commands find their engine.
-const localHelp = `Without --port, the command uses the one engine that "local up" started.`
+// help describes in the help how commands find their engine.
+const help = `Without --port, the command uses the one engine that "local up" started.`
 
-func newLocal(c *kit.Console) *cobra.Command {
+func newGroup(c *kit.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "local",
 		Short: "Run DynamoDB on this machine",
@@ -30,46 +31,46 @@ Java. The engine keeps running until "local down".`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 
-	cmd.AddCommand(newLocalUp(c), newLocalDown(c), newLocalStatus(c), newLocalLogs(c), newLocalEnv(c))
+	cmd.AddCommand(newUp(c), newDown(c), newStatus(c), newLogs(c), newEnv(c))
 	return cmd
 }
 
-// localConnection selects an engine of this machine.
-type localConnection struct {
+// connection selects an engine of this machine.
+type connection struct {
 	*kit.Console
 	port       int
 	dockerHost string
 }
 
-func (o *localConnection) addPort(cmd *cobra.Command, usage string) {
+func (o *connection) addPort(cmd *cobra.Command, usage string) {
 	const highest = 1<<16 - 1
 	kit.AddNumber(cmd, &o.port, "port", "", usage, 1, highest)
 }
 
-func (o *localConnection) addDockerHost(cmd *cobra.Command) {
+func (o *connection) addDockerHost(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.dockerHost, "docker-host", "",
 		"`URL` of the Docker daemon (default $DOCKER_HOST, else Docker's context)")
 }
 
 // addEngine adds the flags that select a running engine.
-func (o *localConnection) addEngine(cmd *cobra.Command) {
+func (o *connection) addEngine(cmd *cobra.Command) {
 	o.addPort(cmd, "port of the engine (default: of the running one)")
 	o.addDockerHost(cmd)
 }
 
 // find returns the selected engine.
-func (o *localConnection) find(ctx context.Context) (*local.Engine, error) {
+func (o *connection) find(ctx context.Context) (*local.Engine, error) {
 	folder, err := local.OpenFolder()
 	if err != nil {
 		return nil, err
 	}
 
 	e, err := folder.Find(ctx, o.port, o.dockerHost)
-	return e, localError(err)
+	return e, usageError(err)
 }
 
-// localError turns an error about the choice of an engine into a usage error.
-func localError(err error) error {
+// usageError turns an error about the choice of an engine into a usage error.
+func usageError(err error) error {
 	if kit.Is[*local.AmbiguousError](err) {
 		return kit.Usagef("%v", err)
 	}
@@ -77,12 +78,12 @@ func localError(err error) error {
 }
 
 // lock waits until no other command starts or stops an engine.
-func (o *localConnection) lock(ctx context.Context, folder *local.Folder) (unlock func(), err error) {
+func (o *connection) lock(ctx context.Context, folder *local.Folder) (unlock func(), err error) {
 	return folder.Lock(ctx, func() { o.Say("waiting for another \"local\" command to end") })
 }
 
 // showLog writes the last lines of an engine that failed to start.
-func (o *localConnection) showLog(err error) {
+func (o *connection) showLog(err error) {
 	failed, ok := errors.AsType[*local.StartError](err)
 	if !ok || len(failed.Log) == 0 {
 		return
@@ -96,7 +97,7 @@ func (o *localConnection) showLog(err error) {
 
 // working shows what takes long: as progress on a terminal, else on a line of its
 // own. The caller calls stop at the end.
-func (o *localConnection) working(what string) (stop func()) {
+func (o *connection) working(what string) (stop func()) {
 	if !o.ErrTerminal {
 		o.Say("%s", what)
 		return func() {}
@@ -107,7 +108,7 @@ func (o *localConnection) working(what string) (stop func()) {
 }
 
 // suggestion returns a local command with the port of this one.
-func (o *localConnection) suggestion(words string) string {
+func (o *connection) suggestion(words string) string {
 	if o.port != 0 {
 		words += " --port " + strconv.Itoa(o.port)
 	}
@@ -156,3 +157,53 @@ func overrides(e *local.Engine) (warnings []string) {
 
 	return warnings
 }
+
+type localLogsOptions struct {
+	connection
+	local.LogOptions
+}
+
+func newLogs(c *kit.Console) *cobra.Command {
+	o := &localLogsOptions{connection: connection{Console: c}, LogOptions: local.LogOptions{Lines: 100}}
+	cmd := &cobra.Command{
+		Use:   "logs",
+		Short: "Show the log of an engine of this machine",
+		Long: `Show the last lines of an engine's log. With --follow, the command shows new
+lines until it is interrupted or the engine ends.
+
+` + help,
+		Example: "  zae-limiter local logs --tail 20\n  zae-limiter local logs -f",
+		Args:    kit.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runLocalLogs(cmd.Context(), o) },
+	}
+
+	o.addEngine(cmd)
+	cmd.Flags().BoolVarP(&o.Follow, "follow", "f", false, "wait for more lines until interrupted")
+	const most = 1_000_000
+	kit.AddNumber(cmd, &o.Lines, "tail", "100", "number of lines to show", 0, most)
+	return cmd
+}
+
+func runLocalLogs(ctx context.Context, o *localLogsOptions) error {
+	e, err := o.find(ctx)
+	if err == nil {
+		err = e.Logs(ctx, o.Out, o.LogOptions)
+	}
+
+	// Logs reports a container that is gone with the same error as find reports
+	// a missing engine.
+	if errors.Is(err, local.ErrNotRunning) {
+		return fmt.Errorf("%w; zae-limiter local up starts one", err)
+	}
+	if err != nil {
+		return err
+	}
+
+	// With --follow, an interrupt is the usual end, so ctx may have ended.
+	if state, err := e.Inspect(context.WithoutCancel(ctx)); err == nil && !state.Running {
+		o.Say("%s has ended", e.Kind.Title())
+	}
+	return nil
+}
+
+func Commands() kit.Commands { return kit.Commands{"local": newGroup} }

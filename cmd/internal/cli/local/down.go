@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"context"
@@ -12,12 +12,12 @@ import (
 )
 
 type localDownOptions struct {
-	localConnection
+	connection
 	purge bool
 }
 
-func newLocalDown(c *kit.Console) *cobra.Command {
-	o := &localDownOptions{localConnection: localConnection{Console: c}}
+func newDown(c *kit.Console) *cobra.Command {
+	o := &localDownOptions{connection: connection{Console: c}}
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Stop an engine of this machine",
@@ -25,7 +25,7 @@ func newLocalDown(c *kit.Console) *cobra.Command {
 nothing else. The data are kept unless --purge is set; LocalStack itself keeps
 tables only while it runs. It is no error if no engine is running.
 
-` + localHelp,
+` + help,
 		Example: "  zae-limiter local down\n  zae-limiter local down --port 8000 --purge",
 		Args:    kit.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLocalDown(cmd.Context(), o) },
@@ -105,7 +105,7 @@ func (o *localDownOptions) purgeLeftover(ctx context.Context, folder *local.Fold
 		case err != nil:
 			return err
 		case len(ports) > 1:
-			return localError(&local.AmbiguousError{Ports: ports, Ended: true})
+			return usageError(&local.AmbiguousError{Ports: ports, Ended: true})
 		case len(ports) == 1:
 			port = ports[0]
 		}

@@ -1,14 +1,18 @@
-package cli
+package programs
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/rls"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/server"
 )
 
@@ -170,4 +174,125 @@ func parseText(text string) (string, error) { return text, nil }
 func parseBytes(text string) (int64, error) {
 	n, err := kit.ParseCount(text)
 	return int64(n), err
+}
+
+type serveTokenOptions struct {
+	*kit.Console
+	name, namespace string
+	role            server.Role
+}
+
+func newServeToken(c *kit.Console) *cobra.Command {
+	o := serveTokenOptions{Console: c, role: server.RoleAcquire, namespace: kit.DefaultNamespace}
+	cmd := &cobra.Command{
+		Use:   "token NAME",
+		Short: "Make a bearer token for the server",
+		Long: `Make a bearer token for the server. It is printed on stderr, once, for the
+client that sends it as "Authorization: Bearer TOKEN". Its entry for the file of
+--tokens is printed on stdout; it holds only the hash.`,
+		Example: `  (echo tokens:; zae-limiter serve token gateway) > tokens.yaml
+  zae-limiter serve token dashboard --role read >> tokens.yaml`,
+		Args: kit.Arguments(kit.Argument{Name: "NAME", Set: func(s string) error {
+			o.name = s
+			if bad, ok := errors.AsType[*limiter.InvalidError](limiter.Entity{ID: s}.Validate()); ok {
+				return fmt.Errorf("invalid NAME %q: %s", kit.Clip(s), bad.Reason)
+			}
+			return nil
+		}}),
+		RunE: func(*cobra.Command, []string) error { return runServeToken(o) },
+	}
+
+	roles := []server.Role{server.RoleAcquire, server.RoleRead, server.RoleAdmin}
+	kit.AddFlag(cmd, &o.role, "role", "role", string(o.role), "what the token allows: acquire, read or admin",
+		kit.OneOf(roles...))
+	_ = cmd.RegisterFlagCompletionFunc("role", kit.CompleteWords(roles...))
+
+	kit.AddFlagP(cmd, &o.namespace, "namespace", "N", "name", o.namespace, "namespace of the token",
+		func(text string) (string, error) {
+			return text, limiter.Namespace{Name: text}.Validate()
+		})
+	return cmd
+}
+
+func runServeToken(o serveTokenOptions) error {
+	token, hash := server.NewToken()
+	if _, err := fmt.Fprintf(
+		o.Out, "  - name: %q\n    sha256: %s\n    role: %s\n    namespace: %q\n", o.name, hash, o.role,
+		o.namespace,
+	); err != nil {
+		return err
+	}
+
+	// The token goes to stderr, since stdout is appended to the file of tokens.
+	o.Say("The token of %s, which is not stored anywhere: %s", o.name, token)
+	return nil
+}
+
+func newServeRules(c *kit.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "rules", Short: "Check the rules for Envoy", Args: kit.RequireKnownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Long: `Check the file of "zae-limiter serve --rules", which maps the descriptors of
+Envoy to entities, resources and amounts:
+
+    rules:
+      - match: {api_key: "*", model: "*"}
+        entity: "key-{api_key|hash}"
+        resource: "{model}"
+        consume: {rpm: 1}`,
+	}
+	cmd.AddCommand(newServeRulesValidate(c), newServeRulesSchema(c))
+	return cmd
+}
+
+func newServeRulesValidate(c *kit.Console) *cobra.Command {
+	var file string
+	return &cobra.Command{
+		Use:   "validate FILE",
+		Short: "Check rules without a store",
+		Long: `Check rules and report every problem with its line on stderr. The exit code is 1
+if there is a problem. FILE is a file of rules, or - for stdin.`,
+		Example: "  zae-limiter serve rules validate rules.yaml",
+		Args: kit.Arguments(kit.Argument{Name: "FILE", Set: func(s string) error {
+			if file = s; s == "" {
+				return errors.New("FILE is empty; give the path of a file of rules, or - for stdin")
+			}
+			return nil
+		}}),
+		ValidArgsFunction: kit.CompleteManifest,
+		RunE:              func(*cobra.Command, []string) error { return runServeRulesValidate(c, file) },
+	}
+}
+
+func runServeRulesValidate(c *kit.Console, file string) error {
+	data, err := kit.ReadFile(file, c.In)
+	if err != nil {
+		return kit.Usagef("%v", err)
+	}
+
+	_, err = rls.ParseRules(data)
+	bad, ok := errors.AsType[*rls.RulesError](err)
+	if !ok {
+		c.Done("%s is valid", file)
+		return err
+	}
+
+	for _, p := range bad.Problems {
+		c.Say("%s: %s", file, p)
+	}
+	return fmt.Errorf("%s has %s", file, kit.Count(len(bad.Problems), "problem"))
+}
+
+func newServeRulesSchema(c *kit.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:     "schema",
+		Short:   "Print the JSON Schema of rules",
+		Long:    "Print the JSON Schema of a file of rules, with which editors check and complete\nit.",
+		Example: "  zae-limiter serve rules schema > rules.schema.json",
+		Args:    kit.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.WriteString(c.Out, rls.Schema())
+			return err
+		},
+	}
 }
