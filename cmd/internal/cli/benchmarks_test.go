@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
@@ -132,7 +133,7 @@ func checkCommit(t *testing.T, commit string) {
 // checkCommand requires that a command of the program and its flags exist.
 func checkCommand(t *testing.T, args []string) {
 	t.Helper()
-	root := newProgram(kit.NewConsole(nil, io.Discard, io.Discard), nil)
+	root := cli.NewProgram(kit.NewConsole(nil, io.Discard, io.Discard), nil)
 	cmd, rest, err := root.Find(args)
 	if err != nil || cmd == root {
 		t.Errorf("zae-limiter %s: no such command (%v)", strings.Join(args, " "), err)

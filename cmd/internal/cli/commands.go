@@ -11,12 +11,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/demo"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/limits"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/loadtest"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/local"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/programs"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/stack"
 )
 
-func loadtestCommands() kit.Commands { return kit.Commands{"loadtest": newLoadtest} }
+// newProgram returns the command tree of the program, with the commands that a
+// command line needs: all of them if there are no arguments.
+func newProgram(c *kit.Console, args []string) *cobra.Command {
+	c.Version = thisBuild().Version
+	root := newRoot(c)
+	addCommands(root, c, args)
+	return root
+}
 
 // constructors returns the constructors of all commands by their names.
 func constructors() kit.Commands {
@@ -25,7 +33,7 @@ func constructors() kit.Commands {
 		"help": func(*kit.Console) *cobra.Command { return newHelp() },
 	}
 	for _, f := range []kit.Commands{
-		data.Commands(), limits.Commands(), stack.Commands(), programs.Commands(), loadtestCommands(), local.Commands(),
+		data.Commands(), limits.Commands(), stack.Commands(), programs.Commands(), loadtest.Commands(), local.Commands(),
 		demo.Commands(),
 	} {
 		maps.Copy(all, f)

@@ -1,11 +1,11 @@
-package cli
+package cli_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )

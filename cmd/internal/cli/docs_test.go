@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
@@ -21,7 +22,7 @@ const docsFolder = "../../../docs"
 
 // tree returns the whole command tree.
 func tree() *cobra.Command {
-	root := newProgram(kit.NewConsole(strings.NewReader(""), io.Discard, io.Discard), nil)
+	root := cli.NewProgram(kit.NewConsole(strings.NewReader(""), io.Discard, io.Discard), nil)
 	root.InitDefaultHelpCmd()
 	root.DisableAutoGenTag = true
 	for _, cmd := range kit.AllCommands(root) {

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/sqlite"
@@ -35,7 +36,7 @@ entities: {a-key-with-a-name-that-is-far-too-long-for-any-terminal: {resources: 
 				In: strings.NewReader(""), Out: &out, Err: &talk, Terminal: true, Width: width,
 				Style: tty.Style(coloured), Now: time.Now,
 			}
-			if code := run(context.Background(), c, []string{
+			if code := cli.Run(context.Background(), c, []string{
 				"limits", "plan", file, "--store", w.store,
 			}); code != kit.ExitDone {
 				t.Fatalf("code %d: %s", code, &talk)
@@ -77,7 +78,7 @@ func (w *world) limits(manifest string, args ...string) (out, talk string, code 
 	}
 	var printed, said bytes.Buffer
 	c := &kit.Console{In: strings.NewReader(""), Out: &printed, Err: &said, Now: func() time.Time { return w.now }}
-	code = run(w.t.Context(), c, append([]string{"limits", args[0], file, "--store", w.store}, args[1:]...))
+	code = cli.Run(w.t.Context(), c, append([]string{"limits", args[0], file, "--store", w.store}, args[1:]...))
 	return printed.String(), strings.ReplaceAll(said.String(), file, "FILE"), code
 }
 

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
@@ -64,7 +65,7 @@ func TestLongArgumentsAreNotEchoed(t *testing.T) {
 			var out, talk bytes.Buffer
 			c := &kit.Console{In: strings.NewReader(""), Out: &out, Err: &talk, Now: time.Now}
 			t.Setenv(kit.EnvStore, store)
-			code := run(context.Background(), c, args)
+			code := cli.Run(context.Background(), c, args)
 			if code == kit.ExitDone || talk.Len() == 0 || talk.Len() > 4_000 || out.Len() > 4_000 {
 				t.Errorf("%.40q: code %d, %d bytes on stderr and %d on stdout: %.300s", args, code, talk.Len(),
 					out.Len(), &talk)

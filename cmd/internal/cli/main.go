@@ -1,5 +1,5 @@
-// Package cli implements the command line program zae-limiter. Every command
-// has a file of its own. Data goes to stdout, messages go to stderr.
+// Package cli implements the command line program zae-limiter. The commands
+// are in packages of their own, by families, over package kit. Data goes to stdout, messages go to stderr.
 package cli
 
 import (
@@ -24,10 +24,16 @@ import (
 // errors to stderr, one line each. An interrupt ends the command early; a second
 // one ends the program at once.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return main(kit.NewConsole(stdin, stdout, stderr), args)
+	return MainOn(kit.NewConsole(stdin, stdout, stderr), args)
 }
 
-func main(c *kit.Console, args []string) int {
+// MainOn does what [Main] does, on a console.
+func MainOn(c *kit.Console, args []string) int { return runUntilSignal(c, args, newProgram) }
+
+// builder returns the command tree for a command line.
+type builder func(c *kit.Console, args []string) *cobra.Command
+
+func runUntilSignal(c *kit.Console, args []string, build builder) int {
 	ctx, stop := signal.NotifyContext(context.Background(), kit.StopSignals()...)
 	defer stop()
 
@@ -41,15 +47,20 @@ func main(c *kit.Console, args []string) int {
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
 
-	return run(ctx, c, args)
+	return run(ctx, c, args, build)
 }
 
-func run(ctx context.Context, c *kit.Console, args []string) int {
+// Run runs a command line until it ends or ctx is done. It catches no signals.
+func Run(ctx context.Context, c *kit.Console, args []string) int {
+	return run(ctx, c, args, newProgram)
+}
+
+func run(ctx context.Context, c *kit.Console, args []string, build builder) int {
 	out := &stickyWriter{Writer: c.Out}
 	// The wrapper hides whether stdout is a terminal, so the console keeps both.
 	c.File, c.Out = c.Out, out
 
-	root := newProgram(c, args) //nolint:contextcheck // a command under a lease ends by itself, not with a context
+	root := build(c, args) //nolint:contextcheck // a command under a lease ends by itself, not with a context
 	root.SetArgs(args)
 	root.SetIn(c.In)
 	root.SetOut(c.Out)

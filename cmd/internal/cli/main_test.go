@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/internal/golden"
@@ -17,7 +18,7 @@ func TestHelpOfEveryCommand(t *testing.T) {
 		t.Run(cmd.CommandPath(), func(t *testing.T) {
 			args := strings.Fields(cmd.CommandPath() + " --help")[1:]
 			var out, talk bytes.Buffer
-			if code := Main(args, nil, &out, &talk); code != kit.ExitDone || talk.Len() > 0 {
+			if code := cli.Main(args, nil, &out, &talk); code != kit.ExitDone || talk.Len() > 0 {
 				t.Errorf("exit code %d, stderr %q", code, &talk)
 			}
 			for line := range strings.Lines(out.String()) {
@@ -34,14 +35,14 @@ func TestHelpOfEveryCommand(t *testing.T) {
 
 // The arguments name one command, so only that one is built.
 func TestOnlyTheNamedCommandIsBuilt(t *testing.T) {
-	for name, construct := range constructors() {
+	for name, construct := range cli.Constructors() {
 		if got := construct(kit.NewConsole(nil, io.Discard, io.Discard)).Name(); got != name {
 			t.Errorf("%s builds %s", name, got)
 		}
 	}
 
 	build := func(args ...string) (commands int) {
-		return len(kit.AllCommands(newProgram(kit.NewConsole(nil, io.Discard, io.Discard), args)))
+		return len(kit.AllCommands(cli.NewProgram(kit.NewConsole(nil, io.Discard, io.Discard), args)))
 	}
 	if got := build("version", "--json"); got != 2 {
 		t.Errorf("version is built with %d commands", got-2)
@@ -58,7 +59,7 @@ func BenchmarkCommands(b *testing.B) {
 		b.Run(strings.Join(args, " "), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				newProgram(kit.NewConsole(nil, io.Discard, io.Discard), args)
+				cli.NewProgram(kit.NewConsole(nil, io.Discard, io.Discard), args)
 			}
 		})
 	}

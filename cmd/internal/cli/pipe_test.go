@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
@@ -14,7 +15,7 @@ import (
 // no message.
 func TestBrokenPipe(t *testing.T) {
 	store := "sqlite:" + filepath.Join(t.TempDir(), "limits.db")
-	if code := Main(
+	if code := cli.Main(
 		[]string{"entity", "create", "key-abc", "--store", store}, nil, &bytes.Buffer{}, &bytes.Buffer{},
 	); code != kit.ExitDone {
 		t.Fatalf("code %d", code)

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/internal/golden"
@@ -76,7 +77,7 @@ func (w *world) run(width int, coloured bool, line string) (string, int) {
 		In: strings.NewReader(""), Out: &out, Err: &out, Terminal: width > 0, Width: width,
 		Style: tty.Style(coloured), ErrStyle: tty.Style(coloured), Now: func() time.Time { return w.now },
 	}
-	code := run(context.Background(), c, append([]string{"--store", w.store}, words(w.t, line)...))
+	code := cli.Run(context.Background(), c, append([]string{"--store", w.store}, words(w.t, line)...))
 	return out.String(), code
 }
 

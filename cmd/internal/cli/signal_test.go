@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bufio"
@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
@@ -59,7 +60,7 @@ func TestInterruptedWait(t *testing.T) {
 	for _, want := range []int{kit.ExitDone, kit.ExitFailed} {
 		var talk bytes.Buffer
 		c := kit.NewConsole(strings.NewReader(""), &bytes.Buffer{}, &talk)
-		if got := run(ctx, c, acquire); got != want {
+		if got := cli.Run(ctx, c, acquire); got != want {
 			t.Fatalf("code %d, want %d: %s", got, want, &talk)
 		}
 		if want == kit.ExitFailed && talk.String() != "zae-limiter: interrupted\n" {

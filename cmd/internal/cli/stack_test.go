@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/clitest"
 )
 
 const stackScripts = "testdata/script/stack" // run on an emulator of AWS
@@ -20,7 +22,7 @@ const stackScripts = "testdata/script/stack" // run on an emulator of AWS
 // TestStackScripts runs the commands about stacks on moto's server, with a
 // statically linked program.
 func TestStackScripts(t *testing.T) {
-	url := sharedMoto.URL(t)
+	url := clitest.Moto.URL(t)
 	vpc, subnets := emulatedNetwork(t, url)
 	settings := append(emulated(url), "RELEASED="+releasedProgram(t), "ARCH="+hostArchitecture(), "VPC="+vpc,
 		"SUBNETS="+subnets)

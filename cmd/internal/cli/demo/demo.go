@@ -14,6 +14,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 
+// Commands returns the constructors of the commands by their names.
+func Commands() kit.Commands { return kit.Commands{"demo": newDemo} }
+
 type demoOptions struct {
 	out      io.Writer
 	duration time.Duration
@@ -105,5 +108,3 @@ func runDemo(ctx context.Context, o demoOptions) error {
 		Out: o.out, Screen: screen, Style: tty.Style(screen != nil) && tty.StyleFromEnv(), Prices: prices.Price,
 	})
 }
-
-func Commands() kit.Commands { return kit.Commands{"demo": newDemo} }

@@ -142,7 +142,7 @@ func (o *webDemo) serve(
 	traffic.Go(func() { handler.RunTraffic(ctx) })
 
 	return listen.Run(ctx, &listen.RunOptions{
-		DrainTimeout: WebDemoDrain, Close: closeAll,
+		DrainTimeout: webDemoDrain, Close: closeAll,
 		// A stream never ends by itself, and the drain would wait for it.
 		Quiesce: func(ctx context.Context) { _ = closeAll(ctx) },
 	},
@@ -152,8 +152,8 @@ func (o *webDemo) serve(
 	)
 }
 
-// WebDemoDrain is the time for calls under way when the demo ends.
-const WebDemoDrain = 5 * time.Second
+// webDemoDrain is the time for calls under way when the demo ends.
+const webDemoDrain = 5 * time.Second
 
 // webDemoPrincipal is the author of changes in the audit trail.
 const webDemoPrincipal = "zae-limiter-demo"

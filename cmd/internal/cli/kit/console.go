@@ -1,3 +1,5 @@
+// Package kit is what commands share: the console, tables and formats, flags and
+// arguments, exit codes, and the choice of a store or a stack. It knows no command.
 package kit
 
 import (
@@ -20,7 +22,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
-	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
 // Commands maps the names of commands to their constructors. The constructor of a
@@ -30,33 +31,28 @@ type Commands map[string]func(*Console) *cobra.Command
 // Console holds the streams of a command and what is known about them.
 type Console struct {
 	In io.Reader
-	// Out takes data, and err takes messages.
+	// Out takes data, and Err takes messages.
 	Out, Err io.Writer
-	// File is out without its wrapper, which hides whether it is a terminal.
+	// File is Out without its wrapper, which hides whether it is a terminal.
 	File io.Writer
-	// Terminal makes out show tables, not tab-separated fields.
+	// Terminal makes Out show tables, not tab-separated fields.
 	Terminal bool
-	// ErrTerminal says that err is a terminal, so that it shows progress.
+	// ErrTerminal says that Err is a terminal, so that it shows progress.
 	ErrTerminal bool
-	// CanAsk says that in and err are terminals, so that questions can be asked.
+	// CanAsk says that In and Err are terminals, so that questions can be asked.
 	CanAsk   bool
-	Width    int // columns of out
-	ErrWidth int // columns of err
-	// outIsFile says that out is a file on disk, so that progress on err does not
+	Width    int // columns of Out
+	ErrWidth int // columns of Err
+	// outIsFile says that Out is a file on disk, so that progress on Err does not
 	// disturb it.
 	outIsFile bool
-	Style     tty.Style // of out
-	ErrStyle  tty.Style // of err
+	Style     tty.Style // of Out
+	ErrStyle  tty.Style // of Err
 	Now       func() time.Time
 	PurgeWait time.Duration // of tables; 0 is their default
 	Timeout   time.Duration // of calls to tables; 0 is TableTimeout
 	Poll      time.Duration // of load tests in an account; 0 is their default
 	Version   string        // of the program
-	// Scenarios holds the scenarios of the program, which come before the ones of
-	// package loadtest.
-	Scenarios []loadtest.Scenario
-	// LoadOnly is the name of a program that has only the load-testing commands.
-	LoadOnly string
 }
 
 // ForceTerminal names an environment variable that makes stdout a terminal with

@@ -1,3 +1,5 @@
+// Package limits has the commands that manage the limits of a namespace with a
+// manifest.
 package limits
 
 import (
@@ -16,6 +18,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/manifest"
 )
+
+// Commands returns the constructors of the commands by their names.
+func Commands() kit.Commands { return kit.Commands{"limits": newGroup} }
 
 func newGroup(c *kit.Console) *cobra.Command {
 	conn := &kit.Connection{Console: c}
@@ -250,5 +255,3 @@ func runLimitsValidate(o options) error {
 	o.Done("%s is valid: for %s, it declares %s", o.file, where, levelCounts(m.Levels))
 	return nil
 }
-
-func Commands() kit.Commands { return kit.Commands{"limits": newGroup} }

@@ -1,3 +1,4 @@
+// Package local has the commands that run an engine of DynamoDB on this machine.
 package local
 
 import (
@@ -15,6 +16,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/internal/local"
 	"github.com/zeroae/zae-limiter-go/dynamo/infra"
 )
+
+// Commands returns the constructors of the commands by their names.
+func Commands() kit.Commands { return kit.Commands{"local": newGroup} }
 
 // help describes in the help how commands find their engine.
 const help = `Without --port, the command uses the one engine that "local up" started.`
@@ -205,5 +209,3 @@ func runLocalLogs(ctx context.Context, o *localLogsOptions) error {
 	}
 	return nil
 }
-
-func Commands() kit.Commands { return kit.Commands{"local": newGroup} }

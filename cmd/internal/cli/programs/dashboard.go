@@ -93,9 +93,9 @@ func parseLoopback(text string) (string, error) {
 	return kit.ParseAddress(text)
 }
 
-// DashboardDrain bounds the end of the command after an interrupt. Streams end at
+// dashboardDrain bounds the end of the command after an interrupt. Streams end at
 // once, so only requests under way need time.
-const DashboardDrain = 2 * time.Second
+const dashboardDrain = 2 * time.Second
 
 // runDashboard serves the page until ctx ends. It binds the address before it opens
 // the store.
@@ -197,7 +197,7 @@ func (o *dashboardOptions) serve(
 	}
 
 	return listen.Run(ctx, &listen.RunOptions{
-		DrainTimeout: DashboardDrain,
+		DrainTimeout: dashboardDrain,
 		// A stream of events never ends by itself, and the drain would wait for it.
 		Quiesce: func(context.Context) { _ = page.Close() },
 		Close:   func(context.Context) error { return page.Close() },

@@ -22,7 +22,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 
-type ProxyOptions struct {
+type proxyOptions struct {
 	*kit.Connection
 	kit.Settings
 	upstream *url.URL
@@ -32,12 +32,12 @@ type ProxyOptions struct {
 	insecure bool
 	escrow   bool
 	drain    time.Duration
-	identity ProxyIdentity
+	identity proxyIdentity
 
 	limits         kit.LimitFlags
 	mode           limiter.OnUnavailable
 	charges        map[string]string
-	Budget         ProxyBudget
+	budget         proxyBudget
 	step           int64
 	otherResource  string
 	paths          []string
@@ -50,7 +50,7 @@ type ProxyOptions struct {
 }
 
 func newProxy(c *kit.Console) *cobra.Command {
-	o := &ProxyOptions{
+	o := &proxyOptions{
 		Connection: &kit.Connection{Console: c}, Settings: kit.Settings{Prefix: "ZAEL_PROXY_"}, listen: "127.0.0.1:8089",
 		drain: 30 * time.Second, otherResource: "other",
 		maxBody: 16 << 20, newEntities: 60, timeout: 10 * time.Minute,
@@ -104,7 +104,7 @@ environment.
 }
 
 // addProxy adds the flags of the proxy. Its subcommands do not have them.
-func (o *ProxyOptions) addProxy(cmd *cobra.Command) {
+func (o *proxyOptions) addProxy(cmd *cobra.Command) {
 	o.AddOwnNamespace(cmd)
 	o.AddFile(cmd)
 
@@ -133,7 +133,7 @@ func (o *ProxyOptions) addProxy(cmd *cobra.Command) {
 		"limit that is charged, as PART=LIMIT; PART is requests, total, input, output, cached or cost "+
 			"(default requests=rpm, total=tpm, and with --prices cost=spend)")
 
-	o.Budget.addFlags(cmd)
+	o.budget.addFlags(cmd)
 	kit.AddFlag(cmd, &o.step, "step", "tokens", "",
 		"take more tokens in steps while a stream grows, and cut it when there are none (default: a stream "+
 			"may leave debt)",
@@ -258,7 +258,7 @@ func parseCharges(given map[string]string) (llm.Limits, error) {
 }
 
 // run serves until a signal arrives.
-func (o *ProxyOptions) run(ctx context.Context) (err error) {
+func (o *proxyOptions) run(ctx context.Context) (err error) {
 	if o.upstream == nil {
 		return kit.Usagef("--upstream is missing; give the base URL of the API, such as https://api.openai.com")
 	}
@@ -303,7 +303,7 @@ func (o *ProxyOptions) run(ctx context.Context) (err error) {
 	}
 	opts.Fields.Legacy = o.legacy
 
-	o.Budget.apply(opts)
+	o.budget.apply(opts)
 	if err := o.applyPrices(ctx, opts); err != nil {
 		return err
 	}
@@ -316,12 +316,12 @@ func (o *ProxyOptions) run(ctx context.Context) (err error) {
 		return kit.Usagef("%v", err)
 	}
 
-	o.WarnWithoutBudget(ctx, lim, charges.Cost)
+	o.warnWithoutBudget(ctx, lim, charges.Cost)
 	return o.serve(ctx, handler, b)
 }
 
 // serve listens and serves until ctx ends.
-func (o *ProxyOptions) serve(ctx context.Context, handler *proxy.Proxy, b *backing) error {
+func (o *proxyOptions) serve(ctx context.Context, handler *proxy.Proxy, b *backing) error {
 	config, err := o.tls.Config(ctx, func(err error) {
 		if err != nil {
 			o.Warn("the certificate stays as it was: %v", err)
@@ -377,7 +377,7 @@ func (o *ProxyOptions) serve(ctx context.Context, handler *proxy.Proxy, b *backi
 }
 
 // metricsServer returns the server of /metrics.
-func (o *ProxyOptions) metricsServer(ctx context.Context, b *backing) (*listen.Server, error) {
+func (o *proxyOptions) metricsServer(ctx context.Context, b *backing) (*listen.Server, error) {
 	// Metrics have no TLS, so only --insecure exposes them.
 	listener, err := listen.Bind(ctx, o.metrics, o.insecure)
 	if errors.Is(err, listen.ErrExposed) {

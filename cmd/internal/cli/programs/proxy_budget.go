@@ -19,9 +19,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 
-// ProxyBudget chooses how the proxy bounds what a call can cost.
-type ProxyBudget struct {
-	Prices    string // a file
+// proxyBudget chooses how the proxy bounds what a call can cost.
+type proxyBudget struct {
+	prices    string // a file
 	maxOutput int64
 	// rewrite is rewriteOn, rewriteOff, or the name of a field.
 	rewrite    string
@@ -41,8 +41,8 @@ const (
 	defaultFollowTime = time.Minute
 )
 
-func (b *ProxyBudget) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&b.Prices, "prices", "",
+func (b *proxyBudget) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&b.prices, "prices", "",
 		"YAML `file` with the prices of models, to charge calls what they cost; reread when it changes")
 
 	addDefault(cmd, &b.maxOutput, 8192, "max-output-tokens", "tokens",
@@ -73,7 +73,7 @@ func parseMaxOutput(text string) (int64, error) {
 }
 
 // apply sets the options of the proxy.
-func (b *ProxyBudget) apply(opts *proxy.Options) {
+func (b *proxyBudget) apply(opts *proxy.Options) {
 	opts.MaxOutput, opts.KeepRequests = b.maxOutput, b.rewrite == rewriteOff
 
 	// On lets the proxy choose the field by its upstream, and off writes none.
@@ -90,8 +90,8 @@ func (b *ProxyBudget) apply(opts *proxy.Options) {
 }
 
 // applyPrices reads the prices of models, and follows changes of their file.
-func (o *ProxyOptions) applyPrices(ctx context.Context, opts *proxy.Options) error {
-	if o.Budget.Prices == "" {
+func (o *proxyOptions) applyPrices(ctx context.Context, opts *proxy.Options) error {
+	if o.budget.prices == "" {
 		if opts.Limits.Cost != "" {
 			return kit.Usagef("--charge cost=%s needs --prices, the file with the prices of models", opts.Limits.Cost)
 		}
@@ -99,14 +99,14 @@ func (o *ProxyOptions) applyPrices(ctx context.Context, opts *proxy.Options) err
 	}
 
 	files, err := listen.WatchFiles(
-		ctx, func(content ...[]byte) (*llm.PriceList, error) { return llm.ParsePrices(o.Budget.Prices, content[0]) },
+		ctx, func(content ...[]byte) (*llm.PriceList, error) { return llm.ParsePrices(o.budget.prices, content[0]) },
 		func(err error) {
 			if err != nil {
-				o.Warn("%s: the prices stay as they were: %v", o.Budget.Prices, err)
+				o.Warn("%s: the prices stay as they were: %v", o.budget.prices, err)
 				return
 			}
-			o.Say("%s: the prices were read again", o.Budget.Prices)
-		}, o.Budget.Prices)
+			o.Say("%s: the prices were read again", o.budget.prices)
+		}, o.budget.prices)
 	if err != nil {
 		return kit.Usagef("--prices: %v", err)
 	}
@@ -118,14 +118,14 @@ func (o *ProxyOptions) applyPrices(ctx context.Context, opts *proxy.Options) err
 // Bounds of the search for a limit of cost when the proxy starts: the number of
 // levels, and the time for all of them.
 const (
-	BudgetReads   = 100
+	budgetReads   = 100
 	budgetTimeout = 2 * time.Second
 )
 
-// WarnWithoutBudget warns if prices have no effect, because no level stores the
+// warnWithoutBudget warns if prices have no effect, because no level stores the
 // limit of cost called name. It does not search all of a large store.
-func (o *ProxyOptions) WarnWithoutBudget(ctx context.Context, lim *limiter.RateLimiter, name string) {
-	if o.Budget.Prices == "" {
+func (o *proxyOptions) warnWithoutBudget(ctx context.Context, lim *limiter.RateLimiter, name string) {
+	if o.budget.prices == "" {
 		return
 	}
 
@@ -137,7 +137,7 @@ func (o *ProxyOptions) WarnWithoutBudget(ctx context.Context, lim *limiter.RateL
 	// neither causes a warning.
 	seen := 0
 	for limits, err := range storedLimits(ctx, lim) {
-		if seen++; err != nil || seen > BudgetReads || hasLimit(limits, name) {
+		if seen++; err != nil || seen > budgetReads || hasLimit(limits, name) {
 			return
 		}
 	}

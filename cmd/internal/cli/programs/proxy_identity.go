@@ -15,15 +15,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/internal/proxy"
 )
 
-// ProxyIdentity chooses how the proxy identifies clients.
-type ProxyIdentity struct {
+// proxyIdentity chooses how the proxy identifies clients.
+type proxyIdentity struct {
 	mapping, header        string
 	jwtKey, jwtClaim       string
 	jwtAudience, jwtIssuer string
-	Credentials            string // a file
+	credentials            string // a file
 }
 
-func (i *ProxyIdentity) addFlags(cmd *cobra.Command) {
+func (i *proxyIdentity) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&i.mapping, "mapping", "",
 		"YAML `file` with keys (sha256, entity, parent) and models (aliases); reread when it changes")
@@ -36,15 +36,15 @@ func (i *ProxyIdentity) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&i.jwtIssuer, "jwt-issuer", "", "`issuer` that a token must name (default: any)")
 	flags.StringVar(&i.jwtClaim, "jwt-claim", "sub", "`claim` of a token that holds the entity")
 
-	flags.StringVar(&i.Credentials, "upstream-auth", "",
+	flags.StringVar(&i.credentials, "upstream-auth", "",
 		"`file` with a header line that replaces the keys of clients, such as \"Authorization: Bearer KEY\", "+
 			"and lines of further headers, such as OpenAI-Project")
 }
 
 // apply sets the identity of opts. It reads the files and stores the entities of
 // the mapping.
-func (i *ProxyIdentity) apply(
-	ctx context.Context, o *ProxyOptions, lim *limiter.RateLimiter, opts *proxy.Options,
+func (i *proxyIdentity) apply(
+	ctx context.Context, o *proxyOptions, lim *limiter.RateLimiter, opts *proxy.Options,
 ) error {
 	if err := i.applyMapping(ctx, o, lim, opts); err != nil {
 		return err
@@ -66,12 +66,12 @@ func (i *ProxyIdentity) apply(
 	if err := i.applyJWT(o, opts); err != nil {
 		return err
 	}
-	return i.ApplyCredentials(opts)
+	return i.applyCredentials(opts)
 }
 
 // applyMapping reads the mapping, and follows its changes.
-func (i *ProxyIdentity) applyMapping(
-	ctx context.Context, o *ProxyOptions, lim *limiter.RateLimiter, opts *proxy.Options,
+func (i *proxyIdentity) applyMapping(
+	ctx context.Context, o *proxyOptions, lim *limiter.RateLimiter, opts *proxy.Options,
 ) error {
 	if i.mapping == "" {
 		return nil
@@ -118,7 +118,7 @@ func (i *ProxyIdentity) applyMapping(
 	return nil
 }
 
-func (i *ProxyIdentity) applyJWT(o *ProxyOptions, opts *proxy.Options) error {
+func (i *proxyIdentity) applyJWT(o *proxyOptions, opts *proxy.Options) error {
 	if i.jwtKey == "" {
 		if i.jwtAudience != "" || i.jwtIssuer != "" {
 			return kit.Usagef("--jwt-audience and --jwt-issuer need --jwt-key, the public key of the tokens")
@@ -144,11 +144,11 @@ func (i *ProxyIdentity) applyJWT(o *ProxyOptions, opts *proxy.Options) error {
 	return nil
 }
 
-// ApplyCredentials reads the header that replaces the keys of clients, and those
+// applyCredentials reads the header that replaces the keys of clients, and those
 // that go with it. Without a check of clients, anyone could use the key of the
 // proxy.
-func (i *ProxyIdentity) ApplyCredentials(opts *proxy.Options) error {
-	if i.Credentials == "" {
+func (i *proxyIdentity) applyCredentials(opts *proxy.Options) error {
+	if i.credentials == "" {
 		return nil
 	}
 	if opts.Identify == nil {
@@ -158,7 +158,7 @@ func (i *ProxyIdentity) ApplyCredentials(opts *proxy.Options) error {
 		)
 	}
 
-	content, err := kit.ReadFile(i.Credentials, nil)
+	content, err := kit.ReadFile(i.credentials, nil)
 	if err != nil {
 		return kit.Usagef("--upstream-auth: %v", err)
 	}
@@ -173,7 +173,7 @@ func (i *ProxyIdentity) ApplyCredentials(opts *proxy.Options) error {
 			return kit.Usagef(
 				"--upstream-auth %s: the file must hold a header line, such as \"Authorization: Bearer "+
 					"KEY\", and may hold further ones",
-				i.Credentials,
+				i.credentials,
 			)
 		}
 
@@ -189,7 +189,7 @@ func (i *ProxyIdentity) ApplyCredentials(opts *proxy.Options) error {
 	if opts.Credentials.Name == "" {
 		return kit.Usagef(
 			"--upstream-auth %s: the file is empty; it must hold a header line, such as \"Authorization: Bearer KEY\"",
-			i.Credentials,
+			i.credentials,
 		)
 	}
 	return nil
