@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/clitest"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )

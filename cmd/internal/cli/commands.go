@@ -33,8 +33,8 @@ func constructors() kit.Commands {
 		"help": func(*kit.Console) *cobra.Command { return newHelp() },
 	}
 	for _, f := range []kit.Commands{
-		data.Commands(), limits.Commands(), stack.Commands(), programs.Commands(), loadtest.Commands(), local.Commands(),
-		demo.Commands(),
+		data.Commands(), limits.Commands(), stack.Commands(), programs.Commands(), loadtest.Commands(),
+		local.Commands(), demo.Commands(),
 	} {
 		maps.Copy(all, f)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )

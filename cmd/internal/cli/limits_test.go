@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"

@@ -122,7 +122,7 @@ func (o versionOptions) storeVersion(ctx context.Context) (about storeJSON, err 
 
 	// A store in memory has no schema.
 	about = storeJSON{URL: s.Name, Schema: "none"}
-	repo, err := o.OpenStore(ctx, s, kit.OpenOptions{Access: kit.AccessRead})
+	repo, err := o.OpenStore(ctx, s, kit.OpenOptions{Access: kit.Read})
 	if err != nil {
 		return storeJSON{}, err
 	}

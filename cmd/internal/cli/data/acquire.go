@@ -99,7 +99,8 @@ func (o *acquireOptions) check() error {
 
 	if o.command != nil {
 		if o.json {
-			return kit.Usagef("--json and a command exclude each other, since both write to stdout; leave one of them out")
+			return kit.Usagef(
+				"--json and a command exclude each other, since both write to stdout; leave one of them out")
 		}
 		return nil
 	}
@@ -127,11 +128,11 @@ func runAcquire(ctx context.Context, o acquireOptions) error {
 	signal.Notify(held, kit.StopSignals()...)
 	defer signal.Stop(held)
 
-	access := kit.AccessChange
+	access := kit.Change
 	// A new store has no limits of its own, so only a call that brings its
 	// limits may create one.
 	if o.limits.All != nil {
-		access = kit.AccessCreate
+		access = kit.Create
 	}
 
 	repo, err := o.Open(ctx, access)
@@ -325,7 +326,7 @@ type usageReport struct {
 }
 
 func (r *usageReport) line(text string) {
-	limit, n, err := kit.ParseAmount(strings.TrimSuffix(text, "\r"), 0)
+	limit, n, err := parseAmount(strings.TrimSuffix(text, "\r"), 0)
 	if err != nil {
 		// A chatty command would otherwise fill stderr with warnings.
 		if len(r.invalid) < 3 {

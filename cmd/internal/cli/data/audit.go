@@ -55,12 +55,12 @@ details say what was set: limits, amounts, reasons. --json has them as stored.`,
 	flags.StringVarP(&o.resource, "resource", "r", "", "only changes of the defaults of this `resource`")
 	flags.BoolVar(&o.system, "system", false, "only changes of the defaults of the system")
 	kit.AddFlag(cmd, &o.after, "start-event-id", "id", "", "only events older than this event", jsonview.ParseEvent)
-	kit.ExclusiveFlags(cmd, "entity-id", "resource", "system")
+	exclusiveFlags(cmd, "entity-id", "resource", "system")
 
 	_ = cmd.RegisterFlagCompletionFunc("entity-id", conn.CompleteEntities)
 	_ = cmd.RegisterFlagCompletionFunc("resource", conn.CompleteResources)
 
-	kit.AddRowLimit(cmd, &o.limit, "l", 100)
+	addRowLimit(cmd, &o.limit, "l", 100)
 	kit.AddJSON[jsonview.Audit](cmd, &o.json, kit.AnArray, auditColumns)
 	return cmd
 }
@@ -137,7 +137,10 @@ func (w *detailWords) add(c kit.Cell) {
 }
 
 func (w *detailWords) join() kit.Cell {
-	return kit.Cell{Display: kit.Text(strings.Join(w.shown, ", ")).Display, Plain: kit.Text(strings.Join(w.plain, ", ")).Plain}
+	return kit.Cell{
+		Display: kit.Text(strings.Join(w.shown, ", ")).Display,
+		Plain:   kit.Text(strings.Join(w.plain, ", ")).Plain,
+	}
 }
 
 func runAuditList(ctx context.Context, o auditOptions) error {
@@ -157,7 +160,8 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 		Columns: columns,
 		Row: func(e limiter.AuditEvent) []kit.Cell {
 			return []kit.Cell{
-				kit.Moment(e.At), kit.Text(e.Action), kit.Text(e.Principal), kit.Text(e.Resource), kit.Text(e.ID), kit.Text(e.Entity),
+				kit.Moment(e.At), kit.Text(e.Action), kit.Text(e.Principal), kit.Text(e.Resource), kit.Text(e.ID),
+				kit.Text(e.Entity),
 				auditDetails(e),
 			}
 		},
@@ -169,7 +173,7 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 		list.Nothing = "There are no older events" + ofSubject(subject) + "."
 	}
 
-	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		more := ""
 
 		rows := jsonview.First(lim.AuditEvents(ctx, subject, o.after), o.limit, func(last limiter.AuditEvent) {
@@ -200,7 +204,7 @@ func (o auditOptions) subject() (string, error) {
 	case o.system || o.entity == system:
 		return system, nil
 	case o.resource != "":
-		if err := kit.CheckResource(o.resource); err != nil {
+		if err := checkResource(o.resource); err != nil {
 			return "", kit.Usagef("%v", err)
 		}
 		return ofResource + o.resource, nil

@@ -33,7 +33,7 @@ now, a line for each limit. "zae-limiter entity status" shows what was used and
 when a bucket will be full. Buckets whose calls a disabled level refuses are
 marked so.`,
 		Example:           "  zae-limiter entity buckets key-abc\n  zae-limiter entity buckets key-abc -r gpt-4",
-		Args:              kit.Arguments(kit.EntityArg(&o.id)),
+		Args:              kit.Arguments(entityArg(&o.id)),
 		ValidArgsFunction: conn.CompleteEntity,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runEntityBuckets(cmd.Context(), o) },
 	}
@@ -46,12 +46,12 @@ marked so.`,
 
 func runEntityBuckets(ctx context.Context, o entityBucketsOptions) error {
 	if o.resource != "" {
-		if err := kit.CheckResource(o.resource); err != nil {
+		if err := checkResource(o.resource); err != nil {
 			return kit.Usagef("%v", err)
 		}
 	}
 
-	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
+	return o.WithStore(ctx, kit.Read, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
 		buckets := jsonview.ReadBuckets(ctx, o.Now(), lim, repo, o.id, o.resource)
 		return tokensListing(o.id+" has no buckets.").Print(o.Console, o.json, buckets)
 	})
@@ -93,7 +93,7 @@ type fillOptions struct {
 
 // addBucket adds the argument and the flag that name a bucket.
 func (o *fillOptions) addBucket(cmd *cobra.Command) {
-	cmd.Args, cmd.ValidArgsFunction = kit.Arguments(kit.EntityArg(&o.entity)), o.CompleteEntity
+	cmd.Args, cmd.ValidArgsFunction = kit.Arguments(entityArg(&o.entity)), o.CompleteEntity
 	cmd.Flags().StringVarP(&o.resource, "resource", "r", "", "`resource` of the bucket; required")
 	_ = cmd.RegisterFlagCompletionFunc("resource", o.CompleteResources)
 	o.AddPrincipal(cmd)
@@ -105,7 +105,7 @@ func (o *fillOptions) check() error {
 		return kit.Usagef("--resource is missing; name the resource whose bucket to fill")
 	}
 
-	if err := kit.CheckResource(o.resource); err != nil {
+	if err := checkResource(o.resource); err != nil {
 		return kit.Usagef("%v", err)
 	}
 	return nil
@@ -144,7 +144,7 @@ func runEntityReset(ctx context.Context, o fillOptions) error {
 		}
 	}
 
-	return o.WithStore(ctx, kit.AccessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Change, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		before, err := o.bucket(ctx, lim)
 		if err != nil {
 			return err
@@ -201,7 +201,7 @@ func runEntityTopUp(ctx context.Context, o fillOptions) error {
 		return kit.Usagef("--limit is missing; say what to add as LIMIT=TOKENS, such as --limit tpm=500")
 	}
 
-	amounts, err := kit.ParseAmounts(o.words, 1)
+	amounts, err := parseAmounts(o.words, 1)
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func runEntityTopUp(ctx context.Context, o fillOptions) error {
 		return err
 	}
 
-	return o.WithStore(ctx, kit.AccessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Change, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		before, err := o.bucket(ctx, lim)
 		if err != nil {
 			return err

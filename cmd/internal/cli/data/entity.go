@@ -99,7 +99,7 @@ with "entity set-limits PARENT". "zae-limiter explain" shows the level at which
 each limit is stored.`,
 		Example: `  zae-limiter entity create project-1 --display-name "Project One"
   zae-limiter entity create key-abc --parent project-1 --cascade --metadata a=b`,
-		Args: kit.Arguments(kit.EntityArg(&o.entity.ID)),
+		Args: kit.Arguments(entityArg(&o.entity.ID)),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntityCreate(cmd.Context(), o) },
 	}
 
@@ -126,7 +126,7 @@ func runEntityCreate(ctx context.Context, o entityCreateOptions) error {
 		return kit.Usagef("%v", err)
 	}
 
-	return o.WithStore(ctx, kit.AccessCreate, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Create, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		// The parent is read first, so that an error of the store creates nothing.
 		orphan, err := o.lacksParent(ctx, lim)
 		if err != nil {
@@ -186,7 +186,7 @@ func newEntityShow(conn *kit.Connection) *cobra.Command {
 		Short:             "Show an entity",
 		Long:              "Show the record of an entity: its name, parent and metadata.",
 		Example:           "  zae-limiter entity show key-abc\n  zae-limiter entity show key-abc --json",
-		Args:              kit.Arguments(kit.EntityArg(&o.id)),
+		Args:              kit.Arguments(entityArg(&o.id)),
 		ValidArgsFunction: conn.CompleteEntity,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runEntityShow(cmd.Context(), o) },
 	}
@@ -195,7 +195,7 @@ func newEntityShow(conn *kit.Connection) *cobra.Command {
 }
 
 func runEntityShow(ctx context.Context, o entityShowOptions) error {
-	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		e, err := lim.Entity(ctx, o.id)
 		if err != nil {
 			return err
@@ -266,7 +266,7 @@ entities that have limits of their own for a resource, with or without a record;
 	cmd.Flags().StringVar(&o.withLimits, "with-custom-limits", "",
 		"only entities with limits of their own for this `resource`")
 	_ = cmd.RegisterFlagCompletionFunc("with-custom-limits", conn.CompleteLimitedResources)
-	kit.AddRowLimit(cmd, &o.limit, "", 0)
+	addRowLimit(cmd, &o.limit, "", 0)
 	kit.AddJSON[jsonview.Entity](cmd, &o.json, kit.AnArray, entityColumns)
 	cmd.Long += "\nWith --with-custom-limits, only the ID is printed."
 	return cmd
@@ -278,7 +278,7 @@ func runEntityList(ctx context.Context, o entityListOptions) error {
 		return err
 	}
 
-	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		var err error
 		more := false
 
@@ -300,8 +300,8 @@ func runEntityList(ctx context.Context, o entityListOptions) error {
 
 // printEntities prints entities, and which of them are off.
 func printEntities(
-	ctx context.Context, conn *kit.Connection, lim *limiter.RateLimiter, asJSON bool, rows iter.Seq2[limiter.Entity, error],
-	nothing string,
+	ctx context.Context, conn *kit.Connection, lim *limiter.RateLimiter, asJSON bool,
+	rows iter.Seq2[limiter.Entity, error], nothing string,
 ) error {
 	off, err := kit.Collect(lim.Switches(ctx))
 	if err != nil {
@@ -334,10 +334,10 @@ func newEntityChildren(conn *kit.Connection) *cobra.Command {
 		Short:             "List the children of an entity",
 		Long:              "List the entities whose parent is the given entity, by ID.",
 		Example:           "  zae-limiter entity children project-1",
-		Args:              kit.Arguments(kit.EntityArg(&o.parent)),
+		Args:              kit.Arguments(entityArg(&o.parent)),
 		ValidArgsFunction: conn.CompleteEntity,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.WithStore(cmd.Context(), kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+			return o.WithStore(cmd.Context(), kit.Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 				return printEntities(cmd.Context(), o.Connection, lim, o.json, lim.Children(cmd.Context(), o.parent),
 					o.parent+" has no children.")
 			})
@@ -362,7 +362,7 @@ func newEntityDelete(conn *kit.Connection) *cobra.Command {
 		Long: `Delete the record of an entity, its limits, its buckets and its usage. Its audit
 events and its children stay.`,
 		Example:           "  zae-limiter entity delete key-abc\n  zae-limiter entity delete key-abc --yes",
-		Args:              kit.Arguments(kit.EntityArg(&o.id)),
+		Args:              kit.Arguments(entityArg(&o.id)),
 		ValidArgsFunction: conn.CompleteEntity,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runEntityDelete(cmd.Context(), o) },
 	}
@@ -376,7 +376,7 @@ func runEntityDelete(ctx context.Context, o entityDeleteOptions) error {
 		return err
 	}
 
-	return o.WithStore(ctx, kit.AccessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Change, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.DeleteEntity(ctx, o.id); err != nil {
 			return err
 		}
@@ -393,7 +393,7 @@ func orAllResources(name string) (string, error) {
 	if name == "" || name == jsonview.AllResources {
 		return "", nil
 	}
-	if err := kit.CheckResource(name); err != nil {
+	if err := checkResource(name); err != nil {
 		return "", kit.Usagef("%v", err)
 	}
 	return name, nil

@@ -66,12 +66,13 @@ func requestArgs(req *limiter.Request, minAmounts int) cobra.PositionalArgs {
 			return kit.Usagef("%s is missing; usage: %s", names[len(args)], cmd.UseLine())
 		}
 
-		if err := kit.SetArguments([]kit.Argument{kit.EntityArg(&req.Entity), kit.ResourceArg(&req.Resource)}, args); err != nil {
+		words := []kit.Argument{entityArg(&req.Entity), resourceArg(&req.Resource)}
+		if err := kit.SetArguments(words, args); err != nil {
 			return err
 		}
 
 		var err error
-		req.Consume, err = kit.ParseAmounts(args[2:], 0)
+		req.Consume, err = parseAmounts(args[2:], 0)
 		return err
 	}
 }
@@ -102,7 +103,7 @@ func runExplain(ctx context.Context, o explainOptions) error {
 	frozen.Now = func() time.Time { return now }
 	o.Console = &frozen
 
-	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
+	return o.WithStore(ctx, kit.Read, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
 		d, levels, err := jsonview.Explain(ctx, lim, repo, o.request)
 
 		if off, ok := errors.AsType[*limiter.DisabledError](err); ok {
@@ -261,7 +262,8 @@ func (o explainOptions) levelListing() kit.Listing[levelLimit] {
 			}
 
 			return []kit.Cell{
-				who, where, kit.Text(s.limit.Name), kit.Rate(*s.limit), kit.Amount(s.limit.Name, s.limit.Capacity), force,
+				who, where, kit.Text(s.limit.Name), kit.Rate(*s.limit),
+				kit.Amount(s.limit.Name, s.limit.Capacity), force,
 				mode(*s.limit), off,
 			}
 		},

@@ -94,7 +94,7 @@ levels are not combined.
 		Example: `  zae-limiter entity set-limits key-abc -r gpt-4 -l rpm:50 -l tpm:2000/min:3000
   zae-limiter entity set-limits key-abc -l rpm:1000/hour
   zae-limiter entity set-limits key-abc -l 'spend:$50@month' -l tokens:10M@month`,
-		Args: kit.Arguments(kit.EntityArg(&o.id)),
+		Args: kit.Arguments(entityArg(&o.id)),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntitySetLimits(cmd.Context(), o) },
 	}
 
@@ -114,7 +114,7 @@ func runEntitySetLimits(ctx context.Context, o entityLimitsOptions) error {
 		return errNoLimitGiven
 	}
 
-	return o.WithStore(ctx, kit.AccessCreate, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Create, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.SetLimits(ctx, o.id, resource, o.limits.All...); err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func newEntityGetLimits(conn *kit.Connection) *cobra.Command {
 		Long: `Show the limits that are stored for exactly this entity and resource, or for
 the entity and all resources. "zae-limiter explain" shows the limits in force.`,
 		Example: "  zae-limiter entity get-limits key-abc -r gpt-4",
-		Args:    kit.Arguments(kit.EntityArg(&o.id)),
+		Args:    kit.Arguments(entityArg(&o.id)),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runEntityGetLimits(cmd.Context(), o) },
 	}
 
@@ -151,7 +151,7 @@ func runEntityGetLimits(ctx context.Context, o entityLimitsOptions) error {
 		return err
 	}
 
-	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		stored, err := lim.Limits(ctx, o.id, resource)
 		if err != nil {
 			return err
@@ -171,7 +171,7 @@ func newEntityDeleteLimits(conn *kit.Connection) *cobra.Command {
 		Long: "Delete the limits of an entity for a resource, or for all resources. The limits\nof the " +
 			"next level apply then.",
 		Example: "  zae-limiter entity delete-limits key-abc -r gpt-4 --yes",
-		Args:    kit.Arguments(kit.EntityArg(&o.id)),
+		Args:    kit.Arguments(entityArg(&o.id)),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runEntityDeleteLimits(cmd.Context(), o) },
 	}
 
@@ -193,7 +193,7 @@ func runEntityDeleteLimits(ctx context.Context, o entityLimitsOptions) error {
 		return err
 	}
 
-	return o.WithStore(ctx, kit.AccessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Change, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.DeleteLimits(ctx, o.id, resource); err != nil {
 			return err
 		}
@@ -251,7 +251,7 @@ func newEntityListResources(conn *kit.Connection) *cobra.Command {
 		Example: "  zae-limiter entity list-resources",
 		Args:    kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.WithStore(cmd.Context(), kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+			return o.WithStore(cmd.Context(), kit.Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 				names, err := lim.ResourcesWithLimits(cmd.Context())
 				if err != nil {
 					return err

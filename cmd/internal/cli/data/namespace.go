@@ -31,14 +31,14 @@ frees its name and keeps its data under its ID, until it is recovered or purged.
 }
 
 // withAllNamespaces opens the store without a namespace, calls do and closes it.
-func withAllNamespaces(
-	ctx context.Context, conn *kit.Connection, o kit.OpenOptions, do func(*limiter.RateLimiter) error,
+func (o namespaceOptions) withAllNamespaces(
+	ctx context.Context, open kit.OpenOptions, do func(*limiter.RateLimiter) error,
 ) error {
-	repo, err := conn.OpenAs(ctx, o)
+	repo, err := o.OpenAs(ctx, open)
 	if err != nil {
 		return err
 	}
-	return conn.WithLimiter(repo, func(lim *limiter.RateLimiter, _ limiter.Repository) error { return do(lim) })
+	return o.WithLimiter(repo, func(lim *limiter.RateLimiter, _ limiter.Repository) error { return do(lim) })
 }
 
 var namespaceColumns = []kit.Column{
@@ -53,7 +53,10 @@ func namespaceListing(nothing string) kit.Listing[limiter.Namespace] {
 	return kit.Listing[limiter.Namespace]{
 		Columns: namespaceColumns,
 		Row: func(n limiter.Namespace) []kit.Cell {
-			return []kit.Cell{kit.Text(n.Name), kit.Text(n.ID), kit.Text(jsonview.StateOf(n)), kit.Moment(n.CreatedAt), kit.Moment(n.DeletedAt)}
+			return []kit.Cell{
+				kit.Text(n.Name), kit.Text(n.ID), kit.Text(jsonview.StateOf(n)), kit.Moment(n.CreatedAt),
+				kit.Moment(n.DeletedAt),
+			}
 		},
 		Object:  func(n limiter.Namespace) any { return jsonview.NewNamespace(n) },
 		Nothing: nothing,
@@ -65,6 +68,13 @@ type namespaceOptions struct {
 	names     []string // of register
 	name, id  string
 	yes, json bool
+}
+
+func nameArg(target *string) kit.Argument {
+	return kit.Argument{Name: "NAME", Set: func(s string) error {
+		*target = s
+		return nil
+	}}
 }
 
 func newNamespaceRegister(conn *kit.Connection) *cobra.Command {
@@ -98,7 +108,7 @@ active is only printed. All names are validated before the first is registered.`
 }
 
 func runNamespaceRegister(ctx context.Context, o namespaceOptions) error {
-	return withAllNamespaces(ctx, o.Connection, kit.OpenOptions{Access: kit.AccessCreate}, func(lim *limiter.RateLimiter) error {
+	return o.withAllNamespaces(ctx, kit.OpenOptions{Access: kit.Create}, func(lim *limiter.RateLimiter) error {
 		registered, err := lim.RegisterNamespaces(ctx, o.names...)
 
 		// Names before a failed one are registered, so they are reported beside
@@ -154,7 +164,7 @@ purge was interrupted and can be completed by another purge.`,
 }
 
 func runNamespaceList(ctx context.Context, o namespaceOptions, keep func(string) bool, nothing string) error {
-	return withAllNamespaces(ctx, o.Connection, kit.OpenOptions{Access: kit.AccessRead}, func(lim *limiter.RateLimiter) error {
+	return o.withAllNamespaces(ctx, kit.OpenOptions{Access: kit.Read}, func(lim *limiter.RateLimiter) error {
 		return namespaceListing(nothing).Print(o.Console, o.json, kit.Namespaces(ctx, lim, keep))
 	})
 }
@@ -167,7 +177,7 @@ func newNamespaceShow(conn *kit.Connection) *cobra.Command {
 		Short:             "Show an active namespace",
 		Long:              "Show the ID of an active namespace and the time of its registration.",
 		Example:           "  zae-limiter namespace show tenant-a",
-		Args:              kit.Arguments(kit.Argument{Name: "NAME", Set: func(s string) error { o.name = s; return nil }}),
+		Args:              kit.Arguments(nameArg(&o.name)),
 		ValidArgsFunction: kit.FirstArgOnly(conn.CompleteNamespaces),
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runNamespaceShow(cmd.Context(), o) },
 	}
@@ -177,7 +187,7 @@ func newNamespaceShow(conn *kit.Connection) *cobra.Command {
 }
 
 func runNamespaceShow(ctx context.Context, o namespaceOptions) error {
-	return withAllNamespaces(ctx, o.Connection, kit.OpenOptions{Access: kit.AccessRead}, func(lim *limiter.RateLimiter) error {
+	return o.withAllNamespaces(ctx, kit.OpenOptions{Access: kit.Read}, func(lim *limiter.RateLimiter) error {
 		for n, err := range kit.Namespaces(ctx, lim, kit.IsActive) {
 			if err != nil {
 				return err
@@ -204,7 +214,7 @@ func newNamespaceDelete(conn *kit.Connection) *cobra.Command {
 		Long: "Delete a namespace. Its name becomes free, and its data stay under its ID " +
 			"until\nthey are recovered or purged. \"zae-limiter namespace orphans\" lists the IDs.",
 		Example:           "  zae-limiter namespace delete tenant-a --yes",
-		Args:              kit.Arguments(kit.Argument{Name: "NAME", Set: func(s string) error { o.name = s; return nil }}),
+		Args:              kit.Arguments(nameArg(&o.name)),
 		ValidArgsFunction: kit.FirstArgOnly(conn.CompleteNamespaces),
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runNamespaceDelete(cmd.Context(), o) },
 	}
@@ -218,7 +228,7 @@ func runNamespaceDelete(ctx context.Context, o namespaceOptions) error {
 		return err
 	}
 
-	return withAllNamespaces(ctx, o.Connection, kit.OpenOptions{Access: kit.AccessChange}, func(lim *limiter.RateLimiter) error {
+	return o.withAllNamespaces(ctx, kit.OpenOptions{Access: kit.Change}, func(lim *limiter.RateLimiter) error {
 		if err := lim.DeleteNamespace(ctx, o.name); err != nil {
 			return err
 		}
@@ -238,7 +248,7 @@ func newNamespaceRecover(conn *kit.Connection) *cobra.Command {
 		Args:              kit.Arguments(kit.Argument{Name: "ID", Set: func(s string) error { o.id = s; return nil }}),
 		ValidArgsFunction: kit.FirstArgOnly(conn.CompleteOrphans),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withAllNamespaces(cmd.Context(), o.Connection, kit.OpenOptions{Access: kit.AccessChange},
+			return o.withAllNamespaces(cmd.Context(), kit.OpenOptions{Access: kit.Change},
 				func(lim *limiter.RateLimiter) error {
 					n, err := lim.RecoverNamespace(cmd.Context(), o.id)
 					if err == nil {
@@ -278,11 +288,11 @@ func runNamespacePurge(ctx context.Context, o namespaceOptions) error {
 	// The purge counts in this goroutine, while the line of the progress reads
 	// in another.
 	var removed atomic.Int64
-	purge := kit.OpenOptions{Access: kit.AccessChange, PurgeWait: o.PurgeWait, Purged: func(items int) {
+	purge := kit.OpenOptions{Access: kit.Change, PurgeWait: o.PurgeWait, Purged: func(items int) {
 		removed.Store(int64(items))
 	}}
 
-	return withAllNamespaces(ctx, o.Connection, purge, func(lim *limiter.RateLimiter) error {
+	return o.withAllNamespaces(ctx, purge, func(lim *limiter.RateLimiter) error {
 		stop := o.Progress(func() string { return "purging: " + tty.Number(removed.Load()) + " items removed" })
 		err := lim.PurgeNamespace(ctx, o.id)
 		stop()

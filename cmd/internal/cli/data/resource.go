@@ -40,7 +40,7 @@ func newResourceSet(conn *kit.Connection) *cobra.Command {
 		Long: "Set the limits of a resource for entities without limits of their own. The " +
 			"new\nlimits replace the stored ones.\n\n" + limitHelp,
 		Example:           "  zae-limiter resource set-defaults gpt-4 -l rpm:100 -l tpm:10000/min:15000",
-		Args:              kit.Arguments(kit.ResourceArg(&o.resource)),
+		Args:              kit.Arguments(resourceArg(&o.resource)),
 		ValidArgsFunction: conn.CompleteResource,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runResourceSet(cmd.Context(), o) },
 	}
@@ -55,7 +55,7 @@ func runResourceSet(ctx context.Context, o resourceOptions) error {
 		return errNoLimitGiven
 	}
 
-	return o.WithStore(ctx, kit.AccessCreate, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Create, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.SetResourceDefaults(ctx, o.resource, o.limits.All...); err != nil {
 			return err
 		}
@@ -75,16 +75,17 @@ func newResourceGet(conn *kit.Connection) *cobra.Command {
 		Short:             "Show the default limits of a resource",
 		Long:              "Show the limits of a resource for entities without limits of their own.",
 		Example:           "  zae-limiter resource get-defaults gpt-4",
-		Args:              kit.Arguments(kit.ResourceArg(&o.resource)),
+		Args:              kit.Arguments(resourceArg(&o.resource)),
 		ValidArgsFunction: conn.CompleteResource,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.WithStore(cmd.Context(), kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+			return o.WithStore(cmd.Context(), kit.Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 				stored, err := lim.ResourceDefaults(cmd.Context(), o.resource)
 				if err != nil {
 					return err
 				}
 
-				if err := warnSwitch(cmd.Context(), o.Connection, lim, limiter.Scope{Resource: o.resource}); err != nil {
+				off := limiter.Scope{Resource: o.resource}
+				if err := warnSwitch(cmd.Context(), o.Connection, lim, off); err != nil {
 					return err
 				}
 
@@ -107,7 +108,7 @@ func newResourceDelete(conn *kit.Connection) *cobra.Command {
 		Short:             "Delete the default limits of a resource",
 		Long:              "Delete the default limits of a resource. The defaults of the system apply then.",
 		Example:           "  zae-limiter resource delete-defaults gpt-4 --yes",
-		Args:              kit.Arguments(kit.ResourceArg(&o.resource)),
+		Args:              kit.Arguments(resourceArg(&o.resource)),
 		ValidArgsFunction: conn.CompleteResource,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runResourceDelete(cmd.Context(), o) },
 	}
@@ -122,7 +123,7 @@ func runResourceDelete(ctx context.Context, o resourceOptions) error {
 		return err
 	}
 
-	return o.WithStore(ctx, kit.AccessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Change, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.DeleteResourceDefaults(ctx, o.resource); err != nil {
 			return err
 		}
@@ -141,7 +142,7 @@ func newResourceList(conn *kit.Connection) *cobra.Command {
 		Example: "  zae-limiter resource list",
 		Args:    kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.WithStore(cmd.Context(), kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+			return o.WithStore(cmd.Context(), kit.Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 				names, err := lim.ResourcesWithDefaults(cmd.Context())
 				if err != nil {
 					return err
@@ -170,7 +171,7 @@ func newResourceCapacity(conn *kit.Connection) *cobra.Command {
 resource, and on stderr the totals.`,
 		Example: "  zae-limiter resource capacity gpt-4 tpm\n  zae-limiter resource capacity gpt-4 " +
 			"tpm --parents-only",
-		Args:              kit.Arguments(kit.ResourceArg(&o.query.Resource), limitArg(&o.query.Limit)),
+		Args:              kit.Arguments(resourceArg(&o.query.Resource), limitArg(&o.query.Limit)),
 		ValidArgsFunction: conn.CompleteResource,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runResourceCapacity(cmd.Context(), o) },
 	}
@@ -190,7 +191,7 @@ func limitArg(target *string) kit.Argument {
 }
 
 func runResourceCapacity(ctx context.Context, o capacityOptions) error {
-	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		sum, err := lim.Capacity(ctx, o.query)
 		if err != nil {
 			return err

@@ -34,7 +34,7 @@ Used is what the usage counters say: of a quota since the start of its window,
 of a rate since the start of the hour, or of the day or month if its period is
 longer. It is empty if nothing was counted.`,
 		Example:           "  zae-limiter entity status key-abc\n  zae-limiter entity status key-abc -r gpt-4 --json",
-		Args:              kit.Arguments(kit.EntityArg(&o.id)),
+		Args:              kit.Arguments(entityArg(&o.id)),
 		ValidArgsFunction: conn.CompleteEntity,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runEntityStatus(cmd.Context(), o) },
 	}
@@ -49,12 +49,12 @@ longer. It is empty if nothing was counted.`,
 
 func runEntityStatus(ctx context.Context, o entityStatusOptions) error {
 	if o.resource != "" {
-		if err := kit.CheckResource(o.resource); err != nil {
+		if err := checkResource(o.resource); err != nil {
 			return kit.Usagef("%v", err)
 		}
 	}
 
-	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		e, statuses, err := jsonview.ReadStatuses(ctx, lim, o.id, o.resource)
 		if err != nil {
 			return err

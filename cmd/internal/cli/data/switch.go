@@ -64,7 +64,7 @@ func parseReason(reason string) (string, error) {
 // checkScope checks the resource of a flag.
 func (o *switchOptions) checkScope() error {
 	if o.of.Resource != "" {
-		if err := kit.CheckResource(o.of.Resource); err != nil {
+		if err := checkResource(o.of.Resource); err != nil {
 			return kit.Usagef("%v", err)
 		}
 	}
@@ -80,7 +80,7 @@ func runDisable(ctx context.Context, o switchOptions) error {
 		return err
 	}
 
-	return o.WithStore(ctx, kit.AccessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Change, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.Disable(ctx, o.of, o.reason); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func runEnable(ctx context.Context, o switchOptions) error {
 		return err
 	}
 
-	return o.WithStore(ctx, kit.AccessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Change, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		err := lim.Enable(ctx, o.of)
 		if errors.Is(err, limiter.ErrNotFound) {
 			return fmt.Errorf("%s is not disabled; %s lists what is", o.of, o.Suggestion("switches"))
@@ -146,7 +146,7 @@ commands disable and enable of entity, resource and system change them.
 		Example: "  zae-limiter switches\n  zae-limiter switches --json",
 		Args:    kit.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.WithStore(cmd.Context(), kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+			return o.WithStore(cmd.Context(), kit.Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 				return switchListing("Nothing is disabled.").Print(o.Console, o.json, lim.Switches(cmd.Context()))
 			})
 		},
@@ -219,7 +219,7 @@ func warnSwitches(c *kit.Console, off []limiter.Switch) {
 // addEntityScope adds the flag --resource to a command that disables or enables an
 // entity.
 func (o *switchOptions) addEntityScope(cmd *cobra.Command) *cobra.Command {
-	cmd.Args, cmd.ValidArgsFunction = kit.Arguments(kit.EntityArg(&o.of.Entity)), o.CompleteEntity
+	cmd.Args, cmd.ValidArgsFunction = kit.Arguments(entityArg(&o.of.Entity)), o.CompleteEntity
 	cmd.Flags().StringVarP(&o.of.Resource, "resource", "r", "", "only this `resource` (default: all resources)")
 	_ = cmd.RegisterFlagCompletionFunc("resource", o.CompleteResources)
 	return cmd
@@ -255,7 +255,7 @@ func newResourceDisable(conn *kit.Connection) *cobra.Command {
 		Short:             "Refuse all calls for a resource",
 		Long:              "Disable a resource for all entities. If it is disabled already, the reason is\nreplaced.",
 		Example:           `  zae-limiter resource disable gpt-4 --reason "outage of the provider"`,
-		Args:              kit.Arguments(kit.ResourceArg(&o.of.Resource)),
+		Args:              kit.Arguments(resourceArg(&o.of.Resource)),
 		ValidArgsFunction: conn.CompleteResource,
 	})
 }
@@ -267,7 +267,7 @@ func newResourceEnable(conn *kit.Connection) *cobra.Command {
 		Short:             "Admit calls for a resource again",
 		Long:              `Enable a resource for all entities.`,
 		Example:           "  zae-limiter resource enable gpt-4",
-		Args:              kit.Arguments(kit.ResourceArg(&o.of.Resource)),
+		Args:              kit.Arguments(resourceArg(&o.of.Resource)),
 		ValidArgsFunction: conn.CompleteResource,
 	})
 }

@@ -56,7 +56,7 @@ func runSystemSet(ctx context.Context, o systemOptions) error {
 		return kit.Usagef("--limit and --on-unavailable are both missing; %s", kit.LimitForms)
 	}
 
-	return o.WithStore(ctx, kit.AccessCreate, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Create, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.SetSystem(ctx, o.mode, o.limits.All...); err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func newSystemGet(conn *kit.Connection) *cobra.Command {
 }
 
 func runSystemGet(ctx context.Context, o systemOptions) error {
-	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		stored, mode, err := lim.SystemDefaults(ctx)
 		if err != nil {
 			return err
@@ -100,7 +100,8 @@ func runSystemGet(ctx context.Context, o systemOptions) error {
 
 		var properties []kit.Property
 		for _, l := range stored {
-			properties = append(properties, kit.Property{Name: "limit", Value: kit.Cell{Display: kit.LimitText(l), Plain: kit.LimitWord(l)}})
+			limit := kit.Cell{Display: kit.LimitText(l), Plain: kit.LimitWord(l)}
+			properties = append(properties, kit.Property{Name: "limit", Value: limit})
 		}
 
 		if len(stored) == 0 && !o.json {
@@ -144,7 +145,7 @@ func runSystemDelete(ctx context.Context, o systemOptions) error {
 		return err
 	}
 
-	return o.WithStore(ctx, kit.AccessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Change, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.DeleteSystemDefaults(ctx); err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ choose --interval with care.
 
 	kit.AddFlag(cmd, &o.interval, "interval", "duration", "2s", "time between refreshes", parseInterval)
 	kit.AddFlag(cmd, &o.most, "most", "number", "1000", "maximum number of buckets to read", parseMost)
-	kit.AddRowLimit(cmd, &o.limit, "l", 100)
+	addRowLimit(cmd, &o.limit, "l", 100)
 
 	kit.AddJSON[topJSON](cmd, &o.json, kit.AnArray, topColumns)
 	return cmd
@@ -102,7 +102,7 @@ func runTop(ctx context.Context, o topOptions) error {
 		return kit.Usagef("%v", err)
 	}
 
-	return o.WithStore(ctx, kit.AccessRead, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
+	return o.WithStore(ctx, kit.Read, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
 		// The wrapper of stdout hides the terminal.
 		screen := tty.OpenScreen(o.File)
 		if screen == nil || o.json || o.once {
@@ -371,7 +371,8 @@ func topListing() kit.Listing[gauge] {
 		Columns: topColumns,
 		Row: func(g gauge) []kit.Cell {
 			row := []kit.Cell{
-				kit.Text(g.entity), kit.Text(g.resource), kit.Text(g.limit.Name), kit.Amount(g.limit.Name, g.available()),
+				kit.Text(g.entity), kit.Text(g.resource), kit.Text(g.limit.Name),
+				kit.Amount(g.limit.Name, g.available()),
 				kit.Amount(g.limit.Name, g.limit.Capacity), kit.Rate(g.limit), fullIn(g.status),
 			}
 			return append(append(row, kindCells(g.status)...), g.refusedCell(), offCell(g.off))

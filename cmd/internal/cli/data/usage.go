@@ -95,14 +95,14 @@ window, as wide as the terminal, or a bar if there is only one window.`,
 	}
 
 	o.addQuery(cmd, "")
-	kit.AddRowLimit(cmd, &o.limit, "l", 100)
+	addRowLimit(cmd, &o.limit, "l", 100)
 	kit.AddFlag(cmd, &o.after, "after", "position", "", "continue after this position, as printed by an earlier list",
 		jsonview.ParsePosition)
 
 	cmd.Flags().BoolVarP(&o.plot, "plot", "p", false, "draw charts")
 	kit.AddJSON[jsonview.Usage](cmd, &o.json, kit.AnArray, usageColumns)
 
-	kit.ExclusiveFlags(cmd, "plot", "json", kit.OutputFlag)
+	exclusiveFlags(cmd, "plot", "json", kit.OutputFlag)
 	return cmd
 }
 
@@ -144,7 +144,7 @@ func runUsageList(ctx context.Context, o usageOptions) error {
 		return err
 	}
 
-	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		var more *jsonview.Position
 		rows := jsonview.First(o.after.Skip(lim.Usage(ctx, o.after.Until(o.query))), o.limit,
 			func(last limiter.UsageSnapshot) {
@@ -164,9 +164,12 @@ func (o usageOptions) show(rows iter.Seq2[limiter.UsageSnapshot, error]) error {
 	if o.plot {
 		return o.draw(rows, o.NoUsage())
 	}
-	return kit.Listing[limiter.UsageSnapshot]{Columns: usageColumns, Row: usageRow, Object: func(s limiter.UsageSnapshot) any {
-		return jsonview.NewUsage(s)
-	}, Nothing: o.NoUsage()}.Print(o.Console, o.json, rows)
+
+	l := kit.Listing[limiter.UsageSnapshot]{
+		Columns: usageColumns, Row: usageRow, Nothing: o.NoUsage(),
+		Object: func(s limiter.UsageSnapshot) any { return jsonview.NewUsage(s) },
+	}
+	return l.Print(o.Console, o.json, rows)
 }
 
 // draw prints the rows as charts.
@@ -234,7 +237,7 @@ func runUsageSummary(ctx context.Context, o usageOptions) error {
 		return err
 	}
 
-	return o.WithStore(ctx, kit.AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.WithStore(ctx, kit.Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		sum, err := lim.UsageSummary(ctx, o.query)
 		if err != nil {
 			return err

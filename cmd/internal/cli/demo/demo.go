@@ -80,7 +80,8 @@ other machines cannot use it. "zae-limiter loadtest local --url" loads it.`,
 	}
 
 	kit.AddFlag(cmd, &o.duration, "duration", "duration", "15s", "how long new calls arrive", kit.ParseDuration)
-	kit.AddFlag(cmd, &o.seed, "seed", "number", "", "seed of the traffic, to repeat a run (default: random)", kit.ParseSeed)
+	kit.AddFlag(cmd, &o.seed, "seed", "number", "",
+		"seed of the traffic, to repeat a run (default: random)", kit.ParseSeed)
 	kit.AddFlag(cmd, &o.store, "store", "url", "",
 		"memory:, sqlite:PATH or dynamodb:NAME; the demo registers a namespace such as "+namespace+
 			" in it (default: sqlite in a temporary file)",
@@ -102,7 +103,7 @@ func runDemo(ctx context.Context, o demoOptions) error {
 
 	return run(ctx, options{
 		Open: func(ctx context.Context) (limiter.Repository, error) {
-			return o.store.Open(ctx, kit.OpenOptions{Access: kit.AccessCreate})
+			return o.store.Open(ctx, kit.OpenOptions{Access: kit.Create})
 		},
 		Store: o.store.Name, Escrow: o.escrow, Seed: o.seed, Duration: o.duration,
 		Out: o.out, Screen: screen, Style: tty.Style(screen != nil) && tty.StyleFromEnv(), Prices: prices.Price,

@@ -83,7 +83,7 @@ func (o *webDemo) run(ctx context.Context, c *kit.Console, s kit.Store, seed uin
 	// Run closes the listener, too. This is for a return before Run.
 	defer func() { _ = listener.Close() }()
 
-	repo, err := s.Open(ctx, kit.OpenOptions{Access: kit.AccessCreate})
+	repo, err := s.Open(ctx, kit.OpenOptions{Access: kit.Create})
 	if err != nil {
 		return err
 	}

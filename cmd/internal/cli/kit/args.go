@@ -5,9 +5,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // Argument is a positional argument: its name in the usage line, and a function
@@ -32,6 +29,7 @@ func Arguments(want ...Argument) cobra.PositionalArgs {
 	}
 }
 
+// SetArguments parses arguments with the functions of want, which is as long.
 func SetArguments(want []Argument, args []string) error {
 	for i, w := range want {
 		if err := w.Set(args[i]); err != nil {
@@ -39,68 +37,6 @@ func SetArguments(want []Argument, args []string) error {
 		}
 	}
 	return nil
-}
-
-func EntityArg(target *string) Argument {
-	return Argument{"ENTITY", func(s string) error {
-		*target = s
-		return limiter.Entity{ID: s}.Validate()
-	}}
-}
-
-func ResourceArg(target *string) Argument {
-	return Argument{"RESOURCE", func(s string) error {
-		*target = s
-		return CheckResource(s)
-	}}
-}
-
-func CheckResource(name string) error {
-	// Package limiter exports no validation of the name of a resource alone.
-	return limiter.Request{Entity: "any", Resource: name, Consume: limiter.Tokens("any", 0)}.Validate()
-}
-
-// ParseAmounts parses words LIMIT=TOKENS, each limit once, with at least so many
-// tokens.
-func ParseAmounts(words []string, least int64) (limiter.Amounts, error) {
-	var amounts limiter.Amounts
-
-	for _, word := range words {
-		limit, n, err := ParseAmount(word, least)
-		if err != nil {
-			return amounts, err
-		}
-		for other := range amounts.All() {
-			if other == limit {
-				return amounts, Usagef("%s is given twice; give each limit once", limit)
-			}
-		}
-
-		amounts = amounts.And(limit, n)
-	}
-	return amounts, nil
-}
-
-func ParseAmount(word string, least int64) (limit string, n int64, err error) {
-	limit, digits, ok := strings.Cut(word, "=")
-	if !ok {
-		return "", 0, Usagef("invalid amount %q: must be LIMIT=TOKENS, such as tpm=500, tpm=10k or 'spend=$0.25'",
-			Clip(word))
-	}
-
-	if err := limiter.PerMinute(limit, 1).Validate(); err != nil {
-		return "", 0, Usagef("%v", err)
-	}
-
-	n, why := figure.Parse(limit, digits)
-	if why == "" && n < least {
-		why = fmt.Sprintf("must be %d or more", least)
-	}
-
-	if why != "" {
-		return "", 0, Usagef("invalid amount %q: %s %s", Clip(word), limit, why)
-	}
-	return limit, n, nil
 }
 
 // OneOf returns a parser that accepts one of a few words.

@@ -43,7 +43,7 @@ func (conn *Connection) suggest(
 	var found []cobra.Completion
 	// An error has no place on a command line, so completion suggests what it
 	// has found.
-	_ = quiet.WithStore(ctx, AccessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	_ = quiet.WithStore(ctx, Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		for word, err := range words(ctx, lim) {
 			if err != nil || len(found) == MaxCompletions {
 				return err
@@ -224,4 +224,5 @@ func Namespaces(
 	}
 }
 
+// IsActive reports whether a namespace in a state is in use.
 func IsActive(state string) bool { return state == "active" }

@@ -257,7 +257,7 @@ func (conn *Connection) OpenAs(ctx context.Context, o OpenOptions) (limiter.Repo
 func (conn *Connection) OpenStore(ctx context.Context, s Store, o OpenOptions) (limiter.Repository, error) {
 	// The warning is for changes: a read of an empty memory loses nothing, and
 	// a temporary store was asked for.
-	if s.Name == MemoryStore && o.Access != AccessRead && !conn.Temporary {
+	if s.Name == MemoryStore && o.Access != Read && !conn.Temporary {
 		conn.Warn("%s loses its data when this command ends", s.Name)
 	}
 

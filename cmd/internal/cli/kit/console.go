@@ -59,6 +59,7 @@ type Console struct {
 // this many columns.
 const ForceTerminal = "ZAEL_FORCE_TTY"
 
+// NewConsole returns the console of a program with these streams.
 func NewConsole(in io.Reader, out, messages io.Writer) *Console {
 	c := &Console{In: in, Out: out, Err: messages, Now: time.Now}
 

@@ -31,6 +31,7 @@ type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
+// Usagef returns the error of a mistake in the command line.
 func Usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
 // commandError is an error of a command that ran another one, and ends with its
@@ -58,7 +59,8 @@ func Message(err error) string {
 	// A decision without violations has no sentence that could replace the text
 	// of the library.
 	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok && len(ex.Decision.Violations()) > 0 {
-		text = strings.Replace(text, ex.Error(), "limit exceeded: "+strings.Join(jsonview.Reasons(ex.Decision), "; "), 1)
+		reasons := strings.Join(jsonview.Reasons(ex.Decision), "; ")
+		text = strings.Replace(text, ex.Error(), "limit exceeded: "+reasons, 1)
 	}
 
 	return tty.Visible(Shorten(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")))
@@ -130,6 +132,7 @@ func ExitCode(err error) int {
 	return ExitFailed
 }
 
+// Is reports whether err is, or wraps, an error of type T.
 func Is[T error](err error) bool {
 	_, ok := errors.AsType[T](err)
 	return ok

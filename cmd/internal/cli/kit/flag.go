@@ -117,23 +117,6 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// ExclusiveFlags rejects a command line with more than one of these flags.
-func ExclusiveFlags(cmd *cobra.Command, flags ...string) {
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		given := ""
-		for _, flag := range flags {
-			switch {
-			case !cmd.Flags().Changed(flag):
-			case given != "":
-				return Usagef("--%s and --%s exclude each other; give one of them", given, flag)
-			default:
-				given = flag
-			}
-		}
-		return nil
-	}
-}
-
 // StoreHelp describes in the help how commands find their store.
 const StoreHelp = `The store is --store, else --name, else $ZAEL_STORE, else $ZAEL_STACK (a table,
 like --name), else a file in the user's data folder.`
@@ -144,25 +127,6 @@ func NewGroup(name, short, long string) *cobra.Command {
 		Use: name, Short: short, Long: long + "\n\n" + StoreHelp, Args: RequireKnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-}
-
-// AddRowLimit adds the flag --limit, the maximum number of rows.
-func AddRowLimit(cmd *cobra.Command, target *int, short string, fallback int) {
-	*target = fallback
-
-	shown := "all"
-	if fallback > 0 {
-		shown = strconv.Itoa(fallback)
-	}
-
-	AddFlagP(cmd, target, "limit", short, "number", shown, "maximum number of rows; 0 for all",
-		func(text string) (int, error) {
-			n, err := strconv.Atoi(text)
-			if err != nil || n < 0 {
-				return 0, errors.New("must be a whole number, 0 or more")
-			}
-			return n, nil
-		})
 }
 
 // NegatedFlag is the value of a flag such as --no-wait, which sets another flag
@@ -221,6 +185,7 @@ func (p *Pairs) Set(text string) error {
 	return nil
 }
 
+// ParseDuration parses a duration above zero.
 func ParseDuration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 
@@ -230,6 +195,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
+// ParseSeed parses the seed of random choices.
 func ParseSeed(text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
@@ -238,6 +204,7 @@ func ParseSeed(text string) (uint64, error) {
 	return n, nil
 }
 
+// OnOff returns "yes" for a setting that is on, else "no".
 func OnOff(on bool) string {
 	if on {
 		return "yes"
@@ -270,6 +237,7 @@ func AddLimits(cmd *cobra.Command, target *LimitFlags, usage string) {
 	cmd.Flags().VarP(target, "limit", "l", usage+"; repeatable")
 }
 
+// ParseCount parses a whole number, 1 or more.
 func ParseCount(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
@@ -278,6 +246,7 @@ func ParseCount(text string) (int, error) {
 	return n, nil
 }
 
+// ParseDelay parses a duration, which may be zero.
 func ParseDelay(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
@@ -286,6 +255,7 @@ func ParseDelay(text string) (time.Duration, error) {
 	return d, nil
 }
 
+// ParseAddress parses HOST:PORT, where the host may be empty for all addresses.
 func ParseAddress(text string) (string, error) {
 	_, port, err := net.SplitHostPort(text)
 	if err != nil {

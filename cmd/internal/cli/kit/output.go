@@ -22,6 +22,7 @@ const (
 	FormatTSV   Format = "tsv" // tab-separated fields without a heading
 )
 
+// OutputFlag names the flag of the format.
 const OutputFlag = "output"
 
 // addFormat adds the flag --output to a command, unless the command has one for

@@ -23,9 +23,9 @@ import (
 type Access int
 
 const (
-	AccessRead   Access = iota // read only
-	AccessChange               // change an existing store
-	AccessCreate               // create the file of an embedded store if it is missing
+	Read   Access = iota // read only
+	Change               // change an existing store
+	Create               // create the file of an embedded store if it is missing
 )
 
 // OpenOptions configures how a store is opened.
@@ -54,6 +54,7 @@ type Store struct {
 	Open   func(context.Context, OpenOptions) (limiter.Repository, error)
 }
 
+// MemoryStore is the URL of a store in memory.
 const MemoryStore = "memory:"
 
 const storeForms = "must be sqlite:PATH, memory: or dynamodb:NAME, such as sqlite:limits.db"
@@ -100,7 +101,7 @@ func openMemory(ctx context.Context, o OpenOptions) (limiter.Repository, error) 
 // nil pointer.
 func openSQLite(ctx context.Context, path string, o OpenOptions) (limiter.Repository, error) {
 	// A command that reads works on a file that it may not write.
-	opts := sqlite.Options{Namespace: o.Namespace, Existing: true, ReadOnly: o.Access == AccessRead, Purged: o.Purged}
+	opts := sqlite.Options{Namespace: o.Namespace, Existing: true, ReadOnly: o.Access == Read, Purged: o.Purged}
 
 	// SQLite takes an empty file for a database without tables, but it holds no
 	// store.
@@ -146,7 +147,7 @@ func (e *NoFileError) Error() string {
 // an error if the command must not create the file.
 func (o OpenOptions) prepareFile(path string) error {
 	switch {
-	case o.Access != AccessCreate:
+	case o.Access != Create:
 		return &NoFileError{path}
 	// A new file has the default namespace, and no other.
 	case o.Namespace != "" && o.Namespace != DefaultNamespace:

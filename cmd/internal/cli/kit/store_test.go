@@ -16,7 +16,7 @@ func TestParseStore(t *testing.T) {
 		if err != nil || s.Name != url {
 			t.Fatalf("%s: %q, %v", url, s.Name, err)
 		}
-		repo, err := s.Open(context.Background(), OpenOptions{Access: AccessCreate})
+		repo, err := s.Open(context.Background(), OpenOptions{Access: Create})
 		if err != nil {
 			t.Fatalf("%s: %v", url, err)
 		}
@@ -38,7 +38,7 @@ func TestTemporaryStoreLeavesNothingBehind(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("TMPDIR", folder)
 	t.Setenv("TMP", folder) // Windows
-	repo, err := TemporaryStore().Open(context.Background(), OpenOptions{Access: AccessCreate})
+	repo, err := TemporaryStore().Open(context.Background(), OpenOptions{Access: Create})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
 	t.Setenv("TMP", os.Getenv("TMPDIR"))
 	if repo, err := TemporaryStore().Open(
-		context.Background(), OpenOptions{Access: AccessCreate},
+		context.Background(), OpenOptions{Access: Create},
 	); repo != nil || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, %v", repo, err)
 	}
@@ -65,7 +65,7 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if repo, err := s.Open(context.Background(), OpenOptions{Access: AccessCreate}); repo != nil || err == nil {
+	if repo, err := s.Open(context.Background(), OpenOptions{Access: Create}); repo != nil || err == nil {
 		t.Errorf("got %v, %v", repo, err)
 	}
 }
@@ -77,11 +77,11 @@ func TestFileThatIsBeingCreated(t *testing.T) {
 		options OpenOptions
 		works   bool
 	}{
-		{OpenOptions{Access: AccessCreate}, true},
-		{OpenOptions{Access: AccessCreate, Namespace: DefaultNamespace}, true},
-		{OpenOptions{Access: AccessCreate, Namespace: "other"}, false},
-		{OpenOptions{Access: AccessChange}, false},
-		{OpenOptions{Access: AccessRead}, false},
+		{OpenOptions{Access: Create}, true},
+		{OpenOptions{Access: Create, Namespace: DefaultNamespace}, true},
+		{OpenOptions{Access: Create, Namespace: "other"}, false},
+		{OpenOptions{Access: Change}, false},
+		{OpenOptions{Access: Read}, false},
 	} {
 		path := filepath.Join(t.TempDir(), "limits.db")
 		if err := os.WriteFile(path, emptyDatabase(), 0o600); err != nil {

@@ -36,6 +36,7 @@ func Text(s string) Cell {
 	return Cell{Display: s, Plain: s}
 }
 
+// Number returns the cell of a whole number.
 func Number(n int64) Cell { return Cell{Display: tty.Number(n), Plain: strconv.FormatInt(n, 10)} }
 
 // Amount returns the cell of a number of tokens of a limit: dollars in a table for
@@ -66,6 +67,7 @@ func Decimal(f float64) Cell {
 	return Cell{Display: whole + "." + fraction, Plain: strconv.FormatFloat(f, 'f', -1, 64)}
 }
 
+// YesNo returns the cell of a boolean.
 func YesNo(b bool) Cell {
 	if b {
 		return Cell{Display: "yes", Plain: "true"}
@@ -256,7 +258,7 @@ func (l Listing[T]) printFields(out io.Writer, rows iter.Seq2[T, error]) (n int,
 	return n, nil
 }
 
-// PrintJSON writes a JSON array, one object per line. After an error the array
+// printJSON writes a JSON array, one object per line. After an error the array
 // stays open, so that a reader notices.
 func (l Listing[T]) printJSON(out io.Writer, rows iter.Seq2[T, error]) (n int, err error) {
 	separator := "[\n"
@@ -265,7 +267,7 @@ func (l Listing[T]) printJSON(out io.Writer, rows iter.Seq2[T, error]) (n int, e
 			return n, err
 		}
 
-		object, err := Encode(l.Object(v))
+		object, err := encode(l.Object(v))
 		if err != nil {
 			return n, err
 		}
@@ -329,7 +331,7 @@ func PrintProperties(c *Console, asJSON bool, properties []Property, object any)
 
 // PrintJSON writes an object as JSON on one line.
 func (c *Console) PrintJSON(object any) error {
-	text, err := Encode(object)
+	text, err := encode(object)
 	if err != nil {
 		return err
 	}
@@ -337,9 +339,9 @@ func (c *Console) PrintJSON(object any) error {
 	return err
 }
 
-// Encode returns an object as JSON on one line. It fails for a damaged time,
+// encode returns an object as JSON on one line. It fails for a damaged time,
 // whose year JSON cannot represent.
-func Encode(object any) (string, error) {
+func encode(object any) (string, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

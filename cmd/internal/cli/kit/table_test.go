@@ -63,7 +63,7 @@ func TestMessagesMoveNoCursor(t *testing.T) {
 
 // A damaged time is an error, not a panic.
 func TestJSONOfADamagedTime(t *testing.T) {
-	if text, err := Encode(jsonview.NewEntity(limiter.Entity{ID: "key-1", CreatedAt: time.Unix(1e15, 0)})); err == nil {
+	if text, err := encode(jsonview.NewEntity(limiter.Entity{ID: "key-1", CreatedAt: time.Unix(1e15, 0)})); err == nil {
 		t.Errorf("got %s", text)
 	}
 }

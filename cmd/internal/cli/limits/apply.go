@@ -57,12 +57,12 @@ func runLimitsApply(ctx context.Context, o options) error {
 		return err
 	}
 
-	access, apply := kit.AccessChange, o.applyWithPrompt
+	access, apply := kit.Change, o.applyWithPrompt
 
 	// Only --yes may create the file of the store, or it would exist before the
 	// confirmation.
 	if o.yes {
-		access, apply = kit.AccessCreate, o.applyUnprompted
+		access, apply = kit.Create, o.applyUnprompted
 	}
 
 	return o.WithStore(ctx, access, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
@@ -204,7 +204,8 @@ func (o *options) report(p *manifest.Plan, r *manifest.Report, err error) error 
 	switch {
 	case err != nil:
 	case len(failed) > 0:
-		err = fmt.Errorf("%d of %s failed; apply again to complete them", len(failed), kit.Count(len(r.Results), "change"))
+		err = fmt.Errorf("%d of %s failed; apply again to complete them", len(failed),
+			kit.Count(len(r.Results), "change"))
 	case len(r.Results) == 0:
 		o.Done("Up to date %s: %s as declared", o.Location(), kit.Count(r.Same, "level"))
 	default:

@@ -64,7 +64,7 @@ func runLimitsExport(ctx context.Context, o exportOptions) error {
 		return kit.Usagef("--partial and --entities belong to --from; name a table with --from dynamodb:NAME")
 	}
 
-	return o.WithStore(ctx, kit.AccessRead, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
+	return o.WithStore(ctx, kit.Read, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
 		m, err := manifest.Export(ctx, repo, o.NamespaceName())
 		if err != nil {
 			return err
@@ -279,7 +279,7 @@ func runLimitsTemplate(o options) error {
 	return err
 }
 
-// StackName returns the name of the stack that owns the selected table.
+// stackName returns the name of the stack that owns the selected table.
 func stackName(conn *kit.Connection) (string, error) {
 	const missing = "no stack is named; give its name with --name"
 	// SelectStore would fall back to the embedded store, which belongs to no

@@ -138,7 +138,8 @@ func (o *options) printChanges(changes []manifest.Change) error {
 		return list.Print(o.Console, true, kit.Each(changes))
 	}
 
-	return kit.Listing[fieldRow]{Columns: changeColumns, Row: o.cells}.Print(o.Console, false, kit.Each(fieldRows(changes)))
+	l := kit.Listing[fieldRow]{Columns: changeColumns, Row: o.cells}
+	return l.Print(o.Console, false, kit.Each(fieldRows(changes)))
 }
 
 // addChanges adds the output flags to a command that prints changes.
@@ -213,7 +214,7 @@ func (o *options) withPlan(
 		return err
 	}
 
-	repo, err := open(ctx, kit.AccessRead)
+	repo, err := open(ctx, kit.Read)
 	if err != nil {
 		return err
 	}

@@ -137,7 +137,7 @@ func runWhatIf(ctx context.Context, o whatIfOptions) error {
 	}
 
 	o.replay.Now = o.Now
-	return o.WithStore(ctx, kit.AccessRead, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
+	return o.WithStore(ctx, kit.Read, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
 		stop := o.Progress(func() string { return "reading usage" })
 		report, err := manifest.WhatIf(ctx, repo, m, &o.replay)
 		stop()

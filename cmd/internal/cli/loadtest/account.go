@@ -72,7 +72,8 @@ func (f *taskFlags) addTo(cmd *cobra.Command) {
 	f.port = 8089
 
 	kit.AddFlag(cmd, &f.port, "port", "port", "8089", "local port for the web page of the master", parseLocalPort)
-	kit.AddFlag(cmd, &f.cpu, "cpu", "units", "", "CPU of the task, in 1/1024 vCPU (default: of the load stack)", kit.ParseCount)
+	kit.AddFlag(cmd, &f.cpu, "cpu", "units", "",
+		"CPU of the task, in 1/1024 vCPU (default: of the load stack)", kit.ParseCount)
 	kit.AddFlag(cmd, &f.memory, "memory", "MiB", "", "memory of the task (default: of the load stack)", kit.ParseCount)
 	cmd.Flags().BoolVar(&f.standalone, "standalone", false, "run one worker in the task, without functions")
 	_ = cmd.Flags().MarkHidden("standalone")

@@ -41,7 +41,8 @@ func (o *chatLoad) addFlags(cmd *cobra.Command) {
 	kit.AddFlag(cmd, &o.keys, "api-keys", "keys", strings.Join(o.keys, ","),
 		"API keys for --url, which the calls use in turn", parseKeys)
 	kit.AddFlag(cmd, &o.model, "model", "name", o.model, "model of the calls of --url", parseModel)
-	kit.AddFlag(cmd, &o.delay, "delay", "duration", "100ms", "pause of a user of --url between two calls", kit.ParseDelay)
+	kit.AddFlag(cmd, &o.delay, "delay", "duration", "100ms",
+		"pause of a user of --url between two calls", kit.ParseDelay)
 	kit.AddNumber(cmd, &o.maxTokens, "max-tokens", "",
 		"most tokens of an answer to a call of --url (default: the server's)", 1, 1_000_000)
 }
@@ -52,7 +53,9 @@ func parseChatURL(text string) (*url.URL, error) {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return nil, errors.New("must be a URL with a host, such as http://127.0.0.1:8080")
 	case u.User != nil:
-		return nil, &kit.FlagValueError{Message: "invalid --url: must not contain credentials; give API keys with --api-keys"}
+		return nil, &kit.FlagValueError{
+			Message: "invalid --url: must not contain credentials; give API keys with --api-keys",
+		}
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("must not have a query or a fragment")
 	}

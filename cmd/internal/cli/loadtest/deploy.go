@@ -105,7 +105,8 @@ func (o *deployOptions) flags(cmd *cobra.Command) {
 	kit.AddSwitch(flags, &o.endpoint, "dynamodb-endpoint", "no-dynamodb-endpoint",
 		"create a gateway endpoint for DynamoDB, unless the VPC has one")
 
-	flags.VarP(&kit.Pairs{Flag: "tag", All: &o.tags}, "tag", "t", "tag `KEY=VALUE` for the stack and its resources; repeatable")
+	flags.VarP(&kit.Pairs{Flag: "tag", All: &o.tags}, "tag", "t",
+		"tag `KEY=VALUE` for the stack and its resources; repeatable")
 	flags.StringVar(&o.bucket, "artifact-bucket", "",
 		"existing S3 `bucket` for the function's code (default: create one)")
 
@@ -179,7 +180,8 @@ func (o *deployOptions) resolve(
 // askNetwork asks for the VPC and the subnets if they are missing.
 func (o *deployOptions) askNetwork(ctx context.Context, s *infra.LoadStack) (err error) {
 	if (s.VPC == "" || len(s.Subnets) == 0) && !o.CanAsk {
-		return kit.Usagef("--vpc-id and --subnet-ids are required for a new stack; there is no terminal to ask for them")
+		return kit.Usagef(
+			"--vpc-id and --subnet-ids are required for a new stack; there is no terminal to ask for them")
 	}
 
 	if s.VPC == "" {
@@ -295,7 +297,7 @@ const loadCodeHelp = `Image and function hold this program, or --binary, and all
 hidden ones. docker builds the image for linux/amd64, and installs what a
 requirements.txt in -C lists.`
 
-// AddTo adds the flags of the stack and the code to a command.
+// addTo adds the flags of the stack and the code to a command.
 func (l *loadCode) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&l.Name, "name", "n", "", "`name` of the stack to test")
 	l.AddPlace(cmd)

@@ -7,7 +7,7 @@ var (
 	ReadOrchestration = readOrchestration
 )
 
-// AnyPort is the port of which FindPort chooses any.
+// AnyPort makes FindPort choose a port.
 const AnyPort = anyPort
 
 // RunJSON is the output of a run as JSON.

@@ -145,7 +145,8 @@ func TestDistributedLoadRunWithLocust(t *testing.T) {
 		"--duration", "2", "--port", masterPort(t), "MaxRpsUser", "--json",
 	})
 	var summary family.RunJSON
-	if err := json.Unmarshal([]byte(out.String()), &summary); code != kit.ExitDone || err != nil || summary.Requests == 0 ||
+	err := json.Unmarshal([]byte(out.String()), &summary)
+	if code != kit.ExitDone || err != nil || summary.Requests == 0 ||
 		summary.Failures > 0 || summary.RPS != float64(summary.Requests)/2 {
 		t.Fatalf("code %d: %s%s", code, out.String(), talk.String())
 	}

@@ -99,7 +99,8 @@ turn. It counts answers, refusals (status 429) and failures, and stores nothing.
 	kit.AddFlagP(cmd, &o.output, kit.OutputFlag, "o", "format", "",
 		"output format: json, table (the default), or tsv with a line for each call", parseReportFormat(&o.json))
 
-	_ = cmd.RegisterFlagCompletionFunc(kit.OutputFlag, kit.CompleteWords(kit.FormatJSON, kit.FormatTable, kit.FormatTSV))
+	_ = cmd.RegisterFlagCompletionFunc(kit.OutputFlag,
+		kit.CompleteWords(kit.FormatJSON, kit.FormatTable, kit.FormatTSV))
 	cmd.Annotations = map[string]string{}
 	kit.DocumentFields[loadJSON](cmd, "`--json` prints "+kit.AnObject)
 	kit.DocumentFields[chatLoadJSON](cmd, "With `--url`, `--json` prints "+kit.AnObject)
@@ -113,7 +114,8 @@ func (o *localOptions) addLoad(cmd *cobra.Command) {
 		"users of the closed model, or the most at once of the open model (there 1000 if not given; 3 with --url)",
 		parseUsers)
 	kit.AddFlag(cmd, &o.spawnRate, "spawn-rate", "number", "10", "users started a second", parsePositive)
-	kit.AddFlag(cmd, &o.rate, "rate", "number", "", "tasks started a second, which selects the open model", parsePositive)
+	kit.AddFlag(cmd, &o.rate, "rate", "number", "",
+		"tasks started a second, which selects the open model", parsePositive)
 	kit.AddFlag(cmd, &o.duration, "duration", "duration", "1m0s",
 		"length of the test; a shape has one of its own, and with --url it is 30s if not given", kit.ParseDuration)
 	cmd.Flags().StringVar(&o.shape, "shape", "",
@@ -237,7 +239,7 @@ func (o *localOptions) run(ctx context.Context, s loadtest.Scenario, classes []s
 func (o *localOptions) measure(
 	ctx context.Context, s loadtest.Scenario, classes []string,
 ) (report loadtest.Report, err error) {
-	repo, err := o.OpenAs(ctx, kit.OpenOptions{Access: kit.AccessCreate, PurgeWait: noPurgeWait, CountCapacity: true})
+	repo, err := o.OpenAs(ctx, kit.OpenOptions{Access: kit.Create, PurgeWait: noPurgeWait, CountCapacity: true})
 	if err != nil {
 		return report, err
 	}

@@ -119,7 +119,7 @@ func runUI(ctx context.Context, o *localOptions, s loadtest.Scenario, classes []
 		return kit.Usagef("%v", err)
 	}
 
-	repo, err := o.OpenAs(ctx, kit.OpenOptions{Access: kit.AccessCreate, PurgeWait: noPurgeWait})
+	repo, err := o.OpenAs(ctx, kit.OpenOptions{Access: kit.Create, PurgeWait: noPurgeWait})
 	if err != nil {
 		return err
 	}

@@ -267,7 +267,8 @@ func (o *runOptions) runDistributed(ctx context.Context, name string, opts infra
 	// Equal bounds keep the number of workers, however many users there are.
 	settings.MaxWorkers, settings.MinWorkers = workers, workers
 
-	o.Say("Running %s with %s for %v in %s", o.what(), kit.Count(o.users, "user"), o.duration, kit.Count(workers, "worker"))
+	o.Say("Running %s with %s for %v in %s", o.what(), kit.Count(o.users, "user"), o.duration,
+		kit.Count(workers, "worker"))
 
 	task, err := infra.StartLoadTask(ctx, name, settings)
 	if err != nil {

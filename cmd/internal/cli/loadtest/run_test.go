@@ -266,7 +266,8 @@ func TestLoadUI(t *testing.T) {
 		c := kit.NewConsole(strings.NewReader(""), &bytes.Buffer{}, &messages)
 		c.Poll = 10 * time.Millisecond
 		messages.on("Ctrl-C ends it", cancel)
-		code = cli.Run(ctx, c, append([]string{"loadtest", "ui", "-n", "my-app", "-f", "simple", "--port", port}, args...))
+		words := []string{"loadtest", "ui", "-n", "my-app", "-f", "simple", "--port", port}
+		code = cli.Run(ctx, c, append(words, args...))
 		return code, messages.String()
 	}
 	code, talk := ui("--max-workers", "9", "--startup-lead-time", "0")

@@ -48,7 +48,8 @@ func (s *scenarioChoice) find(c *kit.Console, args []string) (loadtest.Scenario,
 	name, args := s.name(args)
 
 	if name == "" {
-		return loadtest.Scenario{}, nil, kit.Usagef(`SCENARIO is missing; "%s scenarios" lists them`, s.program.command())
+		return loadtest.Scenario{}, nil, kit.Usagef(
+			`SCENARIO is missing; "%s scenarios" lists them`, s.program.command())
 	}
 	// A missing file or a wrong name is a mistake on the command line; what is
 	// wrong in a file is not.

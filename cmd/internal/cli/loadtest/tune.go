@@ -131,7 +131,8 @@ var tuneListing = kit.Listing[tuneStepJSON]{
 
 		efficiency := strconv.FormatFloat(100*s.Efficiency, 'f', 0, 64) + "%"
 		return []kit.Cell{
-			kit.Number(int64(s.Users)), oneDecimal(s.RPS), millis(s.P50), millis(s.P95), millis(s.P99), kit.Number(s.Requests),
+			kit.Number(int64(s.Users)), oneDecimal(s.RPS), millis(s.P50), millis(s.P95), millis(s.P99),
+			kit.Number(s.Requests),
 			{Display: efficiency, Plain: efficiency},
 			kit.Text(mark),
 		}

@@ -52,7 +52,8 @@ until Ctrl-C. Then the task is stopped if this command started it, or if
 	flags := cmd.Flags()
 	flags.BoolVar(&o.destroy, "destroy", false, "stop the task at the end, even if it was running before")
 	flags.BoolVar(&o.force, "force", false, "replace a running task whose settings differ")
-	kit.AddNumber(cmd, &o.maxWorkers, "max-workers", "", "the most workers (default: of the load stack)", 1, maxLoadWorkers)
+	kit.AddNumber(cmd, &o.maxWorkers, "max-workers", "",
+		"the most workers (default: of the load stack)", 1, maxLoadWorkers)
 	kit.AddNumber(cmd, &o.minWorkers, "min-workers", "", "the fewest workers (default: of the load stack)", 1,
 		maxLoadWorkers)
 	kit.AddNumber(cmd, &o.usersPerWorker, "users-per-worker", "", "users of one worker (default: of the load stack)", 1,
@@ -174,7 +175,8 @@ func createPage(path string) (*page, error) {
 	}
 
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil, kit.Usagef("invalid --html %q: is a folder; give the name of a file in it, such as %s", kit.Clip(given),
+		return nil, kit.Usagef("invalid --html %q: is a folder; give the name of a file in it, such as %s",
+			kit.Clip(given),
 			filepath.Join(given, "report.html"))
 	} else if err == nil && !info.Mode().IsRegular() {
 		return nil, kit.Usagef(

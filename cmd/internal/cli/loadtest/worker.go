@@ -81,7 +81,7 @@ func runWorker(ctx context.Context, o *workerOptions, args []string) (err error)
 		return kit.Usagef("no master is given; name it with --master, such as --master 10.0.0.5")
 	}
 
-	repo, err := o.OpenAs(ctx, kit.OpenOptions{Access: kit.AccessCreate, PurgeWait: noPurgeWait})
+	repo, err := o.OpenAs(ctx, kit.OpenOptions{Access: kit.Create, PurgeWait: noPurgeWait})
 	if err != nil {
 		return err
 	}

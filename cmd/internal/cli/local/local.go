@@ -134,7 +134,9 @@ func checkTable(name string) error {
 func enter(e *local.Engine, table string) {
 	// Each of these would override the variables of the engine: AWS_REGION wins
 	// over AWS_DEFAULT_REGION, for example, and AWS_PROFILE over the keys.
-	for _, name := range []string{"AWS_PROFILE", "AWS_SESSION_TOKEN", kit.EnvRegion, kit.EnvTableEndpoint, kit.EnvIgnoreEndpoints} {
+	for _, name := range []string{
+		"AWS_PROFILE", "AWS_SESSION_TOKEN", kit.EnvRegion, kit.EnvTableEndpoint, kit.EnvIgnoreEndpoints,
+	} {
 		_ = os.Unsetenv(name)
 	}
 

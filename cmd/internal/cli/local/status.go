@@ -71,7 +71,8 @@ func runLocalStatus(ctx context.Context, o *localStatusOptions) error {
 	if errors.Is(err, local.ErrNotRunning) {
 		shape := localJSON{Status: "not running", Health: local.Unknown, Aggregators: []aggregatorJSON{}}
 		o.Say("zae-limiter local up starts an engine")
-		return kit.PrintProperties(o.Console, o.json, []kit.Property{{Name: "Engine", Value: kit.Text("not running")}}, shape)
+		state := []kit.Property{{Name: "Engine", Value: kit.Text("not running")}}
+		return kit.PrintProperties(o.Console, o.json, state, shape)
 	}
 	if err != nil {
 		return err

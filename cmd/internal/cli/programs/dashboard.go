@@ -152,9 +152,9 @@ func (o *dashboardOptions) bind(ctx context.Context) (net.Listener, error) {
 
 // openToShow opens the store, which must exist, and checks that it answers.
 func (o *dashboardOptions) openToShow(ctx context.Context) (limiter.Repository, error) {
-	access := kit.AccessRead
+	access := kit.Read
 	if o.write {
-		access = kit.AccessChange
+		access = kit.Change
 	}
 
 	repo, err := o.Open(ctx, access)

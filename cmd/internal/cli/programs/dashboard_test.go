@@ -315,7 +315,9 @@ func TestDashboardOpensTheBrowser(t *testing.T) {
 	}))
 	defer reports.Close()
 	store := serveStore(t)
-	screen := []string{"DISPLAY=:0", kit.ForceTerminal + "=80", reportVariable + "=" + reports.URL, "TMPDIR=" + t.TempDir()}
+	screen := []string{
+		"DISPLAY=:0", kit.ForceTerminal + "=80", reportVariable + "=" + reports.URL, "TMPDIR=" + t.TempDir(),
+	}
 
 	s := startDashboard(t, append(screen, "ZAEL_TEST_DESKTOP=firefox.desktop"), "--store", store)
 	seen := <-sightings

@@ -318,7 +318,8 @@ func runPricesShow(o pricesOptions) error {
 		Columns: priceColumns,
 		Row: func(p namedPrice) []kit.Cell {
 			return []kit.Cell{
-				kit.Text(p.model), kit.Text(p.from()), money(p.price.Input), money(p.price.Output), money(p.price.CacheRead),
+				kit.Text(p.model), kit.Text(p.from()), money(p.price.Input), money(p.price.Output),
+				money(p.price.CacheRead),
 				money(p.price.CacheWrite), money(p.price.Request), size(p.price.MaxOutput), size(p.price.Context),
 				size(p.price.Image),
 			}

@@ -51,8 +51,9 @@ type proxyOptions struct {
 
 func newProxy(c *kit.Console) *cobra.Command {
 	o := &proxyOptions{
-		Connection: &kit.Connection{Console: c}, Settings: kit.Settings{Prefix: "ZAEL_PROXY_"}, listen: "127.0.0.1:8089",
-		drain: 30 * time.Second, otherResource: "other",
+		Connection: &kit.Connection{Console: c}, Settings: kit.Settings{Prefix: "ZAEL_PROXY_"},
+		listen: "127.0.0.1:8089",
+		drain:  30 * time.Second, otherResource: "other",
 		maxBody: 16 << 20, newEntities: 60, timeout: 10 * time.Minute,
 	}
 	cmd := &cobra.Command{
@@ -242,7 +243,8 @@ func parseCharges(given map[string]string) (llm.Limits, error) {
 	for part, limit := range given {
 		target, ok := parts[strings.ToLower(part)]
 		if !ok {
-			return limits, kit.Usagef("invalid --charge %q: the parts are requests, total, input, output, cached and cost",
+			return limits, kit.Usagef(
+				"invalid --charge %q: the parts are requests, total, input, output, cached and cost",
 				kit.Clip(part+"="+limit))
 		}
 
@@ -274,7 +276,8 @@ func (o *proxyOptions) run(ctx context.Context) (err error) {
 		return err
 	}
 
-	b, err := openBacking(ctx, o.Connection, "proxy", kit.OpenOptions{Access: kit.AccessChange, Namespace: o.NamespaceName()}, o.escrow)
+	open := kit.OpenOptions{Access: kit.Change, Namespace: o.NamespaceName()}
+	b, err := openBacking(ctx, o.Connection, "proxy", open, o.escrow)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"testing"
 
-	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 

@@ -58,7 +58,8 @@ func (i *proxyIdentity) apply(
 			)
 		}
 		if !validHeader(i.header) {
-			return kit.Usagef("invalid --trust-header %q: must be the name of a header, such as X-User", kit.Clip(i.header))
+			return kit.Usagef("invalid --trust-header %q: must be the name of a header, such as X-User",
+				kit.Clip(i.header))
 		}
 		opts.Identify = proxy.ByHeader(i.header)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/proxy"
 	"github.com/zeroae/zae-limiter-go/memory"
@@ -44,9 +44,11 @@ func TestMetricsOfTheProxyAreNotForPages(t *testing.T) {
 	}()
 
 	for host, want := range map[string]int{
-		server.Addr().String(): http.StatusOK, "localhost": http.StatusOK, "page.example": http.StatusMisdirectedRequest,
+		server.Addr().String(): http.StatusOK, "localhost": http.StatusOK,
+		"page.example": http.StatusMisdirectedRequest,
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+server.Addr().String()+"/metrics", nil)
+		url := "http://" + server.Addr().String() + "/metrics"
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,8 @@ func (o *serveOptions) check() error {
 
 	for _, host := range o.hosts {
 		if !validHost(host) {
-			return kit.Usagef("invalid --allowed-host %q: must be a host name without a port, such as limits.example, or *",
+			return kit.Usagef(
+				"invalid --allowed-host %q: must be a host name without a port, such as limits.example, or *",
 				kit.Clip(host))
 		}
 	}
@@ -95,7 +96,8 @@ func runServe(ctx context.Context, o *serveOptions) (err error) {
 	}()
 
 	// The store comes last, since opening it may create a file.
-	b, err := openBacking(ctx, o.Connection, "serve", kit.OpenOptions{Access: kit.AccessCreate, Namespace: o.NamespaceName()}, o.escrow)
+	open := kit.OpenOptions{Access: kit.Create, Namespace: o.NamespaceName()}
+	b, err := openBacking(ctx, o.Connection, "serve", open, o.escrow)
 	if err != nil {
 		return err
 	}

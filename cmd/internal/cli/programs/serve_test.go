@@ -179,7 +179,8 @@ func TestServeDrains(t *testing.T) {
 				t.Errorf("metrics:\n%s", text)
 			}
 			code, said := s.stop()
-			if code != kit.ExitDone || !strings.Contains(said, "Draining: 20 leases open") || strings.Contains(said, "!") {
+			if code != kit.ExitDone || !strings.Contains(said, "Draining: 20 leases open") ||
+				strings.Contains(said, "!") {
 				t.Errorf("code %d: %s", code, said)
 			}
 			want := "gpt-4\trpd\t980\t1000\t1000/day\tresource\ngpt-4\ttpd\t89700\t100000\t100000/day\tresource\n"

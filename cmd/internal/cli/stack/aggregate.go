@@ -109,7 +109,7 @@ func runAggregate(ctx context.Context, o aggregateOptions) (err error) {
 		return kit.Usagef("%s counts usage itself; aggregate is for a DynamoDB table, name one with --name", s.Name)
 	}
 
-	opened, err := o.OpenStore(ctx, s, kit.OpenOptions{Access: kit.AccessChange})
+	opened, err := o.OpenStore(ctx, s, kit.OpenOptions{Access: kit.Change})
 	if err != nil {
 		return err
 	}

@@ -145,7 +145,9 @@ func (s *checkJSON) inspect(ctx context.Context, name string, at hint.Place, opt
 }
 
 func (s *checkJSON) properties() []kit.Property {
-	properties := []kit.Property{{Name: "program", Value: kit.Text(s.Program)}, {Name: "schema", Value: kit.Text(s.Schema)}}
+	properties := []kit.Property{
+		{Name: "program", Value: kit.Text(s.Program)}, {Name: "schema", Value: kit.Text(s.Schema)},
+	}
 
 	for _, f := range []struct {
 		name  string

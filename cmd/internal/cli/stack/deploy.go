@@ -328,7 +328,8 @@ func (o *deployOptions) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	kit.AddSwitch(flags, &o.wait, "wait", "no-wait", "wait for the deployment to complete")
 
-	flags.VarP(&kit.Pairs{Flag: "tag", All: &o.stack.Tags}, "tag", "t", "tag `KEY=VALUE` for the stack and its resources; repeatable")
+	flags.VarP(&kit.Pairs{Flag: "tag", All: &o.stack.Tags}, "tag", "t",
+		"tag `KEY=VALUE` for the stack and its resources; repeatable")
 	flags.StringArrayVar(&o.untag, "untag", nil, "`KEY` of a tag to remove; repeatable")
 	flags.StringVarP(&o.namespace, "namespace", "N", "",
 		"`namespace` to register (default $ZAEL_NAMESPACE, else default)")

@@ -125,7 +125,8 @@ func (o *statusOptions) sections(s *infra.Status) string {
 func statusSections(s *infra.Status) []statusPart {
 	return []statusPart{
 		{"Connectivity", []kit.Property{
-			{Name: "available", Value: kit.YesNo(s.Available)}, {Name: "latency", Value: latency(s)}, {Name: "region", Value: kit.Text(s.Region)},
+			{Name: "available", Value: kit.YesNo(s.Available)}, {Name: "latency", Value: latency(s)},
+			{Name: "region", Value: kit.Text(s.Region)},
 		}},
 		{"Stack", stackSection(&s.Stack)},
 		{"Table", tableSection(&s.Table)},
@@ -167,7 +168,9 @@ func stackSection(s *infra.StackStatus) []kit.Property {
 		return absent("status", "not found", s.Error)
 	}
 
-	properties := []kit.Property{{Name: "status", Value: kit.Text(s.Status)}, {Name: "created", Value: kit.Moment(s.Created)}}
+	properties := []kit.Property{
+		{Name: "status", Value: kit.Text(s.Status)}, {Name: "created", Value: kit.Moment(s.Created)},
+	}
 	if !s.Updated.IsZero() {
 		properties = append(properties, kit.Property{Name: "updated", Value: kit.Moment(s.Updated)})
 	}
@@ -193,7 +196,8 @@ func tableSection(t *infra.TableStatus) []kit.Property {
 	}
 
 	if t.RecoveryDays > 0 {
-		properties = append(properties, kit.Property{Name: "restorable", Value: kit.Text(fmt.Sprintf("%d days", t.RecoveryDays))})
+		days := kit.Text(fmt.Sprintf("%d days", t.RecoveryDays))
+		properties = append(properties, kit.Property{Name: "restorable", Value: days})
 	}
 	for _, x := range t.Indexes {
 		properties = append(properties, kit.Property{Name: x.Name, Value: kit.Text(x.Status)})
@@ -267,7 +271,8 @@ func versionSection(v *infra.VersionStatus) []kit.Property {
 	}
 
 	if len(v.Pending) > 0 {
-		properties = append(properties, kit.Property{Name: "migrations left", Value: kit.Text(strings.Join(v.Pending, ", "))})
+		pending := kit.Text(strings.Join(v.Pending, ", "))
+		properties = append(properties, kit.Property{Name: "migrations left", Value: pending})
 	}
 	return failed(properties, v.Error)
 }
@@ -354,7 +359,9 @@ func runList(ctx context.Context, o *listOptions) error {
 	l := kit.Listing[infra.StackSummary]{
 		Columns: foundColumns,
 		Row: func(f infra.StackSummary) []kit.Cell {
-			return []kit.Cell{kit.Text(f.Name), o.StackState(f), kit.Text(f.Version), kit.Moment(f.Created), kit.Text(f.Region)}
+			return []kit.Cell{
+				kit.Text(f.Name), o.StackState(f), kit.Text(f.Version), kit.Moment(f.Created), kit.Text(f.Region),
+			}
 		},
 		Object: func(f infra.StackSummary) any {
 			return foundJSON{

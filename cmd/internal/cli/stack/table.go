@@ -317,7 +317,8 @@ func runTableMigrate(ctx context.Context, o *tableMigrateOptions) error {
 		properties = append(properties, kit.Property{Name: "migrated", Value: kit.Text(version)})
 	}
 
-	return kit.PrintProperties(o.Console, o.json, append(properties, kit.Property{Name: "kept", Value: kit.Number(o.kept)}), shape)
+	properties = append(properties, kit.Property{Name: "kept", Value: kit.Number(o.kept)})
+	return kit.PrintProperties(o.Console, o.json, properties, shape)
 }
 
 // deleteNewer deletes the buckets of newer releases if the flag says so, and
