@@ -60,7 +60,7 @@ func run(ctx context.Context, c *kit.Console, args []string, build builder) int 
 	// The wrapper hides whether stdout is a terminal, so the console keeps both.
 	c.File, c.Out = c.Out, out
 
-	root := build(c, args) //nolint:contextcheck // a command under a lease ends by itself, not with a context
+	root := build(c, args)
 	root.SetArgs(args)
 	root.SetIn(c.In)
 	root.SetOut(c.Out)

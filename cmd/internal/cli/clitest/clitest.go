@@ -18,8 +18,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/motolocal"
 )
 
-// Engine and Moto are the engines of a package's tests.
-var Engine, Moto = dynamolocal.Share(), motolocal.Share()
+// Engine is the DynamoDB of a package's tests.
+var Engine = dynamolocal.Share()
+
+// Moto is the emulated AWS of a package's tests.
+var Moto = motolocal.Share()
 
 // Main runs the tests of a package, and does not return. It puts zae-limiter and
 // other commands into PATH, and stops the engines in the end.
@@ -33,9 +36,12 @@ func Main(m testscript.TestingM, commands map[string]func()) {
 	testscript.Main(stopping{m}, all)
 }
 
-// RaceVariable and LingerNot are an environment variable and its value, with which
-// programs exit at once under the race detector.
-const RaceVariable, LingerNot = "GORACE", "atexit_sleep_ms=0"
+// An environment variable and its value, with which programs exit at once under the
+// race detector.
+const (
+	RaceVariable = "GORACE"
+	LingerNot    = "atexit_sleep_ms=0"
+)
 
 // SlowClock names an environment variable with a file that holds the time of the
 // program. The time advances by a millisecond with each command. Without it, a

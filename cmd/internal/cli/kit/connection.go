@@ -17,11 +17,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
+// DefaultNamespace is the namespace of a command without one.
+const DefaultNamespace = "default"
+
+// Environment variables that select a store and a namespace.
 const (
-	DefaultNamespace = "default"
-	EnvStore         = "ZAEL_STORE"
-	EnvStack         = "ZAEL_STACK"
-	envNamespace     = "ZAEL_NAMESPACE"
+	EnvStore     = "ZAEL_STORE"
+	EnvStack     = "ZAEL_STACK"
+	envNamespace = "ZAEL_NAMESPACE"
 )
 
 // Connection selects the store and the namespace of a command, by flags or
@@ -246,6 +249,7 @@ func (conn *Connection) Open(ctx context.Context, access Access) (limiter.Reposi
 	return conn.OpenAs(ctx, OpenOptions{Access: access, Namespace: namespace})
 }
 
+// OpenAs opens the selected store with options. The caller closes it.
 func (conn *Connection) OpenAs(ctx context.Context, o OpenOptions) (limiter.Repository, error) {
 	s, err := conn.SelectStore()
 	if err != nil {
@@ -254,6 +258,8 @@ func (conn *Connection) OpenAs(ctx context.Context, o OpenOptions) (limiter.Repo
 	return conn.OpenStore(ctx, s, o)
 }
 
+// OpenStore opens a store at the region and endpoint of the connection. The caller
+// closes it.
 func (conn *Connection) OpenStore(ctx context.Context, s Store, o OpenOptions) (limiter.Repository, error) {
 	// The warning is for changes: a read of an empty memory loses nothing, and
 	// a temporary store was asked for.

@@ -232,6 +232,7 @@ type Throttled struct {
 	dropped int
 }
 
+// Report passes an error on as a warning, or drops it.
 func (t *Throttled) Report(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

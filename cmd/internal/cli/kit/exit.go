@@ -26,6 +26,10 @@ const (
 // limits and those of the manifest.
 var ErrDrift = errors.New("drift")
 
+// ErrBrokenPipe replaces EPIPE of stdout. It ends the program without a message,
+// unlike the EPIPE of a store's connection.
+var ErrBrokenPipe = errors.New("stdout was closed before all output was written")
+
 // usageError reports a mistake in the command line.
 type usageError struct{ text string }
 
@@ -137,7 +141,3 @@ func Is[T error](err error) bool {
 	_, ok := errors.AsType[T](err)
 	return ok
 }
-
-// ErrBrokenPipe replaces EPIPE of stdout. It ends the program without a message,
-// unlike the EPIPE of a store's connection.
-var ErrBrokenPipe = errors.New("stdout was closed before all output was written")

@@ -16,6 +16,7 @@ import (
 // Format is an output format.
 type Format string
 
+// The output formats.
 const (
 	FormatJSON  Format = "json"
 	FormatTable Format = "table"
@@ -171,5 +172,8 @@ func DocumentFields[T any](cmd *cobra.Command, what string) {
 	cmd.Annotations[AnnotationOutput] = table
 }
 
-// Widths of the help: its text, and its lists of flags.
-const helpWidth, ScreenWidth = 78, 80
+// Widths of the help.
+const (
+	helpWidth   = 78 // of its text
+	ScreenWidth = 80 // of its lists of flags
+)

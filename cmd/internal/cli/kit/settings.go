@@ -145,6 +145,7 @@ func settingError(source string, f *pflag.Flag, text string, err error) error {
 	return Usagef("%s: invalid --%s %q: %v", source, f.Name, Clip(text), err)
 }
 
+// Variable returns the environment variable of a flag that no other command has.
 func (s *Settings) Variable(flag string) string {
 	return s.Prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }

@@ -22,6 +22,7 @@ import (
 // Access is what a command may do to a store.
 type Access int
 
+// Kinds of access. Each allows what the ones before it allow.
 const (
 	Read   Access = iota // read only
 	Change               // change an existing store

@@ -98,6 +98,7 @@ func (c Cell) WithColour(paint func(string) string) Cell {
 	return c
 }
 
+// Shown returns the text of a cell in a table, with its colour.
 func (c Cell) Shown() string {
 	if c.paint == nil {
 		return c.Display

@@ -32,7 +32,7 @@ func newAccountTest(c *kit.Console, p Program) accountTest {
 // addTo adds the flags of a load stack and a scenario to a command.
 func (a *accountTest) addTo(cmd *cobra.Command) {
 	a.Stack.AddTo(cmd)
-	a.choice.addFlags(a.Console, cmd)
+	a.choice.addFlags(cmd)
 }
 
 // choose sets the scenario and the classes of the command line. The load stack has

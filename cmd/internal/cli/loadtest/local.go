@@ -85,7 +85,7 @@ turn. It counts answers, refusals (status 429) and failures, and stores nothing.
 	}
 
 	o.AddStore(cmd)
-	o.choice.addFlags(c, cmd)
+	o.choice.addFlags(cmd)
 	o.addLoad(cmd)
 
 	flags := cmd.Flags()

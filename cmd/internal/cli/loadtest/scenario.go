@@ -21,12 +21,12 @@ type scenarioChoice struct {
 	file, dir string
 }
 
-func (s *scenarioChoice) addFlags(c *kit.Console, cmd *cobra.Command) {
+func (s *scenarioChoice) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&s.file, "locustfile", "f", "",
 		"`scenario`, in place of the first argument; the name of its Python file works, too")
 
 	s.addDir(cmd)
-	cmd.ValidArgsFunction = s.completer(c)
+	cmd.ValidArgsFunction = s.completer()
 }
 
 func (s *scenarioChoice) addDir(cmd *cobra.Command) {
@@ -94,13 +94,13 @@ func classNames(s loadtest.Scenario) []string {
 }
 
 // completer returns a completion function that suggests scenarios, then classes.
-func (s *scenarioChoice) completer(c *kit.Console) cobra.CompletionFunc {
+func (s *scenarioChoice) completer() cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var words []cobra.Completion
 
 		if s.file == "" && len(args) == 0 {
 			// Completion leaves out a file with a mistake and goes on.
-			all, _ := s.all(c)
+			all, _ := s.all()
 			for _, scenario := range all {
 				words = append(words, scenario.Name)
 			}
@@ -118,7 +118,7 @@ func (s *scenarioChoice) completer(c *kit.Console) cobra.CompletionFunc {
 
 // all returns all scenarios: of the program, compiled in, and in files. Of two
 // with one name it returns the first.
-func (s *scenarioChoice) all(c *kit.Console) ([]loadtest.Scenario, error) {
+func (s *scenarioChoice) all() ([]loadtest.Scenario, error) {
 	files, err := loadtest.LoadDir(s.dir)
 
 	var all []loadtest.Scenario
@@ -161,7 +161,7 @@ and left out.`,
 }
 
 func runScenarios(o scenariosOptions) error {
-	all, err := o.choice.all(o.Console)
+	all, err := o.choice.all()
 	if errors.Is(err, fs.ErrNotExist) {
 		return kit.Usagef("%v", err)
 	}
@@ -259,7 +259,7 @@ Locust offers all classes and shapes on its page.`,
 		},
 	}
 
-	choice.addFlags(c, cmd)
+	choice.addFlags(cmd)
 	cmd.Flags().StringVar(&o.Shape, "shape", "", "`name` of the shape that the master follows")
 
 	cmd.Flags().BoolVar(&o.Keep, "keep", false, "leave the namespace of a test in the store")

@@ -45,7 +45,7 @@ workers of a test need the same store.
 	}
 
 	o.AddStore(cmd)
-	o.choice.addFlags(c, cmd)
+	o.choice.addFlags(cmd)
 	kit.AddFlag(cmd, &o.master, "master", "address", "",
 		"host or host:port of the Locust master (port "+locust.DefaultPort+" if none is given)", parseMaster)
 	kit.AddFlag(cmd, &o.giveUp, "give-up", "duration", "1m", "how long to look for a master", kit.ParseDuration)

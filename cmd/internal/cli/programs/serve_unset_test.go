@@ -1,15 +1,10 @@
 package programs_test
 
 import (
-	"errors"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
-	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
 // A call without limits is a fault of the server. Its log has the command that mends
@@ -37,40 +32,5 @@ func TestServeSaysWhichLimitsAreMissing(t *testing.T) {
 	}
 	if code, said := s.stop(); code != 0 {
 		t.Errorf("exit code %d: %s", code, said)
-	}
-}
-
-func TestMendNamesStoreAndNamespace(t *testing.T) {
-	missing := &hint.NoLimitsError{Entity: "key", Resource: "m", Err: limiter.ErrNoLimits}
-	inTenant := *missing
-	inTenant.Namespace = "tenant"
-	const begin = "there are no limits for entity key and resource m at any level; "
-	plain := errors.New("disk full")
-	for _, test := range []struct {
-		conn kit.Connection
-		err  error
-		want string
-	}{
-		{
-			kit.Connection{Store: "sqlite:l.db"},
-			missing,
-			begin + "`zae-limiter resource set-defaults m -l rpm:100 --store sqlite:l.db` sets some",
-		},
-		{
-			kit.Connection{Store: "sqlite:l.db", Namespace: "own"},
-			missing,
-			begin + "`zae-limiter resource set-defaults m -l rpm:100 --namespace own --store sqlite:l.db` sets some",
-		},
-		{
-			kit.Connection{Store: "sqlite:l.db", Namespace: "own"},
-			&inTenant,
-			begin + "`zae-limiter resource set-defaults m -l rpm:100 --namespace tenant --store sqlite:l.db` sets some",
-		},
-		{kit.Connection{Store: "memory:"}, missing, begin + "store some, such as defaults of the resource"},
-		{kit.Connection{Store: "sqlite:l.db"}, plain, "disk full"},
-	} {
-		if got := test.conn.Mend(test.err).Error(); got != test.want {
-			t.Errorf("%q\nwant %q", got, test.want)
-		}
 	}
 }

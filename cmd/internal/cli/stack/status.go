@@ -125,7 +125,8 @@ func (o *statusOptions) sections(s *infra.Status) string {
 func statusSections(s *infra.Status) []statusPart {
 	return []statusPart{
 		{"Connectivity", []kit.Property{
-			{Name: "available", Value: kit.YesNo(s.Available)}, {Name: "latency", Value: latency(s)},
+			{Name: "available", Value: kit.YesNo(s.Available)},
+			{Name: "latency", Value: latency(s)},
 			{Name: "region", Value: kit.Text(s.Region)},
 		}},
 		{"Stack", stackSection(&s.Stack)},

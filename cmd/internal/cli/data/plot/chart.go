@@ -7,6 +7,7 @@ import (
 
 	"github.com/guptarohit/asciigraph"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 )
 
@@ -121,4 +122,72 @@ func (c chart) times() string {
 	}
 
 	return strings.Repeat(" ", margin(c.labels)) + strings.TrimRight(line, " ")
+}
+
+// maxWidth is the maximum width of a chart. It bounds the memory of a chart.
+const maxWidth = 1000
+
+// Usage draws snapshots, which may be in any order. It draws a heading for each
+// entity, resource and window, and below it a chart for each limit: a line over
+// time, or a bar if there is only one window. All bars of a limit have one scale.
+// Windows without a snapshot count as 0. If there are more windows than columns, a
+// column is the mean of several. Every line ends in a newline and has at most
+// width columns; charts need 40 and are cut below that. Without snapshots, Usage
+// returns "".
+func Usage(snapshots []limiter.UsageSnapshot, width int, style tty.Style) string {
+	width = min(max(width, 0), maxWidth)
+
+	var b strings.Builder
+	all := groups(snapshots)
+	full := newScale(all)
+
+	for i, g := range all {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		for _, line := range g.draw(width, full, style) {
+			b.WriteString(tty.Ellipsis(line, width) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// grouped inserts commas between groups of three digits.
+func grouped(digits string) string {
+	end := strings.IndexByte(digits, '.')
+	if end < 0 {
+		end = len(digits)
+	}
+
+	// The sign is no digit: -100000 must not become -,100,000.
+	begin := len(digits) - len(strings.TrimPrefix(digits, "-"))
+	for i := end - 3; i > begin; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// printable replaces characters that no valid name has. A damaged name must not
+// move the cursor.
+func printable(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, name)
+}
+
+// wrap joins parts to lines of at most width columns. A wider part gets a line of
+// its own.
+func wrap(parts []string, separator string, width int) []string {
+	var lines []string
+	for _, part := range parts {
+		if last := len(lines) - 1; last >= 0 && tty.Width(lines[last]+separator+part) <= width {
+			lines[last] += separator + part
+			continue
+		}
+		lines = append(lines, part)
+	}
+	return lines
 }
