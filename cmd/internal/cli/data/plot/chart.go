@@ -1,3 +1,4 @@
+// Package plot draws usage snapshots as charts in a terminal.
 package plot
 
 import (
