@@ -1,5 +1,6 @@
 // Package cli implements the command line program zae-limiter. The commands
-// are in packages of their own, by families, over package kit. Data goes to stdout, messages go to stderr.
+// are in packages of their own, by families, over package kit. Data goes to stdout,
+// messages go to stderr.
 package cli
 
 import (
