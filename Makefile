@@ -152,7 +152,7 @@ compare: ## Drive two stores with one random history: OPS=100000, SEED=n repeats
 # `make test` runs the same with few buckets, and checks only what must not grow with their number.
 .PHONY: scale
 scale: ## Check the time and memory of the dashboard on BUCKETS=1000000 buckets in a file
-	$(GO) test -v -run '^TestDashboardOfManyBuckets$$' -count=1 -timeout 0 ./cmd/internal/cli -dashboard.buckets=$(BUCKETS)
+	$(GO) test -v -run '^TestDashboardOfManyBuckets$$' -count=1 -timeout 0 ./cmd/internal/cli/programs -dashboard.buckets=$(BUCKETS)
 
 # The virtual environment is created once, in .cache.
 .PHONY: interop

@@ -187,7 +187,7 @@ var packages = []rule{
 	},
 	{
 		"cmd/internal/jsonview",
-		[]string{".", "httplimit", "internal/bucket", "internal/figure", "cmd/internal/cli/tty"},
+		[]string{".", "httplimit", "internal/bucket", "internal/figure", "cmd/internal/cli/kit/tty"},
 		"what a reader of the store sees, on a command line or over a network: it must not know which",
 	},
 	{
@@ -295,37 +295,99 @@ var packages = []rule{
 	{
 		"cmd/internal/cli",
 		[]string{
-			".", "dynamo/aggregator", "dynamo/infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo",
-			"escrow", "cmd/internal/jsonview", "internal/bucket", "cmd/internal/chatload", "cmd/internal/dashboard",
-			"internal/figure", "cmd/internal/hint", "cmd/internal/listen", "cmd/internal/local", "cmd/internal/otelsdk",
-			"internal/pause", "cmd/internal/proxy", "cmd/internal/rls", "cmd/internal/s3files", "cmd/internal/server",
-			"cmd/internal/webdemo", "llm", "cmd/internal/cli/", "internal/yamlfile", "github.com/spf13/",
-			"go.yaml.in/yaml/v3",
+			".", "dynamo", "loadtest", "sqlite", "cmd/internal/jsonview", "cmd/internal/cli/", "github.com/spf13/",
 		},
-		"the command tree is the one place that picks a store",
+		"joins the families to one program: what commands do belongs to them",
 	},
 	{
-		"cmd/internal/cli/child",
-		[]string{"golang.org/x/sys"},
-		"runs any command: it must not know about limits",
+		"cmd/internal/cli/kit",
+		[]string{
+			".", "dynamo/infra", "memory", "sqlite", "dynamo", "cmd/internal/jsonview", "internal/figure",
+			"cmd/internal/hint", "internal/yamlfile", "cmd/internal/cli/kit/", "github.com/spf13/", "go.yaml.in/yaml/v3",
+		},
+		"the one place that picks a store: it must not know a command",
+	},
+	{
+		"cmd/internal/cli/data",
+		[]string{
+			".", "memory", "cmd/internal/jsonview", "internal/bucket", "internal/figure", "cmd/internal/cli/kit",
+			"cmd/internal/cli/kit/", "cmd/internal/cli/data/", "github.com/spf13/",
+		},
+		"works on any store: what belongs to a table is in package stack",
+	},
+	{
+		"cmd/internal/cli/limits",
+		[]string{
+			".", "manifest", "memory", "dynamo", "cmd/internal/jsonview", "cmd/internal/hint", "cmd/internal/cli/kit",
+			"cmd/internal/cli/kit/", "github.com/spf13/",
+		},
+		"families do not know each other: what two of them share is in the kit",
+	},
+	{
+		"cmd/internal/cli/stack",
+		[]string{
+			".", "dynamo/aggregator", "dynamo/infra", "dynamo", "cmd/internal/jsonview", "cmd/internal/hint",
+			"cmd/internal/s3files", "cmd/internal/cli/kit", "cmd/internal/cli/kit/", "github.com/spf13/",
+		},
+		"families do not know each other: what two of them share is in the kit",
+	},
+	{
+		"cmd/internal/cli/programs",
+		[]string{
+			".", "escrow", "cmd/internal/jsonview", "cmd/internal/dashboard", "internal/figure",
+			"cmd/internal/listen", "cmd/internal/otelsdk", "cmd/internal/proxy", "cmd/internal/rls",
+			"cmd/internal/server", "llm", "cmd/internal/cli/kit", "cmd/internal/cli/kit/", "github.com/spf13/",
+		},
+		"turns flags into options of handlers: the handlers know no flags",
+	},
+	{
+		"cmd/internal/cli/loadtest",
+		[]string{
+			".", "dynamo/infra", "loadtest", "loadtest/locust", "dynamo", "cmd/internal/jsonview",
+			"cmd/internal/chatload", "internal/pause", "cmd/internal/cli/kit", "cmd/internal/cli/kit/",
+			"github.com/spf13/",
+		},
+		"families do not know each other: what two of them share is in the kit",
+	},
+	{
+		"cmd/internal/cli/local",
+		[]string{
+			".", "dynamo/infra", "dynamo", "cmd/internal/jsonview", "cmd/internal/local", "cmd/internal/cli/kit",
+			"cmd/internal/cli/kit/", "github.com/spf13/",
+		},
+		"families do not know each other: what two of them share is in the kit",
 	},
 	{
 		"cmd/internal/cli/demo",
 		[]string{
-			".", "escrow", "internal/bucket", "internal/figure", "internal/pause", "internal/rules",
-			"cmd/internal/cli/tty", "llm",
+			".", "escrow", "internal/bucket", "cmd/internal/dashboard", "cmd/internal/listen", "internal/pause",
+			"internal/rules", "cmd/internal/webdemo", "llm", "cmd/internal/cli/kit", "cmd/internal/cli/kit/",
+			"github.com/spf13/",
 		},
-		"a program like any user's: it is given its store and its flags",
+		"a program like any user's: its traffic is given a store and a clock",
 	},
 	{
-		"cmd/internal/cli/plot",
-		[]string{".", "internal/bucket", "cmd/internal/cli/tty", "github.com/guptarohit/asciigraph"},
+		"cmd/internal/cli/kit/child",
+		[]string{"golang.org/x/sys"},
+		"runs any command: it must not know about limits",
+	},
+	{
+		"cmd/internal/cli/data/plot",
+		[]string{".", "internal/bucket", "cmd/internal/cli/kit/tty", "github.com/guptarohit/asciigraph"},
 		"turns snapshots into text: where they come from and where it goes is not its business",
 	},
 	{
-		"cmd/internal/cli/tty",
+		"cmd/internal/cli/kit/tty",
 		[]string{"internal/figure", "golang.org/x/term", "github.com/rivo/uniseg"},
 		"draws on a terminal: it must not know what",
+	},
+	{
+		"cmd/internal/cli/clitest",
+		[]string{
+			"cmd/internal/cli", "cmd/internal/cli/kit", "internal/engine/dynamodb", "internal/engine/moto",
+			"github.com/rogpeppe/go-internal/testscript",
+		},
+		"runs the program in tests of its families: a program has no use for it",
 	},
 	{
 		"cmd/internal/lambda",
@@ -387,7 +449,15 @@ var bans = []struct {
 		"users of other stores must not compile a cloud",
 	},
 	{"github.com/aws/aws-lambda-go", []string{"cmd/internal/lambda"}, "what runs in a Lambda does not know that it does"},
-	{"github.com/spf13/", []string{"cmd/internal/cli"}, "flags are turned into plain options once"},
+	{
+		"github.com/spf13/",
+		[]string{
+			"cmd/internal/cli", "cmd/internal/cli/kit", "cmd/internal/cli/data", "cmd/internal/cli/limits",
+			"cmd/internal/cli/stack", "cmd/internal/cli/programs", "cmd/internal/cli/loadtest", "cmd/internal/cli/local",
+			"cmd/internal/cli/demo",
+		},
+		"flags are turned into plain options once",
+	},
 	{"github.com/golang-jwt/", []string{"cmd/internal/proxy"}, "one place decides which tokens are valid"},
 	{
 		"github.com/go-zeromq/",
@@ -405,18 +475,19 @@ var bans = []struct {
 var inTests = map[string][]string{
 	"": {"github.com/google/go-cmp"},
 	"cmd/internal/cli": {
-		"github.com/rogpeppe/go-internal/testscript", "google.golang.org/grpc/status", "golang.org/x/net/http2",
+		"github.com/rogpeppe/go-internal/testscript", "google.golang.org/grpc/status", "go.yaml.in/yaml/v3",
 	},
-	"dynamo/internal/interop": {"github.com/aws/"},
-	"dynamo/infra":            {"go.yaml.in/yaml/v3"},
-	"cmd/internal/docs":       {"go.yaml.in/yaml/v3", "google.golang.org/grpc"},
-	"cmd/internal/local":      {"go.yaml.in/yaml/v3"},
-	"cmd/internal/release":    {"go.yaml.in/yaml/v3"},
-	"cmd/internal/rls":        {"github.com/santhosh-tekuri/jsonschema/v6"},
-	"loadtest":                {"github.com/santhosh-tekuri/jsonschema/v6"},
-	"manifest":                {"github.com/santhosh-tekuri/jsonschema/v6"},
-	"telemetry":               {"go.opentelemetry.io/otel/sdk"},
-	"cmd/internal/server":     {"github.com/santhosh-tekuri/jsonschema/v6"},
+	"cmd/internal/cli/programs": {"golang.org/x/net/http2"},
+	"dynamo/internal/interop":   {"github.com/aws/"},
+	"dynamo/infra":              {"go.yaml.in/yaml/v3"},
+	"cmd/internal/docs":         {"go.yaml.in/yaml/v3", "google.golang.org/grpc"},
+	"cmd/internal/local":        {"go.yaml.in/yaml/v3"},
+	"cmd/internal/release":      {"go.yaml.in/yaml/v3"},
+	"cmd/internal/rls":          {"github.com/santhosh-tekuri/jsonschema/v6"},
+	"loadtest":                  {"github.com/santhosh-tekuri/jsonschema/v6"},
+	"manifest":                  {"github.com/santhosh-tekuri/jsonschema/v6"},
+	"telemetry":                 {"go.opentelemetry.io/otel/sdk"},
+	"cmd/internal/server":       {"github.com/santhosh-tekuri/jsonschema/v6"},
 }
 
 // testOnly lists the packages that only tests import.
@@ -424,7 +495,7 @@ var testOnly = []string{
 	"./dynamo/internal/dynamotest", "./dynamo/internal/interop", "./dynamo/infra/internal/fakeaws",
 	"./internal/engine", "./internal/engine/dynamodb", "./internal/engine/moto", "./internal/engine/envoy",
 	"./internal/engine/s3", "./internal/golden", "./internal/house", "./internal/race", "./cmd/internal/release",
-	"./api", "./cmd/internal/docs", "./cmd/internal/stores",
+	"./api", "./cmd/internal/docs", "./cmd/internal/stores", "./cmd/internal/cli/clitest",
 }
 
 // fixtures lists the packages that import testing outside of _test.go files.

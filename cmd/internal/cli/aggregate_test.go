@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"context"
@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/clitest"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
 // Clients take and give back tokens while an aggregator is killed repeatedly. In
 // the end every window has exactly what they used.
 func TestUsageIsExactThoughTheAggregatorIsKilled(t *testing.T) {
-	url := sharedEngine.URL(t)
+	url := clitest.Engine.URL(t)
 	for name, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1",
 		"AWS_ENDPOINT_URL": url,

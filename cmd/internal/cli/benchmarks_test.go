@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"fmt"
@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
 // TestBenchmarksPage checks that docs/benchmarks.md names the commit that it was
@@ -130,7 +133,7 @@ func checkCommit(t *testing.T, commit string) {
 // checkCommand requires that a command of the program and its flags exist.
 func checkCommand(t *testing.T, args []string) {
 	t.Helper()
-	root := newProgram(newConsole(nil, io.Discard, io.Discard))
+	root := cli.NewProgram(kit.NewConsole(nil, io.Discard, io.Discard), nil)
 	cmd, rest, err := root.Find(args)
 	if err != nil || cmd == root {
 		t.Errorf("zae-limiter %s: no such command (%v)", strings.Join(args, " "), err)

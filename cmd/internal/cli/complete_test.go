@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
@@ -20,7 +21,7 @@ func TestCompletionOfOneAmongMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range maxCompletions + 50 {
+	for i := range kit.MaxCompletions + 50 {
 		if _, err := lim.CreateEntity(t.Context(), limiter.Entity{ID: fmt.Sprintf("many-%03d", i)}); err != nil {
 			t.Fatal(err)
 		}
@@ -28,12 +29,12 @@ func TestCompletionOfOneAmongMany(t *testing.T) {
 	if err := repo.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(envStore, w.store)
-	for word, want := range map[string]int{"many-24": 10, "many-": maxCompletions, "project": 1, "absent": 0} {
+	t.Setenv(kit.EnvStore, w.store)
+	for word, want := range map[string]int{"many-24": 10, "many-": kit.MaxCompletions, "project": 1, "absent": 0} {
 		out, code := w.run(0, false, "__complete entity show "+word)
 		if got := strings.Count(out, "\n"+word) + strings.Count(
 			out[:min(len(word), len(out))], word,
-		); code != exitDone || got != want {
+		); code != kit.ExitDone || got != want {
 			t.Errorf("%s: code %d, %d words, want %d:\n%s", word, code, got, want, out)
 		}
 	}

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
 
@@ -20,10 +22,10 @@ const docsFolder = "../../../docs"
 
 // tree returns the whole command tree.
 func tree() *cobra.Command {
-	root := newProgram(newConsole(strings.NewReader(""), io.Discard, io.Discard))
+	root := cli.NewProgram(kit.NewConsole(strings.NewReader(""), io.Discard, io.Discard), nil)
 	root.InitDefaultHelpCmd()
 	root.DisableAutoGenTag = true
-	for _, cmd := range allCommands(root) {
+	for _, cmd := range kit.AllCommands(root) {
 		cmd.InitDefaultHelpFlag()
 	}
 	return root
@@ -50,7 +52,7 @@ func TestReference(t *testing.T) {
 
 			page := cmd.Name() + ".md"
 			pages[page] = commandPage(cmd)
-			for _, sub := range allCommands(cmd) {
+			for _, sub := range kit.AllCommands(cmd) {
 				fmt.Fprintf(&index, "- [`%s`](%s#%s): %s\n", sub.CommandPath(), page, anchor(sub), sub.Short)
 			}
 		}
@@ -69,12 +71,12 @@ func commandPage(cmd *cobra.Command) string {
 
 	if cmd.HasAvailableSubCommands() {
 		b.WriteString("\n")
-		for _, sub := range allCommands(cmd)[1:] {
+		for _, sub := range kit.AllCommands(cmd)[1:] {
 			fmt.Fprintf(&b, "- [`%s`](#%s): %s\n", sub.CommandPath(), anchor(sub), sub.Short)
 		}
 	}
 
-	for _, sub := range allCommands(cmd) {
+	for _, sub := range kit.AllCommands(cmd) {
 		b.WriteString(section(sub))
 	}
 	return b.String()
@@ -141,8 +143,8 @@ func section(cmd *cobra.Command) string {
 		fmt.Fprintf(&b, "\nAlso: `%s`.\n", strings.Join(cmd.Aliases, "`, `"))
 	}
 	for _, flags := range []struct{ title, usages string }{
-		{"Flags", cmd.LocalFlags().FlagUsagesWrapped(screenWidth)},
-		{"Flags of every `" + parentPath(cmd) + "` command", cmd.InheritedFlags().FlagUsagesWrapped(screenWidth)},
+		{"Flags", cmd.LocalFlags().FlagUsagesWrapped(kit.ScreenWidth)},
+		{"Flags of every `" + parentPath(cmd) + "` command", cmd.InheritedFlags().FlagUsagesWrapped(kit.ScreenWidth)},
 	} {
 		if flags.usages != "" {
 			fmt.Fprintf(&b, "\n%s:\n\n```text\n%s```\n", flags.title, flags.usages)
@@ -152,7 +154,7 @@ func section(cmd *cobra.Command) string {
 		fmt.Fprintf(&b, "\nExamples:\n\n<!-- check -->\n```sh\n%s\n```\n",
 			strings.ReplaceAll("\n"+cmd.Example, "\n  ", "\n")[1:])
 	}
-	if output := cmd.Annotations[annotationOutput]; output != "" {
+	if output := cmd.Annotations[kit.AnnotationOutput]; output != "" {
 		b.WriteString("\n" + output)
 	}
 	return b.String()
@@ -168,7 +170,7 @@ func parentPath(cmd *cobra.Command) string {
 // TestManPages compares docs/man with the commands; -update rewrites it.
 func TestManPages(t *testing.T) {
 	pages := map[string]string{}
-	for _, cmd := range allCommands(tree()) {
+	for _, cmd := range kit.AllCommands(tree()) {
 		cmd.Long = plainMarkdown(cmd.Long)
 		day := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) // a fixed date
 

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
@@ -30,13 +32,13 @@ entities: {a-key-with-a-name-that-is-far-too-long-for-any-terminal: {resources: 
 	for _, width := range []int{1, 10, 40, 80, 120} {
 		for _, coloured := range []bool{false, true} {
 			var out, talk bytes.Buffer
-			c := &console{
-				in: strings.NewReader(""), out: &out, err: &talk, terminal: true, width: width,
-				style: tty.Style(coloured), now: time.Now,
+			c := &kit.Console{
+				In: strings.NewReader(""), Out: &out, Err: &talk, Terminal: true, Width: width,
+				Style: tty.Style(coloured), Now: time.Now,
 			}
-			if code := run(context.Background(), c, []string{
+			if code := cli.Run(context.Background(), c, []string{
 				"limits", "plan", file, "--store", w.store,
-			}); code != exitDone {
+			}); code != kit.ExitDone {
 				t.Fatalf("code %d: %s", code, &talk)
 			}
 			checkScreen(t, "limits plan", out.String(), width, coloured)
@@ -75,8 +77,8 @@ func (w *world) limits(manifest string, args ...string) (out, talk string, code 
 		w.t.Fatal(err)
 	}
 	var printed, said bytes.Buffer
-	c := &console{in: strings.NewReader(""), out: &printed, err: &said, now: func() time.Time { return w.now }}
-	code = run(w.t.Context(), c, append([]string{"limits", args[0], file, "--store", w.store}, args[1:]...))
+	c := &kit.Console{In: strings.NewReader(""), Out: &printed, Err: &said, Now: func() time.Time { return w.now }}
+	code = cli.Run(w.t.Context(), c, append([]string{"limits", args[0], file, "--store", w.store}, args[1:]...))
 	return printed.String(), strings.ReplaceAll(said.String(), file, "FILE"), code
 }
 
@@ -85,22 +87,22 @@ func TestApplyTakesANamespaceFromAStack(t *testing.T) {
 	w := newWorld(t)
 	const nothing, stack = "{}", "arn:aws:cloudformation:us-east-1:123456789012:stack/limits/1"
 	w.managedBy(stack+" Limits", "hash")
-	if _, talk, code := w.limits(nothing, "plan"); code != exitDone || !strings.Contains(
+	if _, talk, code := w.limits(nothing, "plan"); code != kit.ExitDone || !strings.Contains(
 		talk, "Managed by stack "+stack+"; apply takes the namespace over\n",
 	) {
 		t.Errorf("code %d: %s", code, talk)
 	}
-	if _, talk, code := w.limits(nothing, "apply"); code != exitUsage || !strings.Contains(
+	if _, talk, code := w.limits(nothing, "apply"); code != kit.ExitUsage || !strings.Contains(
 		talk, "Take the namespace over from stack "+stack+" (",
 	) {
 		t.Errorf("code %d: %s", code, talk)
 	}
-	if _, talk, code := w.limits(nothing, "apply", "--yes"); code != exitDone || !strings.Contains(
+	if _, talk, code := w.limits(nothing, "apply", "--yes"); code != kit.ExitDone || !strings.Contains(
 		talk, "Took the namespace over from stack "+stack+" in sqlite:",
 	) {
 		t.Errorf("code %d: %s", code, talk)
 	}
-	if _, talk, code := w.limits(nothing, "apply"); code != exitDone || strings.Contains(talk, "Took") {
+	if _, talk, code := w.limits(nothing, "apply"); code != kit.ExitDone || strings.Contains(talk, "Took") {
 		t.Errorf("code %d: %s", code, talk)
 	}
 }
@@ -110,14 +112,14 @@ func TestDamageIsReportedAndRepaired(t *testing.T) {
 	w := newWorld(t)
 	const loadManifest = "resources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"
 	w.managedBy("", "hash", limiter.Scope{Resource: "no name"})
-	if _, talk, code := w.limits(loadManifest, "apply", "--yes"); code != exitFailed ||
+	if _, talk, code := w.limits(loadManifest, "apply", "--yes"); code != kit.ExitFailed ||
 		!strings.Contains(talk, "`zae-limiter limits apply FILE --forget`") {
 		t.Errorf("code %d: %s", code, talk)
 	}
-	if _, talk, code := w.limits(loadManifest, "apply", "--yes", "--forget"); code != exitDone {
+	if _, talk, code := w.limits(loadManifest, "apply", "--yes", "--forget"); code != kit.ExitDone {
 		t.Errorf("code %d: %s", code, talk)
 	}
-	if _, talk, code := w.limits(loadManifest, "apply"); code != exitDone {
+	if _, talk, code := w.limits(loadManifest, "apply"); code != kit.ExitDone {
 		t.Errorf("code %d: %s", code, talk)
 	}
 	db, err := sql.Open("sqlite", strings.TrimPrefix(w.store, "sqlite:"))

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/local"
 )
 
@@ -308,7 +309,7 @@ func interruptUp(t *testing.T, env []string, state, pipe string) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitFailed ||
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != kit.ExitFailed ||
 		!strings.Contains(talk.String(), "zae-limiter: interrupted") {
 		t.Errorf("%v: %s", err, &talk)
 	}

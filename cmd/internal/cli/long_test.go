@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
 // A message shows only the start of an argument of 100 KB.
@@ -60,10 +63,10 @@ func TestLongArgumentsAreNotEchoed(t *testing.T) {
 			{"help", long},
 		} {
 			var out, talk bytes.Buffer
-			c := &console{in: strings.NewReader(""), out: &out, err: &talk, now: time.Now}
-			t.Setenv(envStore, store)
-			code := run(context.Background(), c, args)
-			if code == exitDone || talk.Len() == 0 || talk.Len() > 4_000 || out.Len() > 4_000 {
+			c := &kit.Console{In: strings.NewReader(""), Out: &out, Err: &talk, Now: time.Now}
+			t.Setenv(kit.EnvStore, store)
+			code := cli.Run(context.Background(), c, args)
+			if code == kit.ExitDone || talk.Len() == 0 || talk.Len() > 4_000 || out.Len() > 4_000 {
 				t.Errorf("%.40q: code %d, %d bytes on stderr and %d on stdout: %.300s", args, code, talk.Len(),
 					out.Len(), &talk)
 			}

@@ -1,5 +1,6 @@
-// Package cli implements the command line program zae-limiter. Every command
-// has a file of its own. Data goes to stdout, messages go to stderr.
+// Package cli implements the command line program zae-limiter. The commands
+// are in packages of their own, by families, over package kit. Data goes to stdout,
+// messages go to stderr.
 package cli
 
 import (
@@ -10,12 +11,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
 // Main runs the program with the arguments after its name and returns its exit
@@ -24,11 +25,17 @@ import (
 // errors to stderr, one line each. An interrupt ends the command early; a second
 // one ends the program at once.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return newConsole(stdin, stdout, stderr).main(args)
+	return MainOn(kit.NewConsole(stdin, stdout, stderr), args)
 }
 
-func (c *console) main(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
+// MainOn does what [Main] does, on a console.
+func MainOn(c *kit.Console, args []string) int { return runUntilSignal(c, args, newProgram) }
+
+// builder returns the command tree for a command line.
+type builder func(c *kit.Console, args []string) *cobra.Command
+
+func runUntilSignal(c *kit.Console, args []string, build builder) int {
+	ctx, stop := signal.NotifyContext(context.Background(), kit.StopSignals()...)
 	defer stop()
 
 	// Stop restores the default action, so that a second signal ends the
@@ -41,26 +48,24 @@ func (c *console) main(args []string) int {
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
 
-	return run(ctx, c, args)
+	return run(ctx, c, args, build)
 }
 
-// stopSignals returns the signals that ask the program to end, without those
-// that the program was started to ignore.
-func stopSignals() []os.Signal {
-	all := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
-	return slices.DeleteFunc(all, signal.Ignored)
+// Run runs a command line until it ends or ctx is done. It catches no signals.
+func Run(ctx context.Context, c *kit.Console, args []string) int {
+	return run(ctx, c, args, newProgram)
 }
 
-func run(ctx context.Context, c *console, args []string) int {
-	out := &stickyWriter{Writer: c.out}
+func run(ctx context.Context, c *kit.Console, args []string, build builder) int {
+	out := &stickyWriter{Writer: c.Out}
 	// The wrapper hides whether stdout is a terminal, so the console keeps both.
-	c.file, c.out = c.out, out
+	c.File, c.Out = c.Out, out
 
-	root := newProgram(c) //nolint:contextcheck // a command under a lease ends by itself, not with a context
+	root := build(c, args)
 	root.SetArgs(args)
-	root.SetIn(c.in)
-	root.SetOut(c.out)
-	root.SetErr(c.err)
+	root.SetIn(c.In)
+	root.SetOut(c.Out)
+	root.SetErr(c.Err)
 
 	var unknown error
 	root.SetHelpFunc(strictHelp(root.HelpFunc(), &unknown))
@@ -69,13 +74,13 @@ func run(ctx context.Context, c *console, args []string) int {
 	// that no command checked.
 	err := cmp.Or(root.ExecuteContext(ctx), unknown, out.err)
 	if err == nil {
-		return exitDone
+		return kit.ExitDone
 	}
 
-	if text := errorText(err); text != "" {
-		fmt.Fprintln(c.err, root.Name()+":", text)
+	if text := kit.Message(err); text != "" {
+		fmt.Fprintln(c.Err, root.Name()+":", text)
 	}
-	return exitCode(err)
+	return kit.ExitCode(err)
 }
 
 // stickyWriter remembers its first write error, for callers that do not check.
@@ -84,20 +89,16 @@ type stickyWriter struct {
 	err error
 }
 
-// errBrokenPipe replaces EPIPE of stdout. It ends the program without a message,
-// unlike the EPIPE of a store's connection.
-var errBrokenPipe = errors.New("stdout was closed before all output was written")
-
 func (w *stickyWriter) Write(p []byte) (int, error) {
 	n, err := w.Writer.Write(p)
 	if errors.Is(err, syscall.EPIPE) {
-		err = errBrokenPipe
+		err = kit.ErrBrokenPipe
 	}
 	w.err = cmp.Or(w.err, err)
 	return n, err
 }
 
-func newRoot(c *console) *cobra.Command {
+func newRoot(c *kit.Console) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "zae-limiter",
 		Short: "Limit how much API keys and projects use",
@@ -110,7 +111,7 @@ stderr. Lists are tables on a terminal and tab-separated elsewhere; choose with
 -o json, -o table or -o tsv. Exit codes: 0 done, 1 failed, 2 wrong command line,
 3 limit exceeded, 4 drift, 5 disabled.
 
-` + storeHelp,
+` + kit.StoreHelp,
 		Example: `  zae-limiter demo
   zae-limiter resource set-defaults gpt-4 -l rpm:100 -l tpm:10000/min:15000
   zae-limiter acquire key-abc gpt-4 rpm=1 tpm=500
@@ -118,14 +119,14 @@ stderr. Lists are tables on a terminal and tab-separated elsewhere; choose with
 		Version:       thisBuild().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          requireKnownCommand,
+		Args:          kit.RequireKnownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := rejectEmptyFlags(cmd); err != nil {
+			if err := kit.RejectEmptyFlags(cmd); err != nil {
 				return err
 			}
-			return c.applyFormat(cmd)
+			return c.ApplyFormat(cmd)
 		},
 	}
 
@@ -136,60 +137,14 @@ stderr. Lists are tables on a terminal and tab-separated elsewhere; choose with
 	root.Flags().Bool("version", false, "print the version")
 	root.SetVersionTemplate(thisBuild().String() + "\n")
 
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(kit.FlagError)
 	// Without a width, Cobra does not wrap the texts of flags.
 	root.SetUsageTemplate(strings.NewReplacer(
-		".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", screenWidth),
+		".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", kit.ScreenWidth),
 		`Use "{{.CommandPath}} [command] --help" for more information about a command.`,
 		`Use "{{.CommandPath}} [command] --help" for the help of a command.`,
 	).Replace(root.UsageTemplate()))
 	return root
-}
-
-// addCommands adds all commands to the root, in groups for the help.
-func addCommands(root *cobra.Command, c *console) {
-	help := newHelp()
-	root.SetHelpCommand(help)
-	for i, group := range []struct {
-		title    string
-		commands []*cobra.Command
-	}{
-		{"Take tokens and ask:", []*cobra.Command{newAcquire(c), newExplain(c)}},
-		{"Set limits:", []*cobra.Command{
-			newEntity(c), newResource(c), newSystem(c), newLimits(c), newNamespace(c), newSwitches(c),
-		}},
-		{"Watch:", []*cobra.Command{newTop(c), newDashboard(c), newUsage(c), newAudit(c)}},
-		{"Serve:", []*cobra.Command{newServe(c), newProxy(c), newPrices(c)}},
-		{"Try and test:", []*cobra.Command{newDemo(c), newLoadtest(c), newLocal(c)}},
-		{"DynamoDB and AWS:", []*cobra.Command{
-			newDeploy(c), newStatus(c), newCheck(c), newUpgrade(c), newDelete(c), newList(c), newTable(c),
-			newAggregate(c), newTemplate(c), newLambdaExport(c),
-		}},
-		{"This program:", []*cobra.Command{newVersion(c), newCompletion(), help}},
-	} {
-		id := strconv.Itoa(i)
-		root.AddGroup(&cobra.Group{ID: id, Title: group.title})
-		for _, cmd := range group.commands {
-			// Cobra adds the help command itself. It has a group all the same, or
-			// the help would list it apart.
-			if cmd.GroupID = id; cmd != help {
-				root.AddCommand(cmd)
-			}
-		}
-	}
-
-	completeNoFiles(root)
-}
-
-// requireKnownCommand rejects arguments that are not commands of cmd.
-func requireKnownCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if !cmd.HasAvailableSubCommands() {
-		return noArgs(cmd, args)
-	}
-	return unknownCommand(cmd, args[0])
 }
 
 // strictHelp wraps a help function so that it rejects a mistyped command before
@@ -199,7 +154,7 @@ func strictHelp(help func(*cobra.Command, []string), failed *error) func(*cobra.
 	return func(cmd *cobra.Command, args []string) {
 		// The arguments of help are names of commands, which it checks itself.
 		if words := cmd.Flags().Args(); len(words) > 0 && cmd.HasAvailableSubCommands() && cmd.Name() != "help" {
-			*failed = requireKnownCommand(cmd, words)
+			*failed = kit.RequireKnownCommand(cmd, words)
 			return
 		}
 		help(cmd, args)
@@ -214,7 +169,7 @@ func newHelp() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return requireKnownCommand(cmp.Or(found, cmd.Root()), append(rest, args...))
+				return kit.RequireKnownCommand(cmp.Or(found, cmd.Root()), append(rest, args...))
 			}
 
 			// Execute adds the flag only to the command that it runs, which is

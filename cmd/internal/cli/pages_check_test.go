@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
 // TestPagesNameCommands checks the commands of the blocks that run or that are
@@ -79,7 +81,7 @@ type checker struct {
 
 func newChecker(targets []string) *checker {
 	c := &checker{root: tree(), flags: map[string]bool{}, targets: targets}
-	for _, cmd := range allCommands(c.root) {
+	for _, cmd := range kit.AllCommands(c.root) {
 		for _, set := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.InheritedFlags()} {
 			set.VisitAll(func(f *pflag.Flag) { c.flags["--"+f.Name] = true })
 		}

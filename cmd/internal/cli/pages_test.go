@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"os"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/clitest"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/docs"
 	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
@@ -56,7 +58,7 @@ func TestPagesRun(t *testing.T) {
 		t.Run(strings.TrimSuffix(page.Path, ".md"), func(t *testing.T) {
 			session.tourist = newTourist(t)
 			if onAWS {
-				session.env = append(session.env, emulated(sharedMoto.URL(t))...)
+				session.env = append(session.env, emulated(clitest.Moto.URL(t))...)
 				session.env = append(session.env, "AWS_REGION="+session.region,
 					"PATH="+filepath.Dir(releasedProgram(t))+":"+os.Getenv("PATH"))
 			}
@@ -138,12 +140,12 @@ type tourist struct {
 func newTourist(t *testing.T) *tourist {
 	t.Helper()
 	folder := t.TempDir()
-	clock, err := slow(t.TempDir())
+	clock, err := clitest.Slow(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	env := append(os.Environ(), "HOME="+folder, "XDG_DATA_HOME=", "NO_COLOR=1", "ZAEL_STACK=", "ZAEL_NAMESPACE=",
-		slowClock+"="+clock)
+		clitest.SlowClock+"="+clock)
 	return &tourist{t, folder, env}
 }
 
@@ -158,7 +160,7 @@ func (s *tourist) run(line string) string {
 	cmd := exec.CommandContext(s.t.Context(), "sh", "-c", line)
 	cmd.Dir, cmd.Env = s.folder, s.env
 	if !strings.Contains(line, "|") || strings.Contains(line, "||") { // printed to a terminal
-		cmd.Env = append(cmd.Env, forceTerminal+"=80")
+		cmd.Env = append(cmd.Env, kit.ForceTerminal+"=80")
 	}
 	if strings.Contains(line, "$(") {
 		cmd.Env = s.env

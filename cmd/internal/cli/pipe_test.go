@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -6,15 +6,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
 // When stdout is closed, the program ends with the exit code of SIGPIPE and prints
 // no message.
 func TestBrokenPipe(t *testing.T) {
 	store := "sqlite:" + filepath.Join(t.TempDir(), "limits.db")
-	if code := Main(
+	if code := cli.Main(
 		[]string{"entity", "create", "key-abc", "--store", store}, nil, &bytes.Buffer{}, &bytes.Buffer{},
-	); code != exitDone {
+	); code != kit.ExitDone {
 		t.Fatalf("code %d", code)
 	}
 	for _, args := range [][]string{
@@ -37,7 +40,7 @@ func TestBrokenPipe(t *testing.T) {
 		if closed := w.Close(); closed != nil {
 			t.Fatal(closed)
 		}
-		if got := cmd.ProcessState.ExitCode(); got != exitBrokenPipe || talk.Len() > 0 {
+		if got := cmd.ProcessState.ExitCode(); got != kit.ExitBrokenPipe || talk.Len() > 0 {
 			t.Errorf("%q: code %d, %v, %q", args, got, err, &talk)
 		}
 	}

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
@@ -49,14 +50,14 @@ func TestInterruptedPurgeIsListedAndFinished(t *testing.T) {
 	if err := repo.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if out, code := w.run(0, false, "namespace orphans"); code != exitDone ||
+	if out, code := w.run(0, false, "namespace orphans"); code != kit.ExitDone ||
 		!strings.HasPrefix(out, "doomed\t"+id+"\tpurging\t") {
 		t.Errorf("orphans: code %d, %q", code, out)
 	}
-	if out, code := w.run(0, false, "namespace recover "+id); code != exitFailed {
+	if out, code := w.run(0, false, "namespace recover "+id); code != kit.ExitFailed {
 		t.Errorf("recover: code %d, %q", code, out)
 	}
-	if out, code := w.run(0, false, "namespace purge --yes -- "+id); code != exitDone ||
+	if out, code := w.run(0, false, "namespace purge --yes -- "+id); code != kit.ExitDone ||
 		!strings.Contains(out, "10 items removed") {
 		t.Errorf("purge: code %d, %q", code, out)
 	}

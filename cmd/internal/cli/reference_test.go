@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"cmp"
@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/docs"
 	"github.com/zeroae/zae-limiter-go/grpclimit"
 	"github.com/zeroae/zae-limiter-go/httplimit"
@@ -29,8 +30,8 @@ func TestReferenceOfSettings(t *testing.T) {
 		"servers. `make docs` generates this page from the code.\n\n" +
 		"## Environment\n\n" + strings.ReplaceAll(environment, "| variable | |\n", "| variable | meaning |\n"))
 	found := 0
-	for _, cmd := range allCommands(tree()) {
-		if cmd.Flags().Lookup(configFlag) == nil {
+	for _, cmd := range kit.AllCommands(tree()) {
+		if cmd.Flags().Lookup(kit.ConfigFlag) == nil {
 			continue
 		}
 		found++
@@ -51,14 +52,14 @@ func TestReferenceOfSettings(t *testing.T) {
 
 func settingRows(cmd *cobra.Command) string {
 	var rows []string
-	s := settings{prefix: "ZAEL_" + strings.ToUpper(cmd.Name()) + "_"}
+	s := kit.Settings{Prefix: "ZAEL_" + strings.ToUpper(cmd.Name()) + "_"}
 	add := func(f *pflag.Flag) {
-		if !isSetting(f) {
+		if !kit.IsSetting(f) {
 			return
 		}
-		variables, shared := storeVariables[f.Name]
+		variables, shared := kit.StoreVariables[f.Name]
 		if !shared {
-			variables = []string{s.variable(f.Name)}
+			variables = []string{s.Variable(f.Name)}
 		}
 		_, usage := pflag.UnquoteUsage(f)
 		value := f.DefValue
@@ -70,7 +71,7 @@ func settingRows(cmd *cobra.Command) string {
 		}
 		rows = append(rows,
 			fmt.Sprintf("| %#q | %s | %#q | %s | %s |\n", "--"+f.Name, "`"+strings.Join(variables, "`, `")+"`",
-				settingKey(f.Name), value, docs.Cell(usage)))
+				kit.SettingKey(f.Name), value, docs.Cell(usage)))
 	}
 	cmd.LocalFlags().VisitAll(add)
 	cmd.InheritedFlags().VisitAll(add)
@@ -146,13 +147,13 @@ func TestReferenceOfErrors(t *testing.T) {
 		code    int
 		meaning string
 	}{
-		{exitDone, "done"},
-		{exitFailed, "failed; stderr says why"},
-		{exitUsage, "the command line is wrong; nothing was done"},
-		{exitExceeded, "a limit was exceeded"},
-		{exitDrift, "stored limits differ from the manifest"},
-		{exitDisabled, "a level is disabled"},
-		{exitBrokenPipe, "stdout was closed, as a shell reports SIGPIPE"},
+		{kit.ExitDone, "done"},
+		{kit.ExitFailed, "failed; stderr says why"},
+		{kit.ExitUsage, "the command line is wrong; nothing was done"},
+		{kit.ExitExceeded, "a limit was exceeded"},
+		{kit.ExitDrift, "stored limits differ from the manifest"},
+		{kit.ExitDisabled, "a level is disabled"},
+		{kit.ExitBrokenPipe, "stdout was closed, as a shell reports SIGPIPE"},
 	} {
 		fmt.Fprintf(&b, "| %d | %s |\n", row.code, row.meaning)
 	}
@@ -168,5 +169,5 @@ func errorRow(n docs.Name, sample error) string {
 		n.Synopsis = sample.Error()
 	}
 	return fmt.Sprintf("| %#q | %d | %s | %d | %s |\n", n.Name, httplimit.NewProblem(sample).Status,
-		status.Code(grpclimit.Error(sample)), exitCode(sample), docs.Cell(n.Synopsis))
+		status.Code(grpclimit.Error(sample)), kit.ExitCode(sample), docs.Cell(n.Synopsis))
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
 
@@ -37,7 +39,7 @@ func newWorld(t *testing.T) *world {
 			w.now = w.now.Add(d)
 			continue
 		}
-		if out, code := w.run(80, false, line); code != exitDone && code != exitExceeded {
+		if out, code := w.run(80, false, line); code != kit.ExitDone && code != kit.ExitExceeded {
 			t.Fatalf("%s: code %d\n%s", line, code, out)
 		}
 	}
@@ -71,11 +73,11 @@ acquire key-abc gpt-4 rpm=1 tpm=100 --adjust-fd 3 -- sh -c "echo tpm=9000 >&3"
 func (w *world) run(width int, coloured bool, line string) (string, int) {
 	w.t.Helper()
 	var out bytes.Buffer
-	c := &console{
-		in: strings.NewReader(""), out: &out, err: &out, terminal: width > 0, width: width,
-		style: tty.Style(coloured), errStyle: tty.Style(coloured), now: func() time.Time { return w.now },
+	c := &kit.Console{
+		In: strings.NewReader(""), Out: &out, Err: &out, Terminal: width > 0, Width: width,
+		Style: tty.Style(coloured), ErrStyle: tty.Style(coloured), Now: func() time.Time { return w.now },
 	}
-	code := run(context.Background(), c, append([]string{"--store", w.store}, words(w.t, line)...))
+	code := cli.Run(context.Background(), c, append([]string{"--store", w.store}, words(w.t, line)...))
 	return out.String(), code
 }
 

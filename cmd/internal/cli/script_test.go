@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"context"
@@ -13,88 +13,33 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/clitest"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/engine/dynamodb"
-	"github.com/zeroae/zae-limiter-go/internal/engine/moto"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
 // TestMain makes the program a command of the scripts, and stops the engines they
 // used.
 func TestMain(m *testing.M) {
-	// The race detector makes every program wait a second before it exits.
-	if err := os.Setenv(raceVariable, lingerNot); err != nil {
-		panic(err)
-	}
-	testscript.Main(stopping{m}, map[string]func(){
-		"zae-limiter": program, "fake-engine": fakeEngine, "session-manager-plugin": forwardPort,
-		"loadworker": loadFunction, "xdg-open": fakeBrowser, "xdg-settings": defaultBrowser,
-	})
+	clitest.Main(withReleased{m}, map[string]func(){"fake-engine": fakeEngine})
 }
 
-const raceVariable, lingerNot = "GORACE", "atexit_sleep_ms=0"
+type withReleased struct{ *testing.M }
 
-// slowClock names an environment variable with a file that holds the time of the
-// program. The time advances by a millisecond with each command. Without it, a
-// script could see the end of an hour or a refill.
-const slowClock = "ZAEL_TEST_CLOCK"
-
-// slow creates the file of a slow clock in a folder.
-func slow(folder string) (string, error) {
-	file := filepath.Join(folder, ".clock")
-	return file, os.WriteFile(file, []byte("2026-01-31T15:04:05Z"), 0o600)
-}
-
-// patient names an environment variable that makes the program wait long for a
-// table. A charge without an answer is sent again, and may be paid twice: a test
-// that counts charges must not depend on the speed of the engine.
-const patient = "ZAEL_TEST_PATIENT"
-
-// program runs Main, with a slow clock and patience if they are set.
-func program() {
-	c := newConsole(os.Stdin, os.Stdout, os.Stderr)
-	c.purgeWait = -1
-	if os.Getenv(patient) != "" {
-		c.timeout = time.Minute
-	}
-	if file := os.Getenv(slowClock); file != "" {
-		text, err := os.ReadFile(file)
-		now, parsed := time.Parse(time.RFC3339Nano, string(text))
-		next := now.Add(time.Millisecond).Format(time.RFC3339Nano)
-		if err := errors.Join(err, parsed, os.WriteFile(file, []byte(next), 0o600)); err != nil {
-			panic(err)
-		}
-		c.now = func() time.Time { return now }
-	}
-	os.Exit(c.main(os.Args[1:]))
-}
-
-type stopping struct{ *testing.M }
-
-// Run runs the tests in a clean environment.
-func (s stopping) Run() int {
-	for _, setting := range os.Environ() {
-		name, _, _ := strings.Cut(setting, "=")
-		ours := strings.HasPrefix(name, "ZAEL_") && !strings.HasPrefix(name, "ZAEL_TEST_") && name != "ZAEL_CACHE"
-		if ours || strings.HasPrefix(name, "AWS_") || name == "NO_COLOR" || name == "COLUMNS" {
-			_ = os.Unsetenv(name)
-		}
-	}
-	_ = os.Setenv("TERM", "xterm")
+// Run runs the tests with a folder for the program of a release.
+func (m withReleased) Run() int {
 	folder, err := os.MkdirTemp("", "zae-limiter-released-")
 	if err != nil {
 		panic(err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	releasedFolder = folder
-	return sharedEngine.Stop(sharedMoto.Stop(s.M.Run()))
+	return m.M.Run()
 }
-
-var sharedEngine, sharedMoto = dynamodb.Share(), moto.Share()
 
 const (
 	scripts     = "testdata/script"      // run once
@@ -115,12 +60,12 @@ func TestDataScriptsOnSQLite(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, params(dataScripts, "sqlite", func(env *testscript.Env) error {
 		path := filepath.Join(env.WorkDir, "limits.db")
-		clock, err := slow(env.WorkDir)
+		clock, err := clitest.Slow(env.WorkDir)
 		if err != nil {
 			return err
 		}
 		env.Setenv("ZAEL_STORE", "sqlite:"+path)
-		env.Setenv(slowClock, clock)
+		env.Setenv(clitest.SlowClock, clock)
 		repo, err := sqlite.Open(context.Background(), path, nil)
 		if err != nil {
 			return err
@@ -131,7 +76,7 @@ func TestDataScriptsOnSQLite(t *testing.T) {
 
 // TestDataScriptsOnDynamoDB runs the data commands on a table of DynamoDB Local.
 func TestDataScriptsOnDynamoDB(t *testing.T) {
-	url := sharedEngine.URL(t)
+	url := clitest.Engine.URL(t)
 	settings := map[string]string{
 		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1",
 		"AWS_ENDPOINT_URL": url,
@@ -156,7 +101,7 @@ func params(dir, store string, setup func(*testscript.Env) error) testscript.Par
 	return testscript.Params{
 		Dir: dir, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
-			env.Setenv(raceVariable, lingerNot)
+			env.Setenv(clitest.RaceVariable, clitest.LingerNot)
 			return setup(env)
 		},
 		Condition: func(cond string) (bool, error) {
@@ -225,7 +170,7 @@ func TestEveryCommandHasAScript(t *testing.T) {
 			text.Write(data)
 		}
 	}
-	for _, cmd := range allCommands(tree()) {
+	for _, cmd := range kit.AllCommands(tree()) {
 		if cmd.HasAvailableSubCommands() {
 			continue
 		}

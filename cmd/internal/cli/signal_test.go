@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bufio"
@@ -12,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 )
 
 // A signal is forwarded to the command, and the lease is settled afterwards.
@@ -54,13 +57,13 @@ func TestInterruptedWait(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	for _, want := range []int{exitDone, exitFailed} {
+	for _, want := range []int{kit.ExitDone, kit.ExitFailed} {
 		var talk bytes.Buffer
-		c := newConsole(strings.NewReader(""), &bytes.Buffer{}, &talk)
-		if got := run(ctx, c, acquire); got != want {
+		c := kit.NewConsole(strings.NewReader(""), &bytes.Buffer{}, &talk)
+		if got := cli.Run(ctx, c, acquire); got != want {
 			t.Fatalf("code %d, want %d: %s", got, want, &talk)
 		}
-		if want == exitFailed && talk.String() != "zae-limiter: interrupted\n" {
+		if want == kit.ExitFailed && talk.String() != "zae-limiter: interrupted\n" {
 			t.Errorf("it says %q", &talk)
 		}
 		time.AfterFunc(50*time.Millisecond, cancel) // before or during the wait

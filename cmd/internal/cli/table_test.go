@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/clitest"
 )
 
 const tableScripts = "testdata/script/table" // run on DynamoDB Local, which has no CloudFormation
@@ -20,7 +22,7 @@ const tableScripts = "testdata/script/table" // run on DynamoDB Local, which has
 // credentials.
 func TestTableScripts(t *testing.T) {
 	t.Parallel()
-	url := sharedEngine.URL(t)
+	url := clitest.Engine.URL(t)
 	p := params(tableScripts, "none", func(env *testscript.Env) error {
 		for name, value := range map[string]string{
 			"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1", "ENDPOINT": url,

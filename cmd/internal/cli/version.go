@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/sqlite"
@@ -24,24 +25,24 @@ import (
 var version string
 
 type versionOptions struct {
-	*connection
+	*kit.Connection
 	json bool
 }
 
-func newVersion(c *console) *cobra.Command {
-	o := versionOptions{connection: &connection{console: c}}
+func newVersion(c *kit.Console) *cobra.Command {
+	o := versionOptions{Connection: &kit.Connection{Console: c}}
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Show the version of the program, or of a store",
 		Long: `Show the version of the program, its Go version and its platform. With --store
 or --name, also show the version of that store.`,
 		Example: "  zae-limiter version\n  zae-limiter version --json\n  zae-limiter version --name my-app",
-		Args:    noArgs,
+		Args:    kit.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runVersion(cmd.Context(), o) },
 	}
 
-	o.addStore(cmd)
-	addJSON[versionJSON](cmd, &o.json, anObject, nil)
+	o.AddStore(cmd)
+	kit.AddJSON[versionJSON](cmd, &o.json, kit.AnObject, nil)
 	return cmd
 }
 
@@ -86,13 +87,13 @@ func thisBuild() build {
 }
 
 func runVersion(ctx context.Context, o versionOptions) error {
-	if o.store == "" && o.name == "" && o.region+o.endpoint != "" {
-		return usagef("--region and --endpoint-url belong to a DynamoDB table; name one with --name")
+	if o.Store == "" && o.Name == "" && o.Region+o.Endpoint != "" {
+		return kit.Usagef("--region and --endpoint-url belong to a DynamoDB table; name one with --name")
 	}
 
 	// Without a flag the command opens no store, not even the one of the user.
 	shape := versionJSON{build: thisBuild()}
-	if o.store != "" || o.name != "" {
+	if o.Store != "" || o.Name != "" {
 		about, err := o.storeVersion(ctx)
 		if err != nil {
 			return err
@@ -101,27 +102,27 @@ func runVersion(ctx context.Context, o versionOptions) error {
 	}
 
 	if o.json {
-		return o.printJSON(shape)
+		return o.PrintJSON(shape)
 	}
 
-	if _, err := fmt.Fprintln(o.out, shape.build); err != nil || shape.Store == nil {
+	if _, err := fmt.Fprintln(o.Out, shape.build); err != nil || shape.Store == nil {
 		return err
 	}
 
-	return printProperties(o.console, false, shape.Store.properties(), nil)
+	return kit.PrintProperties(o.Console, false, shape.Store.properties(), nil)
 }
 
 // storeVersion reads the version of the store. Opening the store checks that this
 // program may use it.
 func (o versionOptions) storeVersion(ctx context.Context) (about storeJSON, err error) {
-	s, err := o.selectStore()
+	s, err := o.SelectStore()
 	if err != nil {
 		return storeJSON{}, err
 	}
 
 	// A store in memory has no schema.
-	about = storeJSON{URL: s.name, Schema: "none"}
-	repo, err := o.openStore(ctx, s, openOptions{access: accessRead})
+	about = storeJSON{URL: s.Name, Schema: "none"}
+	repo, err := o.OpenStore(ctx, s, kit.OpenOptions{Access: kit.Read})
 	if err != nil {
 		return storeJSON{}, err
 	}
@@ -143,19 +144,19 @@ func (o versionOptions) storeVersion(ctx context.Context) (about storeJSON, err 
 	return about, nil
 }
 
-func (s *storeJSON) properties() []property {
-	properties := []property{{"store", text(s.URL)}, {"schema", text(s.Schema)}}
+func (s *storeJSON) properties() []kit.Property {
+	properties := []kit.Property{{Name: "store", Value: kit.Text(s.URL)}, {Name: "schema", Value: kit.Text(s.Schema)}}
 	for _, f := range []struct {
 		name  string
 		value *string
 	}{{"client_min", s.ClientMin}, {"lambda", s.Lambda}, {"updated_by", s.UpdatedBy}} {
 		if f.value != nil {
-			properties = append(properties, property{f.name, text(*f.value)})
+			properties = append(properties, kit.Property{Name: f.name, Value: kit.Text(*f.value)})
 		}
 	}
 
 	if s.UpdatedAt != nil {
-		properties = append(properties, property{"updated_at", moment(*s.UpdatedAt)})
+		properties = append(properties, kit.Property{Name: "updated_at", Value: kit.Moment(*s.UpdatedAt)})
 	}
 	return properties
 }

@@ -1,8 +1,10 @@
-package cli
+package cli_test
 
 import (
 	"runtime/debug"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli"
 )
 
 func TestVersionOf(t *testing.T) {
@@ -26,7 +28,7 @@ func TestVersionOf(t *testing.T) {
 		{"no build info", "", nil, "devel"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := versionOf(c.linked, c.info); got != c.want {
+			if got := cli.VersionOf(c.linked, c.info); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

@@ -11,20 +11,20 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/escrow"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 
-// Namespace is the namespace of the demo, apart from other data of the store.
-const Namespace = "zae-limiter-demo"
+// namespace is the namespace of the demo, apart from other data of the store.
+const namespace = "zae-limiter-demo"
 
 // redrawInterval is the time between two frames.
 const redrawInterval = 125 * time.Millisecond
 
-// Options configures [Run]. All but Escrow, Screen and Style are required.
-type Options struct {
-	// Open opens the store, which Run closes.
+// options configures [run]. All but Escrow, Screen and Style are required.
+type options struct {
+	// Open opens the store, which run closes.
 	Open  func(context.Context) (limiter.Repository, error)
 	Store string // name of the store
 	// Escrow makes this process hold tokens of the store.
@@ -39,11 +39,11 @@ type Options struct {
 	Prices llm.PriceFunc
 }
 
-// Run draws an empty frame and opens the store. It lets calls arrive for
-// Options.Duration or until ctx ends, waits for running calls, and prints a
+// run draws an empty frame and opens the store. It lets calls arrive for
+// options.Duration or until ctx ends, waits for running calls, and prints a
 // summary. It returns an error if the store or Out fails, or if more was admitted
 // than the limits allow.
-func Run(ctx context.Context, o Options) (err error) {
+func run(ctx context.Context, o options) (err error) {
 	// Opening a store can take long, so the first frame does not wait for it.
 	d := newDisplay(o)
 	if err := d.show(blank(o)); err != nil {
@@ -103,11 +103,11 @@ func Run(ctx context.Context, o Options) (err error) {
 // openGateway returns a limiter on the demo's namespace that records every charge
 // in the book.
 func openGateway(ctx context.Context, repo limiter.Repository, b *book) (*limiter.RateLimiter, error) {
-	if _, err := repo.RegisterNamespace(ctx, b.start, Namespace); err != nil {
+	if _, err := repo.RegisterNamespace(ctx, b.start, namespace); err != nil {
 		return nil, err
 	}
 
-	space, err := repo.Namespace(ctx, Namespace)
+	space, err := repo.Namespace(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ type display interface {
 	close() error
 }
 
-func newDisplay(o Options) display {
+func newDisplay(o options) display {
 	if o.Screen != nil {
 		return &table{screen: o.Screen, style: o.Style}
 	}
@@ -159,7 +159,7 @@ func newDisplay(o Options) display {
 
 // camera takes frames of the gateway.
 type camera struct {
-	Options
+	options
 	lim  *limiter.RateLimiter
 	book *book
 	held *escrow.Repository // nil without escrow

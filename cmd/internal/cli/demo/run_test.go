@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/llm"
 	"github.com/zeroae/zae-limiter-go/memory"
 )
@@ -24,9 +24,9 @@ func prices(model string, _ time.Time) (llm.Price, error) {
 	return llm.Price{Input: 3_000_000, Output: 15_000_000}, nil
 }
 
-func optionsOf(repo limiter.Repository, seed uint64, out *bytes.Buffer) Options {
+func optionsOf(repo limiter.Repository, seed uint64, out *bytes.Buffer) options {
 	open := func(context.Context) (limiter.Repository, error) { return repo, nil }
-	return Options{Open: open, Store: "memory:", Seed: seed, Duration: 15 * time.Second, Out: out, Prices: prices}
+	return options{Open: open, Store: "memory:", Seed: seed, Duration: 15 * time.Second, Out: out, Prices: prices}
 }
 
 // Every seed shows all kinds of events within fifteen seconds, on the clock of
@@ -35,7 +35,7 @@ func TestRunShowsWhatALimiterDoes(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := Run(t.Context(), optionsOf(memory.New(nil), seed, &out)); err != nil {
+			if err := run(t.Context(), optionsOf(memory.New(nil), seed, &out)); err != nil {
 				t.Fatal(err)
 			}
 			for _, want := range []string{
@@ -71,7 +71,7 @@ func TestRunWithEscrow(t *testing.T) {
 			var out bytes.Buffer
 			o := optionsOf(memory.New(nil), seed, &out)
 			o.Escrow = true
-			if err := Run(t.Context(), o); err != nil {
+			if err := run(t.Context(), o); err != nil {
 				t.Errorf("seed %d: %v\n%s", seed, err, &out)
 			}
 			want := regexp.MustCompile(
@@ -118,7 +118,7 @@ func TestSomeCallsWait(t *testing.T) {
 		var out bytes.Buffer
 		o := optionsOf(memory.New(nil), 3, &out)
 		o.Duration = time.Minute
-		if err := Run(t.Context(), o); err != nil {
+		if err := run(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []string{" waited  batch", " gave up batch"} {
@@ -173,7 +173,7 @@ func TestInterruptEndsTheRunWithItsSummary(t *testing.T) {
 		defer cancel()
 		o := optionsOf(memory.New(nil), 1, &out)
 		o.Screen = tty.NewScreen(&out, func() (int, int) { return 100, 40 })
-		if err := Run(ctx, o); err != nil {
+		if err := run(ctx, o); err != nil {
 			t.Fatal(err)
 		}
 		_, after, _ := strings.Cut(out.String(), "\x1b[?25h")
@@ -209,7 +209,7 @@ func (g generous) Consume(ctx context.Context, now time.Time, charge limiter.Cha
 func TestSummaryReportsAStoreThatAdmitsTooMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		err := Run(t.Context(), optionsOf(generous{memory.New(nil), new(atomic.Int64)}, 1, &out))
+		err := run(t.Context(), optionsOf(generous{memory.New(nil), new(atomic.Int64)}, 1, &out))
 		if err == nil || err.Error() != "more was admitted than the limits allow" {
 			t.Errorf("error %v", err)
 		}
@@ -244,7 +244,7 @@ func (f failing) Consume(ctx context.Context, now time.Time, charge limiter.Char
 func TestFailingStoreEndsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		if err := Run(
+		if err := run(
 			t.Context(), optionsOf(failing{memory.New(nil), new(atomic.Int64)}, 1, &out),
 		); !errors.Is(err, errAway) {
 			t.Errorf("error %v", err)
@@ -264,7 +264,7 @@ func TestClosedOutputEndsTheRun(t *testing.T) {
 		begun := time.Now()
 		o := optionsOf(memory.New(nil), 1, nil)
 		o.Out = closedPipe{}
-		if err := Run(t.Context(), o); !errors.Is(err, errPipe) {
+		if err := run(t.Context(), o); !errors.Is(err, errPipe) {
 			t.Errorf("error %v", err)
 		}
 		if took := time.Since(begun); took >= o.Duration {
@@ -279,7 +279,7 @@ func TestClosedStoreIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := Run(t.Context(), optionsOf(repo, 1, &out)); !errors.Is(err, limiter.ErrClosed) {
+	if err := run(t.Context(), optionsOf(repo, 1, &out)); !errors.Is(err, limiter.ErrClosed) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -288,7 +288,7 @@ func TestClosedStoreIsAnError(t *testing.T) {
 // Lines start when the store is open.
 func TestFirstFrameDoesNotWaitForTheStore(t *testing.T) {
 	var screen, lines bytes.Buffer
-	for _, o := range []Options{
+	for _, o := range []options{
 		{Out: &lines},
 		{Out: &screen, Screen: tty.NewScreen(&screen, func() (int, int) { return 80, 24 })},
 	} {
@@ -300,7 +300,7 @@ func TestFirstFrameDoesNotWaitForTheStore(t *testing.T) {
 			}
 			return nil, errAway
 		}
-		if err := Run(t.Context(), o); !errors.Is(err, errAway) {
+		if err := run(t.Context(), o); !errors.Is(err, errAway) {
 			t.Errorf("error %v", err)
 		}
 	}

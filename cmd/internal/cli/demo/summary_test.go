@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
 
@@ -66,7 +66,7 @@ func TestVerdictSentence(t *testing.T) {
 // TestBriefFitsOneScreen checks that the summary of a terminal, what follows it and
 // the prompt of a shell fit 24 lines of 80 columns.
 func TestBriefFitsOneScreen(t *testing.T) {
-	f := blank(Options{Store: "sqlite (temporary file)", Seed: 999_999})
+	f := blank(options{Store: "sqlite (temporary file)", Seed: 999_999})
 	f.Elapsed, f.SettingUp = 15*time.Second, false
 	var all []line
 	for i := range f.Rows {

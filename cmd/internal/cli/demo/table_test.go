@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit/tty"
 	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
 
@@ -97,7 +97,7 @@ func TestTableShowsEveryBucketOnASmallTerminal(t *testing.T) {
 
 func TestTableKeepsTheLatestEvents(t *testing.T) {
 	var out bytes.Buffer
-	d := newDisplay(Options{Screen: tty.NewScreen(&out, func() (int, int) { return 100, 40 })})
+	d := newDisplay(options{Screen: tty.NewScreen(&out, func() (int, int) { return 100, 40 })})
 	f := picture()
 	for i := range 20 {
 		out.Reset()

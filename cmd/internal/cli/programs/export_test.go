@@ -1,0 +1,4 @@
+package programs
+
+// DashboardDrain is the time that the dashboard has to end its streams.
+const DashboardDrain = dashboardDrain
