@@ -102,7 +102,7 @@ func TestDeleteOfABrokenStackSaysHowToUnprotect(t *testing.T) {
 	c.Find(name).Status = "ROLLBACK_FAILED"
 	_, err = infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: c.options()})
 	checkError[*infra.RefusedError](t, err,
-		"aws dynamodb update-table --no-deletion-protection-enabled --table-name "+name)
+		"UpdateTable of DynamoDB("+name+" "+fakeaws.Region)
 }
 
 func TestDeleteShowsWhatItIsAboutToDo(t *testing.T) {
@@ -177,12 +177,12 @@ func TestDeleteRespectsProtection(t *testing.T) {
 	}
 	protect(true)
 	_, err := infra.Delete(t.Context(), name, opts)
-	checkError[*infra.RefusedError](t, err, "table is protected", "--no-deletion-protection")
+	checkError[*infra.RefusedError](t, err, "table is protected", "infra.Deploy without DeletionProtection("+name)
 	protect(false)
 	s := c.Find(name)
 	s.Protected = true
 	_, err = infra.Delete(t.Context(), name, opts)
-	checkError[*infra.RefusedError](t, err, "termination-protection")
+	checkError[*infra.RefusedError](t, err, "UpdateTerminationProtection of CloudFormation("+name)
 	if got := c.TakeCalls("DeleteStack"); len(got) > 0 {
 		t.Error(got)
 	}

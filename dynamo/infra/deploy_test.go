@@ -257,16 +257,16 @@ func TestDeployInEveryState(t *testing.T) {
 		"UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS": {
 			steps: then("UPDATE_ROLLBACK_COMPLETE"), want: "updated", noWait: "waiting",
 		},
-		"ROLLBACK_IN_PROGRESS": {steps: then("ROLLBACK_COMPLETE"), refused: "zae-limiter delete", noWait: "waiting"},
+		"ROLLBACK_IN_PROGRESS": {steps: then("ROLLBACK_COMPLETE"), refused: "infra.Delete(app-", noWait: "waiting"},
 		"DELETE_IN_PROGRESS": {
 			steps: then("DELETE_IN_PROGRESS", "DELETE_COMPLETE"), want: "created", noWait: "waiting",
 		},
 		"DELETE_COMPLETE":        {want: "created"},
-		"ROLLBACK_COMPLETE":      {refused: "zae-limiter delete"},
-		"CREATE_FAILED":          {refused: "zae-limiter delete"},
-		"ROLLBACK_FAILED":        {refused: "zae-limiter delete"},
-		"DELETE_FAILED":          {refused: "zae-limiter delete"},
-		"UPDATE_ROLLBACK_FAILED": {refused: "continue-update-rollback"},
+		"ROLLBACK_COMPLETE":      {refused: "infra.Delete(app-"},
+		"CREATE_FAILED":          {refused: "infra.Delete(app-"},
+		"ROLLBACK_FAILED":        {refused: "infra.Delete(app-"},
+		"DELETE_FAILED":          {refused: "infra.Delete(app-"},
+		"UPDATE_ROLLBACK_FAILED": {refused: "ContinueUpdateRollback of CloudFormation(app-"},
 		"REVIEW_IN_PROGRESS":     {refused: "change set"},
 	} {
 		for _, noWait := range []bool{false, true} {

@@ -32,7 +32,7 @@ func (st *Status) setVerdict(s *session) {
 	// first in the list.
 	for _, find := range []struct {
 		verdict Verdict
-		in      func(*session) []string
+		in      func(*session) problems
 	}{
 		{Uncertain, st.unknowns},
 		{Degraded, st.defects},
@@ -45,34 +45,40 @@ func (st *Status) setVerdict(s *session) {
 			continue
 		}
 
-		if problems := find.in(s); len(problems) > 0 {
+		if found := find.in(s); len(found.sentences) > 0 {
 			st.Verdict = find.verdict
-			st.Problems = append(problems, st.Problems...)
+			st.Problems = append(found.sentences, st.Problems...)
+			st.Remedies = append(st.Remedies, found.remedies...)
 		}
 	}
 }
 
-// problems is a list of sentences.
-type problems []string
-
-// add appends a formatted problem if when is true.
-func (p *problems) add(when bool, format string, args ...any) {
-	if when {
-		*p = append(*p, fmt.Sprintf(format, args...))
-	}
+// problems is a list of sentences, and of the remedies that they name.
+type problems struct {
+	sentences []string
+	remedies  []*dynamo.Remedy
 }
 
-// mend adds a remedy, and returns how a problem names it.
-func (st *Status) mend(r *dynamo.Remedy) string {
-	st.Remedies = append(st.Remedies, r)
-	return r.Error()
+// add appends a formatted problem if when is true, with the remedies among its
+// arguments.
+func (p *problems) add(when bool, format string, args ...any) {
+	if !when {
+		return
+	}
+
+	p.sentences = append(p.sentences, fmt.Sprintf(format, args...))
+	for _, arg := range args {
+		if r, ok := arg.(*dynamo.Remedy); ok {
+			p.remedies = append(p.remedies, r)
+		}
+	}
 }
 
 // lacksCloudFormation reports whether the endpoint does not serve CloudFormation.
 func (st *Status) lacksCloudFormation() bool { return !st.Stack.Exists && st.Stack.Reason != "" }
 
 // outages returns the reasons why the table is not available.
-func (st *Status) outages(s *session) []string {
+func (st *Status) outages(s *session) problems {
 	var p problems
 
 	switch t := st.Table; {
@@ -82,17 +88,17 @@ func (st *Status) outages(s *session) []string {
 	case t.Error != "":
 		p.add(true, "the table could not be checked: %s", t.Error)
 	case st.lacksCloudFormation():
-		p.add(true, "there is no table %s in region %s; %s creates it", st.Name, st.Region,
-			st.mend(s.remedy(remedy.CreateTable, st.Name)))
+		p.add(true, "there is no table %s in region %s; %v creates it", st.Name, st.Region,
+			s.remedy(remedy.CreateTable, st.Name))
 	default:
-		p.add(true, "there is no table %s in region %s; %s creates it", st.Name, st.Region,
-			st.mend(s.remedy(remedy.Deploy, st.Name)))
+		p.add(true, "there is no table %s in region %s; %v creates it", st.Name, st.Region,
+			s.remedy(remedy.Deploy, st.Name))
 	}
 	return p
 }
 
 // failures returns failed operations on the stack.
-func (st *Status) failures(*session) []string {
+func (st *Status) failures(*session) problems {
 	var p problems
 	status := st.Stack.Status
 	isDone := strings.HasSuffix(status, "_COMPLETE") && status != "ROLLBACK_COMPLETE"
@@ -113,14 +119,14 @@ func reasonSuffix(reason string) string {
 }
 
 // changes returns operations in progress.
-func (st *Status) changes(s *session) []string {
+func (st *Status) changes(s *session) problems {
 	var p problems
-	p.add(isBusyStatus(st.Stack.Status) && len(st.failures(s)) == 0, "the stack is in state %s", st.Stack.Status)
+	p.add(isBusyStatus(st.Stack.Status) && len(st.failures(s).sentences) == 0, "the stack is in state %s", st.Stack.Status)
 	return p
 }
 
 // defects returns everything that differs from the deployed state.
-func (st *Status) defects(s *session) []string {
+func (st *Status) defects(s *session) problems {
 	var p problems
 
 	alone := !st.Stack.Exists && st.Stack.Error == ""
@@ -149,11 +155,11 @@ func (st *Status) defects(s *session) []string {
 	// the Python tool has no code of ours.
 	complete := st.Stack.Exists && !isBusyStatus(st.Stack.Status) && st.Stack.Parameters[paramCodeKey] != ""
 
-	const gone = "function %s does not exist; %s creates it again, with its resources"
+	const gone = "function %s does not exist; %v creates it again, with its resources"
 	p.add(complete && deployed.HasAggregator() && st.Aggregator.isGone(), gone, st.Aggregator.Name,
-		st.mend(s.remedy(remedy.DeployAggregator, st.Name)))
+		s.remedy(remedy.DeployAggregator, st.Name))
 	p.add(complete && deployed.HasProvisioner() && st.Provisioner.isGone(), gone, st.Provisioner.Name,
-		st.mend(s.remedy(remedy.DeployProvisioner, st.Name)))
+		s.remedy(remedy.DeployProvisioner, st.Name))
 
 	for _, f := range []FunctionStatus{st.Aggregator, st.Provisioner} {
 		// Lambda makes a function inactive that was not called for weeks, and the next
@@ -161,9 +167,9 @@ func (st *Status) defects(s *session) []string {
 		p.add(f.Exists && f.State != "Active" && f.State != "Inactive" && f.State != "", "function %s is %s%s",
 			f.Name, f.State, reasonSuffix(f.Reason))
 		p.add(f.LastUpdate == "Failed", "the last update of function %s failed%s", f.Name, reasonSuffix(f.Reason))
-		p.add(f.Exists && st.foreignCode(f), "function %s does not have the deployed code; %s restores it", f.Name,
-			st.mend(s.remedy(remedy.RestoreCode, f.Name, st.Stack.Parameters[paramCodeBucket],
-				st.Stack.Parameters[paramCodeKey])))
+		p.add(f.Exists && st.foreignCode(f), "function %s does not have the deployed code; %v restores it", f.Name,
+			s.remedy(remedy.RestoreCode, f.Name, st.Stack.Parameters[paramCodeBucket],
+				st.Stack.Parameters[paramCodeKey]))
 	}
 
 	p.add(st.Aggregator.Exists && !st.EventSource.Exists && st.EventSource.Error == "",
@@ -183,10 +189,10 @@ func (st *Status) defects(s *session) []string {
 	}
 
 	p.add(unprepared,
-		"the table has no version record; %s finishes its creation, and %s migrates data that predate version records",
-		st.mend(s.remedy(finish, st.Name)), st.mend(s.remedy(migrate, st.Name)))
-	p.add(!unprepared && len(st.Versions.Pending) > 0, "data of an older version need %s",
-		st.mend(s.remedy(migrate, st.Name)))
+		"the table has no version record; %v finishes its creation, and %v migrates data that predate version records",
+		s.remedy(finish, st.Name), s.remedy(migrate, st.Name))
+	p.add(!unprepared && len(st.Versions.Pending) > 0, "data of an older version need %v",
+		s.remedy(migrate, st.Name))
 
 	for _, a := range st.Alarms.List {
 		p.add(a.State == "ALARM", "alarm %s: %s", a.Name, a.Reason)
@@ -207,7 +213,7 @@ func (st *Status) foreignCode(f FunctionStatus) bool {
 
 // unknowns returns the probes that failed. That of the table is among the outages
 // unless the table is available.
-func (st *Status) unknowns(*session) []string {
+func (st *Status) unknowns(*session) problems {
 	var p problems
 	for _, probe := range []struct{ name, failure string }{
 		{"stack", st.Stack.Error},
@@ -248,5 +254,5 @@ func (st *Status) addCostHints() {
 	p.add(st.Stack.Outputs["AuditArchiveBucketName"] != "",
 		"archived audit events are billed by the size of bucket %s", st.Stack.Outputs["AuditArchiveBucketName"])
 
-	st.CostHints = append(st.CostHints, p...)
+	st.CostHints = append(st.CostHints, p.sentences...)
 }

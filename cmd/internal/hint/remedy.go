@@ -1,6 +1,7 @@
 package hint
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/remedy"
@@ -10,20 +11,37 @@ import (
 func Text(err error) string { return Part(err.Error(), err) }
 
 // Part returns a part of the text of an error with commands in place of calls of Go.
-func Part(text string, err error) string {
-	// Each remedy stands once in the text, in the same order.
-	for _, r := range remedy.Of(err) {
-		text = strings.Replace(text, r.Error(), command(r), 1)
-	}
-	return text
-}
+// Each remedy stands once in the text, in the same order.
+func Part(text string, err error) string { return words(text, remedy.Of(err), true) }
 
-// Words returns a text with commands in place of the remedies that it names.
-func Words(text string, remedies []*remedy.Remedy) string {
-	for _, r := range remedies {
-		text = strings.ReplaceAll(text, r.Error(), command(r))
+// Words returns a text with commands in place of the remedies that it names, however
+// often it does.
+func Words(text string, remedies []*remedy.Remedy) string { return words(text, remedies, false) }
+
+func words(text string, remedies []*remedy.Remedy, once bool) string {
+	var b strings.Builder
+	for text != "" {
+		// A call may begin with the text of another one.
+		best := -1
+		for i, r := range remedies {
+			if strings.HasPrefix(text, r.Error()) && (best < 0 || len(r.Error()) > len(remedies[best].Error())) {
+				best = i
+			}
+		}
+
+		if best < 0 {
+			b.WriteByte(text[0])
+			text = text[1:]
+			continue
+		}
+
+		b.WriteString(command(remedies[best]))
+		text = text[len(remedies[best].Error()):]
+		if once {
+			remedies = slices.Delete(remedies, best, best+1)
+		}
 	}
-	return text
+	return b.String()
 }
 
 // LeftOut returns what a line of LeftOut of settings says with commands in place of calls

@@ -98,6 +98,14 @@ func TestRemediesKeepTheirOrder(t *testing.T) {
 	if got := Text(errors.Join(missing("a"), missing("b"))); got != want {
 		t.Error(got)
 	}
+	for _, other := range []remedy.Call{remedy.DeployLoad, remedy.DeployAggregator, remedy.DeployUnprotected} {
+		first, second := &remedy.Remedy{Call: remedy.Deploy, Name: "a"}, &remedy.Remedy{Call: other, Name: "a"}
+		text := second.Error() + " and " + first.Error()
+		want := command(second) + " and " + command(first)
+		if got := Words(text, []*remedy.Remedy{first, second}); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
 	if got := Text(errors.New("no remedy")); got != "no remedy" {
 		t.Error(got)
 	}
