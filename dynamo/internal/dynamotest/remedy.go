@@ -14,7 +14,8 @@ func Said(err error) string { return SaidBy(err.Error(), remedy.Of(err)) }
 func SaidBy(text string, remedies []*remedy.Remedy) string {
 	for _, r := range remedies {
 		about := append(append([]string{r.Name}, r.Args...), r.Region, r.Endpoint)
-		text = strings.Replace(text, r.Error(), r.Error()+"("+strings.Join(strings.Fields(strings.Join(about, " ")), " ")+")", 1)
+		words := strings.Join(strings.Fields(strings.Join(about, " ")), " ")
+		text = strings.Replace(text, r.Error(), r.Error()+"("+words+")", 1)
 	}
 	return text
 }
