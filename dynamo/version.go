@@ -148,8 +148,8 @@ func (s *store) checkVersion(record item) error {
 
 	if schema.major != client.major || schema.compareRelease(tooNew) >= 0 {
 		read := s.remedy(remedy.ReadSettings)
-		return remedy.With(refuse("the table belongs to a newer version, such as Python's zae-limiter 0.10.1, and this "+
-			"program shares a table with exactly "+clientVersion+"; "+read.Error()+" reads its limits"), read)
+		return remedy.With(refuse("the table belongs to a newer version, such as Python's zae-limiter 0.10.1, and "+
+			"this program shares a table with exactly "+clientVersion+"; "+read.Error()+" reads its limits"), read)
 	}
 
 	if least, ok := parseVersion(v.clientMin); ok && client.compare(least) < 0 {

@@ -72,8 +72,8 @@ func (d *decoder) checkAmounts(p *plan) {
 				if !slices.ContainsFunc(task.consume, func(c plannedAmount) bool { return c.limit == used.limit }) {
 					d.Problems = append(d.Problems, yamlfile.Problem{
 						Line: used.line,
-						Text: where + ".used: " + used.limit + " has no estimate; add it to consume, such as consume: {" +
-							used.limit + ": 1}",
+						Text: where + ".used: " + used.limit + " has no estimate; add it to consume, such as " +
+							"consume: {" + used.limit + ": 1}",
 					})
 				}
 			}

@@ -77,7 +77,8 @@ func (d *decoder) decodeWhole(n yamlfile.Node, least int) int {
 func (d *decoder) decodeNumber(n yamlfile.Node, most float64) float64 {
 	f, err := strconv.ParseFloat(n.Value, 64)
 	// YAML libraries disagree on spellings such as 0x10, 1_000 and +1.
-	if !n.Is(yamlfile.Int, yamlfile.Float) || err != nil || math.IsNaN(f) || f <= 0 || f > most || strings.ContainsAny(n.Value, "_xX+") {
+	if !n.Is(yamlfile.Int, yamlfile.Float) || err != nil || math.IsNaN(f) || f <= 0 || f > most ||
+		strings.ContainsAny(n.Value, "_xX+") {
 		d.Problem(n, "must be a number above 0 and at most %s, such as 0.5, not %s",
 			strconv.FormatFloat(most, 'f', -1, 64), d.Describe(n))
 		return 1

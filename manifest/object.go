@@ -103,7 +103,8 @@ func (o object) node() *yaml.Node {
 		case string:
 			n.Content = append(n.Content, textNode(v))
 		case bool:
-			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: yamlfile.Bool, Value: strconv.FormatBool(v)})
+			value := strconv.FormatBool(v)
+			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: yamlfile.Bool, Value: value})
 		default:
 			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: yamlfile.Int, Value: fmt.Sprint(v)})
 		}

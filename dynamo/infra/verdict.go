@@ -121,7 +121,8 @@ func reasonSuffix(reason string) string {
 // changes returns operations in progress.
 func (st *Status) changes(s *session) problems {
 	var p problems
-	p.add(isBusyStatus(st.Stack.Status) && len(st.failures(s).sentences) == 0, "the stack is in state %s", st.Stack.Status)
+	busy := isBusyStatus(st.Stack.Status) && len(st.failures(s).sentences) == 0
+	p.add(busy, "the stack is in state %s", st.Stack.Status)
 	return p
 }
 

@@ -13,8 +13,9 @@ func Said(err error) string { return SaidBy(err.Error(), remedy.Of(err)) }
 // SaidBy does the same for a text that names remedies.
 func SaidBy(text string, remedies []*remedy.Remedy) string {
 	for _, r := range remedies {
-		about := append(append([]string{r.Name}, r.Args...), r.Region, r.Endpoint)
-		text = strings.Replace(text, r.Error(), r.Error()+"("+strings.Join(strings.Fields(strings.Join(about, " ")), " ")+")", 1)
+		words := append(append([]string{r.Name}, r.Args...), r.Region, r.Endpoint)
+		about := strings.TrimSpace(strings.Join(words, " "))
+		text = strings.Replace(text, r.Error(), r.Error()+"("+about+")", 1)
 	}
 	return text
 }
