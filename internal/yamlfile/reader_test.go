@@ -68,22 +68,34 @@ var problems = []struct{ file, plain, full string }{
 	{"", "0:0: : is empty", "0:0: : is empty"},
 	{"# nothing", "0:0: : is empty", "0:0: : is empty"},
 	{"{}\n---\n{}", "2:1: : has another", "2:1: : has another"},
-	{"{}\n---\n[", "3:0: : invalid YAML: did not find expected node content",
-		"3:0: : invalid YAML: did not find expected node content"},
+	{
+		"{}\n---\n[", "3:0: : invalid YAML: did not find expected node content",
+		"3:0: : invalid YAML: did not find expected node content",
+	},
 	{"{name: a}", "", ""},
 	{"[]", "1:1: : must be a mapping, not a list", "1:1: : must be a mapping, not a list"},
 	{"~", "1:1: : must be a mapping, not nothing", ""},
-	{"names: a", `1:1: : there is no key "names" here; the keys are any, name, old, section`,
-		`1:1: : there is no key "name" here; did you mean name?`},
-	{"other: a", `1:1: : there is no key "other" here; the keys are any, name, old, section`,
-		`1:1: : there is no key "othe" here; the keys are any, name, old, section`},
-	{"{name: a, section: {}, name: b}", "1:24: name: duplicate key; the first one is in line 1",
-		"1:24: name: duplicate key; the first one is in line 1"},
-	{"section: {[a]: b}", "1:11: section: a key must be a word, not a list",
-		"1:11: section: a key must be a word, not a list"},
+	{
+		"names: a", `1:1: : there is no key "names" here; the keys are any, name, old, section`,
+		`1:1: : there is no key "name" here; did you mean name?`,
+	},
+	{
+		"other: a", `1:1: : there is no key "other" here; the keys are any, name, old, section`,
+		`1:1: : there is no key "othe" here; the keys are any, name, old, section`,
+	},
+	{
+		"{name: a, section: {}, name: b}", "1:24: name: duplicate key; the first one is in line 1",
+		"1:24: name: duplicate key; the first one is in line 1",
+	},
+	{
+		"section: {[a]: b}", "1:11: section: a key must be a word, not a list",
+		"1:11: section: a key must be a word, not a list",
+	},
 	{"section: {<<: {name: a}}", "1:11: section: a key must be a word, not <<", "1:11: section: no merging"},
-	{"section:\n  name: 12345", "2:9: section.name: must be text, not 12345; put it in quotes",
-		"2:9: section.name: must be text, not 1234; put it in quotes"},
+	{
+		"section:\n  name: 12345", "2:9: section.name: must be text, not 12345; put it in quotes",
+		"2:9: section.name: must be text, not 1234; put it in quotes",
+	},
 	{"name:", "1:6: name: must be text, not nothing", "1:6: name: must be text, not nothing"},
 	{"name: {}", "1:7: name: must be text, not a mapping", "1:7: name: must be text, not a mapping"},
 	{"old: True", "1:6: old: must be true or false, not True", "1:6: old: must be true or false, not True"},
@@ -96,12 +108,18 @@ var problems = []struct{ file, plain, full string }{
 	{"any:\n  a: &x {name: 5}\n  b: *x", `2:16: any.a.name: must be text, not 5; put it in quotes
 2:16: any.b.name: must be text, not 5; put it in quotes`, `2:16: any.a.name: must be text, not 5; put it in quotes
 2:16: any.b.name: must be text, not 5; put it in quotes`},
-	{"# *x\nany: *xy", "0:0: : invalid YAML: unknown anchor 'xy' referenced",
-		"2:6: : *xy refers to no anchor; define it with &xy"},
-	{"# *x\n*x : {}", "0:0: : invalid YAML: unknown anchor 'x' referenced",
-		"2:1: : *x refers to no anchor; define it with &x"},
-	{"name: \"a # b\"\nany: {a: *x}", "0:0: : invalid YAML: unknown anchor 'x' referenced",
-		"2:10: : *x refers to no anchor; define it with &x"},
+	{
+		"# *x\nany: *xy", "0:0: : invalid YAML: unknown anchor 'xy' referenced",
+		"2:6: : *xy refers to no anchor; define it with &xy",
+	},
+	{
+		"# *x\n*x : {}", "0:0: : invalid YAML: unknown anchor 'x' referenced",
+		"2:1: : *x refers to no anchor; define it with &x",
+	},
+	{
+		"name: \"a # b\"\nany: {a: *x}", "0:0: : invalid YAML: unknown anchor 'x' referenced",
+		"2:10: : *x refers to no anchor; define it with &x",
+	},
 }
 
 func TestProblems(t *testing.T) {
