@@ -30,6 +30,8 @@ type Request struct {
 	Reference string
 
 	size   int64  // bytes of the body
+	excess int64  // most tokens of the prompt beyond half a token for each byte
+	tools  int64  // tokens that the API may add for tools
 	inline inline // images and files that the body contains
 	fields layout
 }
@@ -79,6 +81,9 @@ func (r *Request) readFields(o object) (err error) {
 	if err := o.checkCase(r.Format); err != nil {
 		return err
 	}
+	if err := o.checkModels(); err != nil {
+		return err
+	}
 
 	if r.Stream, err = o.boolean("stream"); err != nil {
 		return err
@@ -107,7 +112,7 @@ func (r *Request) readFields(o object) (err error) {
 // case: some APIs ignore case.
 func (o object) checkCase(f Format) error {
 	read := slices.Concat([]string{"model", "stream", "stream_options", "n", "best_of", "background"},
-		maximumFields[f], promptFields[f], schemaFields, referenceFields[f])
+		maximumFields[f], promptFields[f], schemaFields, referenceFields[f], sharedReferences, otherModels)
 
 	for name := range o.fields {
 		for _, known := range read {
@@ -162,9 +167,13 @@ func (o object) choices(f Format) (int64, error) {
 		}
 		most = max(most, n)
 	}
-	// Each prompt of a list gets its answers.
+	// Each prompt of a list gets its answers. Some servers take embeddings of
+	// tokens beside text.
 	if f == Completions {
 		prompts = countPrompts(o.raw("prompt"))
+		if embedded := o.raw("prompt_embeds"); embedded != nil {
+			prompts += countPrompts(embedded)
+		}
 	}
 
 	return multiplyTokens(most, prompts), nil
