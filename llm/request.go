@@ -327,8 +327,9 @@ const (
 	Messages    Format = "messages"    // POST /v1/messages, of Anthropic
 )
 
-// endings lists the ends of paths. A longer one comes before its own end.
-var endings = []struct {
+// pathNames lists what a path ends with, after its version. A longer name comes before
+// its own end.
+var pathNames = []struct {
 	path   string
 	format Format
 }{
@@ -339,15 +340,51 @@ var endings = []struct {
 	{"/messages", Messages},
 }
 
-// FormatOf returns the format of requests that are posted to a path, by the end
-// of the path. It ignores case and a trailing slash. It returns false for other
-// paths.
+// FormatOf returns the format of requests that are posted to a path: a name of the
+// API such as "/chat/completions", after nothing but versions, "api", "openai",
+// "deployments/NAME" and "engines/NAME". It ignores case and a trailing slash. It
+// returns false for other paths, also if they end like those: "/v1/threads/t/messages"
+// is another call.
 func FormatOf(path string) (Format, bool) {
 	path = strings.ToLower(strings.TrimRight(path, "/"))
-	for _, e := range endings {
-		if strings.HasSuffix(path, e.path) {
-			return e.format, true
+	for _, name := range pathNames {
+		if before, ends := strings.CutSuffix(path, name.path); ends && isPrefix(before) {
+			return name.format, true
 		}
 	}
 	return "", false
+}
+
+// isPrefix reports whether a path in lower case may come before the name of a call.
+func isPrefix(path string) bool {
+	if path == "" {
+		return true
+	}
+	parts := strings.Split(path, "/")
+	if parts[0] != "" {
+		return false
+	}
+
+	for i := 1; i < len(parts); i++ {
+		switch part := parts[i]; {
+		case part == "api", part == "openai", isVersion(part):
+		case (part == "deployments" || part == "engines") && i+1 < len(parts) && parts[i+1] != "":
+			i++
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// isVersion reports whether a part of a path is a version, such as "v1" or
+// "v1beta".
+func isVersion(part string) bool {
+	digits, found := strings.CutPrefix(part, "v")
+	letters := strings.TrimLeft(digits, "0123456789")
+	if !found || letters == digits {
+		return false
+	}
+	stage := strings.TrimRight(letters, "0123456789")
+	return stage == "alpha" || stage == "beta" || letters == ""
 }
