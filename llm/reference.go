@@ -260,7 +260,9 @@ func isWord(quoted []byte, word string) bool {
 	if len(quoted) > len(word)*len(`\u0000`) {
 		return false
 	}
-	text, _ := unquote(nil, quoted)
+	// A word has a few letters, so that nothing is allocated.
+	var room [128]byte
+	text, _ := unquote(room[:0], quoted)
 	return string(text) == word
 }
 
