@@ -312,9 +312,18 @@ var clientTools = map[Format][]string{
 // hasHostedTool reports whether one of the tools runs at the API.
 func hasHostedTool(f Format, tools []byte) (hosted bool) {
 	var w walk
-	w.run(tools, func(what byte, kind []byte) {
-		if what == '"' && w.depth == itemDepth && w.field == fieldType {
-			hosted = hosted || !isClientTool(f, kind)
+	named, function := false, false // the current tool has a field, and one of a function
+	w.run(tools, func(what byte, text []byte) {
+		switch {
+		case what == ':' && w.depth == itemDepth:
+			named = true
+			function = function || w.field == fieldType || isWord(text, "function") || isWord(text, "name")
+		case what == '"' && w.depth == itemDepth && w.field == fieldType:
+			hosted = hosted || !isClientTool(f, text)
+		// Google's tools have no type, but a field with their name.
+		case what == '}' && w.depth == itemDepth-1:
+			hosted = hosted || named && !function && f != Messages
+			named, function = false, false
 		}
 	})
 	return hosted

@@ -49,8 +49,8 @@ const maxTokens = 1 << 40 // of one call; more is a mistake of a client or a ser
 
 // ParseRequest reads the body of a request. The error is a *limiter.InvalidError:
 // the body is no JSON object, repeats a field, spells one in another case, names
-// no model or another one than the path does, or has a value of the wrong type,
-// which a lenient API could read in another way. A body with more than 1024 fields
+// no model or another one than the path does, names more models, or has a value of
+// the wrong type, which a lenient API could read in another way. A body with more than 1024 fields
 // or two million elements is an error too. Without a Counter, the memory that
 // ParseRequest needs does not depend on the size of the body.
 func ParseRequest(f Format, body []byte, opts *RequestOptions) (*Request, error) {
