@@ -39,6 +39,13 @@ func mostTokens(text []byte, escaped bool) (thirds int64) {
 			}
 			thirds += cost
 			i, c = end, text[end-1]
+		case isUpper(c) && i+1 < len(text) && isLower(text[i+1]):
+			end, cost := wordAt(text, i+1)
+			if isCommon(text, i, end, before, escaped) {
+				cost = 0
+			}
+			thirds += token + cost
+			i, c = end, text[end-1]
 		case c == ' ':
 			thirds += spaceAt(text, i, before)
 			i++
@@ -71,7 +78,7 @@ func wordAt(text []byte, at int) (end int, thirds int64) {
 }
 
 // isCommon reports whether the letters between two positions are one of the common
-// words, and not a part of a longer one. An apostrophe makes its own tokens of
+// words, the first letter in either case, and not a part of a longer one. An apostrophe makes its own tokens of
 // letters that follow it.
 func isCommon(text []byte, at, end int, before byte, escaped bool) bool {
 	if end-at > longestCommon || joins(before) || before == '\'' {
@@ -81,7 +88,10 @@ func isCommon(text []byte, at, end int, before byte, escaped bool) bool {
 		escaped && text[end] == '\\' && text[end+1] == 'u') {
 		return false
 	}
-	return commonWords[string(text[at:end])]
+	var room [longestCommon]byte
+	word := append(room[:0], text[at:end]...)
+	word[0] |= 0x20
+	return commonWords[string(word)]
 }
 
 // spaceAt returns what the space at a position costs. One before a lower-case word
@@ -95,7 +105,7 @@ func spaceAt(text []byte, at int, before byte) (thirds int64) {
 	switch {
 	case isLower(after):
 		return 0
-	case after >= 'A' && after <= 'Z', before == ' ':
+	case isUpper(after), before == ' ':
 		return space
 	}
 	return token
@@ -114,6 +124,8 @@ func escapedBytes(digits []byte) int64 {
 }
 
 func isLower(c byte) bool { return c >= 'a' && c <= 'z' }
+
+func isUpper(c byte) bool { return c >= 'A' && c <= 'Z' }
 
 // joins reports whether a byte beside a word may belong to it.
 func joins(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= 0x80 }
