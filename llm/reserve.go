@@ -93,9 +93,10 @@ func (p Price) dearest() Price {
 
 // reservedInput returns the most tokens of a prompt: a token for every two bytes of
 // the request, what dense text and tools may need beyond that, and for each image
-// what the model needs for one. A body of 54 bytes of words reserves 27 tokens. The result is the context of the model if
-// nothing else bounds the prompt: the request refers to input that it does not
-// contain, or has a file, or an image of unknown tokens.
+// what the model needs for one. A body of 54 bytes of words reserves 27 tokens. The
+// result is the context of the model if nothing else bounds the prompt: the request
+// refers to input that it does not contain, or has a file, or an image of unknown
+// tokens.
 func reservedInput(req *Request, price Price) (int64, error) {
 	text := req.size
 	// Where the tokens of an image are known, its base64 is not text.
