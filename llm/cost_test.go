@@ -65,7 +65,7 @@ func TestCostIsCharged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lim, costs := newSpender(t, llm.Options{})
-			lease := acquire(t, costs, `{"model":"m","messages":["12345678"],"max_tokens":100}`)
+			lease := acquire(t, costs, `{"model":"m","messages":["say more"],"max_tokens":100}`)
 			const most = 5 + 27*4 + 1500 // 54 bytes at two bytes a token, all written to the cache
 			if got := lease.Estimate().Cost; got != most {
 				t.Errorf("estimate %d", got)

@@ -18,14 +18,15 @@ type inline struct {
 	document        bool // a block may be a document
 }
 
-// add notes a string of a prompt, given without its quotes.
-func (i *inline) add(w *walk, f Format, quoted []byte) {
+// add notes a string of a prompt, given without its quotes. It reports whether the
+// string is an image or a file.
+func (i *inline) add(w *walk, f Format, quoted []byte) bool {
 	if w.field == fieldType && isWord(quoted, "document") {
 		i.document = true
 	}
 
 	if len(quoted) == 0 || f == Messages && w.inArguments() {
-		return
+		return false
 	}
 
 	media, isData := mediaOf(quoted)
@@ -45,17 +46,21 @@ func (i *inline) add(w *walk, f Format, quoted []byte) {
 	// A URL that is no data URL refers to input elsewhere, which walk.refers
 	// notes.
 	case !isData:
+		return false
 	case w.field == fieldFileURL:
 		i.noteFile("file_url")
-	case w.field == fieldURL && parent == fieldMedia:
+	case w.field == fieldMedia, w.field == fieldURL && parent == fieldMedia:
 		i.noteFile("url")
 	case w.field == fieldImageURL || w.field == fieldURL && parent == fieldImageURL:
 		if !isImage(media) {
 			i.noteFile("image_url")
-			return
+			return true
 		}
 		i.images, i.imageBytes = i.images+1, i.imageBytes+size
+	default:
+		return false
 	}
+	return true
 }
 
 // end decides what the data of the format are. A block of Messages holds an image,

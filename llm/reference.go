@@ -4,15 +4,60 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+
+	"github.com/zeroae/zae-limiter-go"
 )
 
 // referenceFields lists the fields of a request that refer to input outside of its
-// body.
+// body, or make more of what is in it.
 var referenceFields = map[Format][]string{
 	// Some of these fields are Azure's or OpenRouter's.
 	Chat:      {"web_search_options", "data_sources", "plugins"},
 	Responses: {"previous_response_id", "conversation", "prompt"},
 	Messages:  {"container", "mcp_servers"},
+}
+
+// sharedReferences lists fields that servers of any of the formats may know: the
+// searches of xAI, Qwen and Groq, the presets of OpenRouter, the sources and the
+// conversations of Cohere, and what vLLM builds a prompt with.
+var sharedReferences = []string{
+	"search_parameters", "search_options", "search_settings", "enable_search", "web_search", "preset", "connectors",
+	"conversation_id", "thread_id", "assistant_id", "agent_id", "knowledge_base_id", "chat_template", "template",
+	"mm_processor_kwargs",
+}
+
+// otherModels lists the fields by which a gateway may run the call on another model
+// than the body names, such as OpenRouter's and LiteLLM's fallbacks.
+var otherModels = []string{"models", "route", "fallbacks"}
+
+// checkModels rejects a request that may run on a model whose price is not looked
+// at, or whose fields a gateway replaces by those of "extra_body".
+func (o object) checkModels() error {
+	for _, name := range otherModels {
+		if o.raw(name) != nil {
+			return &limiter.InvalidError{
+				Field: name, Reason: "may run the call on another model, at another price; send one model",
+			}
+		}
+	}
+
+	raw := o.raw("extra_body")
+	if raw == nil {
+		return nil
+	}
+	extra, err := parseObject(raw)
+	if err != nil {
+		return wrongType("extra_body", raw, "an object without repeated fields")
+	}
+	for name := range extra.fields {
+		// Gemini's API has settings of its own there.
+		if name != "google" {
+			return &limiter.InvalidError{
+				Field: "extra_body", Reason: "may change the call; send its fields beside the others",
+			}
+		}
+	}
+	return nil
 }
 
 // refer notes a field that refers to input outside of the body.
@@ -33,19 +78,29 @@ const (
 	fieldFileURL
 	fieldURL
 	fieldImageURL
-	fieldMedia // an object with a url
+	fieldMedia // an object with a url, or the url itself
 	fieldAudio
-	fieldInput // the arguments of a tool, in Messages
+	fieldImage    // the content of an image or a video, or where it is
+	fieldCached   // a part of a prompt that the API keeps
+	fieldDocument // a URL of a document
+	fieldUUID     // an image that the server has
+	fieldInput    // the arguments of a tool, in Messages
 	fieldID
 	fieldType
 	fieldRole
 )
 
+// promptNames has the names without "_" and "-", since Google's API knows file_uri
+// and fileUri.
 var promptNames = map[string]field{
-	"data": fieldData, "file_data": fieldFileData, "file_id": fieldFileID, "file_ids": fieldFileID,
-	"file_url": fieldFileURL, "url": fieldURL, "image_url": fieldImageURL,
-	"video_url": fieldMedia, "audio_url": fieldMedia, "source": fieldMedia, "file": fieldMedia,
-	"input_audio": fieldMedia, "audio": fieldAudio, "input": fieldInput,
+	"data": fieldData, "filedata": fieldFileData, "fileid": fieldFileID, "fileids": fieldFileID,
+	"fileurl": fieldFileURL, "fileuri": fieldFileURL, "url": fieldURL, "uri": fieldURL, "imageurl": fieldImageURL,
+	"videourl": fieldMedia, "audiourl": fieldMedia, "source": fieldMedia, "file": fieldMedia, "files": fieldMedia,
+	"inputaudio": fieldMedia, "inlinedata": fieldMedia, "document": fieldMedia, "documents": fieldMedia,
+	"media": fieldMedia, "audio": fieldAudio, "input": fieldInput,
+	"image": fieldImage, "images": fieldImage, "inputimage": fieldImage, "video": fieldImage, "videos": fieldImage,
+	"inputvideo": fieldImage, "imageembeds": fieldImage, "audioembeds": fieldImage, "videoembeds": fieldImage,
+	"audios": fieldImage, "cachedcontent": fieldCached, "documenturl": fieldDocument, "uuid": fieldUUID,
 	"id": fieldID, "type": fieldType, "role": fieldRole,
 }
 
@@ -63,6 +118,7 @@ func fieldOf(quoted []byte) field {
 		switch c := name[i]; {
 		case c >= 'A' && c <= 'Z':
 			folded = append(folded, c|0x20)
+		case c == '_' || c == '-':
 		// The long s and the sign of Kelvin fold to ASCII too. They have two
 		// bytes and three.
 		case bytes.HasPrefix(name[i:], []byte("\u017f")):
@@ -89,8 +145,8 @@ const (
 	itemDepth    = 2  // inside of an object in a list
 )
 
-// run calls visit for each name (':') and each other string ('"', without its
-// quotes), each number ('0') and each end of a list or an object ('}') of valid
+// run calls visit for each name (':') and each other string ('"'), both without
+// their quotes, each number ('0', as written) and each end of a list or an object ('}') of valid
 // JSON.
 func (w *walk) run(raw []byte, visit func(what byte, quoted []byte)) {
 	for at := 0; at < len(raw); {
@@ -101,7 +157,7 @@ func (w *walk) run(raw []byte, visit func(what byte, quoted []byte)) {
 			// A string in front of a colon is a name.
 			if quoted := raw[at+1 : end-1]; next < len(raw) && raw[next] == ':' {
 				w.field = fieldOf(quoted)
-				visit(':', nil)
+				visit(':', quoted)
 			} else {
 				visit('"', quoted)
 			}
@@ -114,8 +170,9 @@ func (w *walk) run(raw []byte, visit func(what byte, quoted []byte)) {
 			visit('}', nil)
 			at++
 		case c == '-' || c >= '0' && c <= '9':
-			visit('0', nil)
-			at = skipWord(raw, at)
+			end := skipWord(raw, at)
+			visit('0', raw[at:end])
+			at = end
 		default:
 			at++
 		}
@@ -159,11 +216,22 @@ func (w *walk) refers(f Format, quoted []byte) string {
 		name = "file_id"
 	case w.field == fieldFileURL && !isData:
 		name = "file_url"
+	case w.field == fieldImage, w.field == fieldURL && parent == fieldImage:
+		name = "image"
+	case w.field == fieldCached:
+		name = "cached_content"
+	case w.field == fieldDocument:
+		name = "document_url"
+	case w.field == fieldUUID:
+		name = "uuid"
+	case w.field == fieldMedia && isAddress(quoted):
+		name = "url"
 	case w.field == fieldImageURL && !isData, w.field == fieldURL && parent == fieldImageURL && !isData:
 		name = "image_url"
 	case w.field == fieldURL && parent == fieldMedia && !isData:
 		name = "url"
-	case w.field == fieldID && parent == fieldAudio:
+	case w.field == fieldID && parent == fieldAudio, w.field == fieldURL && parent == fieldAudio,
+		w.field == fieldData && parent == fieldAudio, w.field == fieldAudio:
 		name = "audio"
 	case w.field == fieldType && f == Responses && isWord(quoted, "item_reference"):
 		name = "item_reference"
@@ -177,12 +245,24 @@ func (w *walk) refers(f Format, quoted []byte) string {
 	return name
 }
 
+// isAddress reports whether a string, given without its quotes, begins as a URL
+// does. An escape could hide one.
+func isAddress(quoted []byte) bool {
+	scheme, _, found := bytes.Cut(quoted[:min(len(quoted), maxScheme)], []byte(":"))
+	return bytes.IndexByte(scheme, '\\') >= 0 || bytes.HasPrefix(quoted, []byte("//")) ||
+		found && len(scheme) > 0 && bytes.IndexByte(scheme, ' ') < 0
+}
+
+const maxScheme = 32 // bytes of a URL in which its colon is
+
 // isWord reports whether a string, given without its quotes, is a word.
 func isWord(quoted []byte, word string) bool {
 	if len(quoted) > len(word)*len(`\u0000`) {
 		return false
 	}
-	text, _ := unquote(nil, quoted)
+	// A word has a few letters, so that nothing is allocated.
+	var room [128]byte
+	text, _ := unquote(room[:0], quoted)
 	return string(text) == word
 }
 
@@ -232,12 +312,50 @@ var clientTools = map[Format][]string{
 // hasHostedTool reports whether one of the tools runs at the API.
 func hasHostedTool(f Format, tools []byte) (hosted bool) {
 	var w walk
-	w.run(tools, func(what byte, kind []byte) {
-		if what == '"' && w.depth == itemDepth && w.field == fieldType {
-			hosted = hosted || !isClientTool(f, kind)
+	named, function := false, false // the current tool has a field, and one of a function
+	w.run(tools, func(what byte, text []byte) {
+		switch {
+		case what == ':' && w.depth == itemDepth:
+			named = true
+			function = function || w.field == fieldType || isWord(text, "function") || isWord(text, "name")
+		case what == '"' && w.depth == itemDepth && w.field == fieldType:
+			hosted = hosted || !isClientTool(f, text)
+		// Google's tools have no type, but a field with their name.
+		case what == '}' && w.depth == itemDepth-1:
+			hosted = hosted || named && !function && f != Messages
+			named, function = false, false
 		}
 	})
 	return hosted
+}
+
+// Tokens that an API adds to a prompt for tools. Anthropic bills 346 for any tool,
+// and at most 735 more for each of its own that the client runs; OpenAI adds a few
+// to each function, which has more bytes than that.
+const (
+	anyToolTokens = 500
+	ownToolTokens = 1000
+)
+
+// toolTokens returns the tokens that an API adds to a prompt for a list of tools.
+func toolTokens(tools []byte) int64 {
+	if len(tools) == 0 || tools[0] != '[' && tools[0] != '{' {
+		return 0
+	}
+	// An empty list or object is none.
+	if c := tools[skipSpace(tools, 1)]; c == ']' || c == '}' {
+		return 0
+	}
+
+	tokens := int64(anyToolTokens)
+	var w walk
+	w.run(tools, func(what byte, kind []byte) {
+		if what == '"' && w.depth == itemDepth && w.field == fieldType && !isWord(kind, "function") &&
+			!isWord(kind, "custom") {
+			tokens += ownToolTokens
+		}
+	})
+	return tokens
 }
 
 func isClientTool(f Format, kind []byte) bool {

@@ -30,6 +30,8 @@ type Request struct {
 	Reference string
 
 	size   int64  // bytes of the body
+	excess int64  // most tokens of the prompt beyond half a token for each byte
+	tools  int64  // tokens that the API may add for tools
 	inline inline // images and files that the body contains
 	fields layout
 }
@@ -47,8 +49,8 @@ const maxTokens = 1 << 40 // of one call; more is a mistake of a client or a ser
 
 // ParseRequest reads the body of a request. The error is a *limiter.InvalidError:
 // the body is no JSON object, repeats a field, spells one in another case, names
-// no model or another one than the path does, or has a value of the wrong type,
-// which a lenient API could read in another way. A body with more than 1024 fields
+// no model or another one than the path does, names more models, or has a value of
+// the wrong type, which a lenient API could read in another way. A body with more than 1024 fields
 // or two million elements is an error too. Without a Counter, the memory that
 // ParseRequest needs does not depend on the size of the body.
 func ParseRequest(f Format, body []byte, opts *RequestOptions) (*Request, error) {
@@ -79,6 +81,9 @@ func (r *Request) readFields(o object) (err error) {
 	if err := o.checkCase(r.Format); err != nil {
 		return err
 	}
+	if err := o.checkModels(); err != nil {
+		return err
+	}
 
 	if r.Stream, err = o.boolean("stream"); err != nil {
 		return err
@@ -107,7 +112,7 @@ func (r *Request) readFields(o object) (err error) {
 // case: some APIs ignore case.
 func (o object) checkCase(f Format) error {
 	read := slices.Concat([]string{"model", "stream", "stream_options", "n", "best_of", "background"},
-		maximumFields[f], promptFields[f], schemaFields, referenceFields[f])
+		maximumFields[f], promptFields[f], schemaFields, referenceFields[f], sharedReferences, otherModels)
 
 	for name := range o.fields {
 		for _, known := range read {
@@ -162,9 +167,13 @@ func (o object) choices(f Format) (int64, error) {
 		}
 		most = max(most, n)
 	}
-	// Each prompt of a list gets its answers.
+	// Each prompt of a list gets its answers. Some servers take embeddings of
+	// tokens beside text.
 	if f == Completions {
 		prompts = countPrompts(o.raw("prompt"))
+		if embedded := o.raw("prompt_embeds"); embedded != nil {
+			prompts += countPrompts(embedded)
+		}
 	}
 
 	return multiplyTokens(most, prompts), nil
@@ -318,8 +327,9 @@ const (
 	Messages    Format = "messages"    // POST /v1/messages, of Anthropic
 )
 
-// endings lists the ends of paths. A longer one comes before its own end.
-var endings = []struct {
+// pathNames lists what a path ends with, after its version. A longer name comes before
+// its own end.
+var pathNames = []struct {
 	path   string
 	format Format
 }{
@@ -330,15 +340,51 @@ var endings = []struct {
 	{"/messages", Messages},
 }
 
-// FormatOf returns the format of requests that are posted to a path, by the end
-// of the path. It ignores case and a trailing slash. It returns false for other
-// paths.
+// FormatOf returns the format of requests that are posted to a path: a name of the
+// API such as "/chat/completions", after nothing but versions, "api", "openai",
+// "deployments/NAME" and "engines/NAME". It ignores case and a trailing slash. It
+// returns false for other paths, also if they end like those: "/v1/threads/t/messages"
+// is another call.
 func FormatOf(path string) (Format, bool) {
 	path = strings.ToLower(strings.TrimRight(path, "/"))
-	for _, e := range endings {
-		if strings.HasSuffix(path, e.path) {
-			return e.format, true
+	for _, name := range pathNames {
+		if before, ends := strings.CutSuffix(path, name.path); ends && isPrefix(before) {
+			return name.format, true
 		}
 	}
 	return "", false
+}
+
+// isPrefix reports whether a path in lower case may come before the name of a call.
+func isPrefix(path string) bool {
+	if path == "" {
+		return true
+	}
+	parts := strings.Split(path, "/")
+	if parts[0] != "" {
+		return false
+	}
+
+	for i := 1; i < len(parts); i++ {
+		switch part := parts[i]; {
+		case part == "api", part == "openai", isVersion(part):
+		case (part == "deployments" || part == "engines") && i+1 < len(parts) && parts[i+1] != "":
+			i++
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// isVersion reports whether a part of a path is a version, such as "v1" or
+// "v1beta".
+func isVersion(part string) bool {
+	digits, found := strings.CutPrefix(part, "v")
+	letters := strings.TrimLeft(digits, "0123456789")
+	if !found || letters == digits {
+		return false
+	}
+	stage := strings.TrimRight(letters, "0123456789")
+	return stage == "alpha" || stage == "beta" || letters == ""
 }

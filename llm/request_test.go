@@ -16,19 +16,39 @@ import (
 
 func TestFormatOf(t *testing.T) {
 	for path, want := range map[string]Format{
-		"/v1/chat/completions":                   Chat,
-		"/openai/deployments/x/chat/completions": Chat,
-		"/V1/Chat/Completions/":                  Chat,
-		"/v1/completions":                        Completions,
-		"/v1/responses":                          Responses,
-		"/v1/embeddings":                         Embeddings,
-		"/v1/messages":                           Messages,
-		"/v1/messages/count_tokens":              "",
-		"/v1/models":                             "",
-		"/v1/responses/resp_1":                   "",
-		"/v1/threads/thread_1/messagess":         "",
-		"/":                                      "",
-		"":                                       "",
+		"/v1/chat/completions":                            Chat,
+		"/openai/deployments/x/chat/completions":          Chat,
+		"/V1/Chat/Completions/":                           Chat,
+		"/v1/completions":                                 Completions,
+		"/v1/responses":                                   Responses,
+		"/v1/embeddings":                                  Embeddings,
+		"/v1/messages":                                    Messages,
+		"/chat/completions":                               Chat,
+		"/openai/v1/responses":                            Responses,
+		"/openai/deployments/responses/embeddings/":       Embeddings,
+		"/v1/engines/x/completions":                       Completions,
+		"/v1beta/openai/chat/completions":                 Chat,
+		"/v1alpha2/openai/chat/completions":               Chat,
+		"/api/v1/chat/completions":                        Chat,
+		"/messages":                                       Messages,
+		"/v1/threads/t1/messages":                         "",
+		"/v1/evals/responses":                             "",
+		"/v1/audio/completions":                           "",
+		"/x/y/z/chat/completions":                         "",
+		"/v1/chat/completions/completions":                "",
+		"/v1//chat/completions":                           "",
+		"/deployments/completions":                        "",
+		"/deployments//completions":                       "",
+		"/vx/completions":                                 "",
+		"/v1gamma/completions":                            "",
+		"v1/completions":                                  "",
+		"/v1/xcompletions":                                "",
+		"/v1/messages/count_tokens":                       "",
+		"/v1/models":                                      "",
+		"/v1/responses/resp_1":                            "",
+		"/v1/threads/thread_1/messagess":                  "",
+		"/":                                               "",
+		"":                                                "",
 		"/v1/chat/completions/chatcmpl-1/messages_export": "",
 	} {
 		got, ok := FormatOf(path)
@@ -238,6 +258,41 @@ func TestReferences(t *testing.T) {
 		{Messages, `"container":"c"`, "container"},
 		{Messages, `"mcp_servers":[{}]`, "mcp_servers"},
 		{Embeddings, `"input":["x"]`, ""},
+		{Embeddings, `"input":[{"image":"https://x"}]`, "image"},
+		{Embeddings, `"input":[{"type":"text","text":"https://x"}]`, ""},
+		{Embeddings, `"messages":[{"content":[{"image_url":{"url":"https://x"}}]}]`, "image_url"},
+		{Chat, `"messages":[{"content":[{"type":"image","image":"https://x"}]}]`, "image"},
+		{Chat, `"messages":[{"content":[{"type":"image","image":{"url":"https://x"}}]}]`, "image"},
+		{Chat, `"messages":[{"content":[{"type":"image_embeds","image_embeds":"AA"}]}]`, "image"},
+		{Chat, `"messages":[{"content":[{"imageUrl":"https://x"}]}]`, "image_url"},
+		{Chat, `"messages":[{"content":[{"type":"image_url","image_url":null,"uuid":"u"}]}]`, "uuid"},
+		{Chat, `"messages":[{"content":[{"video_url":"https://x"}]}]`, "url"},
+		{Chat, `"messages":[{"content":[{"audio_url":"\u0068ttps://x"}]}]`, "url"},
+		{Chat, `"messages":[{"content":[{"type":"audio","audio":"https://x"}]}]`, "audio"},
+		{Chat, `"messages":[{"content":[{"type":"document_url","document_url":"https://x"}]}]`, "document_url"},
+		{Chat, `"messages":[{"content":[{"file_data":{"fileUri":"gs://x"}}]}]`, "file_url"},
+		{Chat, `"images":["https://x"]`, "image"},
+		{Chat, `"tools":[{"google_search":{}}]`, "tools"},
+		{Chat, `"tools":[{"function":{"name":"f"}},{"name":"f"}]`, ""},
+		{Responses, `"tools":[{"type":"function"},{"web_search":{}}]`, "tools"},
+		{Chat, `"images":["AAAA"]`, "image"},
+		{Chat, `"documents":["https://x"]`, "url"},
+		{Chat, `"documents":[{"url":"https://x"}]`, "url"},
+		{Chat, `"documents":[{"text":"a text of https://x"}]`, ""},
+		{Chat, `"documents":["a text: of words"]`, ""},
+		{Chat, `"cached_content":"cachedContents/x"`, "cached_content"},
+		{Chat, `"extra_body":{"google":{"cached_content":"cachedContents/x"}}`, "cached_content"},
+		{Chat, `"extra_body":{"google":{"cachedContent":"cachedContents/x"}}`, "cached_content"},
+		{Chat, `"extra_body":{"google":{"thinking_config":{"include_thoughts":true}}}`, ""},
+		{Chat, `"search_parameters":{"mode":"on"}`, "search_parameters"},
+		{Chat, `"enable_search":true`, "enable_search"},
+		{Chat, `"enable_search":false`, ""},
+		{Chat, `"connectors":[{"id":"web-search"}]`, "connectors"},
+		{Chat, `"chat_template":"{% for i in range(9) %}x{% endfor %}"`, "chat_template"},
+		{Chat, `"mm_processor_kwargs":{"max_pixels":9}`, "mm_processor_kwargs"},
+		{Chat, `"audio":{"voice":"alloy","format":"mp3"},"modalities":["text","audio"]`, ""},
+		{Chat, `"metadata":{"url":"https://x","image":"https://x"},"user":"https://x"`, ""},
+		{Chat, `"parallel_tool_calls":true,"prediction":{"type":"content","content":"x"}`, ""},
 	} {
 		req, err := ParseRequest(tc.format, []byte(`{"model":"m",`+tc.body+`}`), nil)
 		if err != nil {
@@ -246,6 +301,26 @@ func TestReferences(t *testing.T) {
 		if req.Reference != tc.want {
 			t.Errorf("%s of %s refers with %q, want %q", tc.format, tc.body, req.Reference, tc.want)
 		}
+	}
+}
+
+// TestOtherModelsAreRefused checks the fields by which a call may run on a model
+// whose price is not looked at.
+func TestOtherModelsAreRefused(t *testing.T) {
+	for _, fields := range []string{
+		`"models":["dear"]`, `"route":"fallback"`, `"fallbacks":["dear"]`, `"Models":["dear"]`,
+		`"extra_body":{"max_tokens":9}`, `"extra_body":{"google":{},"n":5}`, `"extra_body":[1]`,
+	} {
+		for _, format := range []Format{Chat, Completions, Responses, Messages, Embeddings} {
+			if _, err := ParseRequest(format, []byte(`{"model":"m",`+fields+`}`), nil); err == nil {
+				t.Errorf("%s of %s is accepted", format, fields)
+			}
+		}
+	}
+	req, err := ParseRequest(Completions, []byte(
+		`{"model":"m","models":null,"extra_body":{},"max_tokens":10,"prompt":"x","prompt_embeds":["A","B","C"]}`), nil)
+	if err != nil || req.MaxOutput != 40 {
+		t.Errorf("%+v, %v; want 4 answers", req, err)
 	}
 }
 

@@ -20,7 +20,7 @@ const (
 	// money is left.
 	leastOutput = 256
 	// reservedBytes is the number of bytes of a body that reserve a token of
-	// the prompt.
+	// the prompt. Text with more tokens than that reserves the excess too.
 	reservedBytes = 2
 )
 
@@ -92,10 +92,11 @@ func (p Price) dearest() Price {
 }
 
 // reservedInput returns the most tokens of a prompt: a token for every two bytes of
-// the request, and for each image what the model needs for one. A body of 54 bytes
-// without an image reserves 27 tokens. The result is the context of the model if
-// nothing else bounds the prompt: the request refers to input that it does not
-// contain, or has a file, or an image of unknown tokens.
+// the request, what dense text and tools may need beyond that, and for each image
+// what the model needs for one. A body of 54 bytes of words reserves 27 tokens. The
+// result is the context of the model if nothing else bounds the prompt: the request
+// refers to input that it does not contain, or has a file, or an image of unknown
+// tokens.
 func reservedInput(req *Request, price Price) (int64, error) {
 	text := req.size
 	// Where the tokens of an image are known, its base64 is not text.
@@ -103,8 +104,8 @@ func reservedInput(req *Request, price Price) (int64, error) {
 		text -= req.inline.imageBytes
 	}
 
-	input := max(req.Prompt,
-		clampTokens((text+reservedBytes-1)/reservedBytes+multiplyTokens(price.Image, req.inline.images)))
+	input := max(req.Prompt, clampTokens((text+reservedBytes-1)/reservedBytes+req.excess+req.tools+
+		multiplyTokens(price.Image, req.inline.images)))
 
 	field, why := unknownInput(req, price)
 	switch {

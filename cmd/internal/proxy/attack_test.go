@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/llm"
 )
 
 // send writes raw bytes to the proxy and returns its first answer.
@@ -135,6 +137,12 @@ func TestOnlyListedCallsAreForwarded(t *testing.T) {
 		{"", nil, "POST /api/generate", false},
 		{"", nil, "DELETE /api/delete", false},
 		{"", nil, "POST /v1/files", false},
+		{"", nil, "POST /v1/threads/t1/messages", false},
+		{"/v1", nil, "POST /threads/t1/messages", false},
+		{"", nil, "POST /v1/evals/responses", false},
+		{"", nil, "POST /v1/audio/completions", false},
+		{"", nil, "POST /x/y/z/chat/completions", false},
+		{"/x", nil, "POST /y/chat/completions", false},
 		{"", []string{}, "GET /v1/models", false},
 		{"", []string{"/v1/files"}, "POST /v1/files", true},
 		{"", []string{"/v1/files"}, "DELETE /v1/files", true},
@@ -354,6 +362,27 @@ func TestBodiesAreSentAsJSON(t *testing.T) {
 		r.wantStatus(resp, http.StatusOK)
 		if got := r.lastHeader().Values("Content-Type"); len(got) != 1 || got[0] != "application/json" {
 			t.Errorf("%q became %q", value, got)
+		}
+	}
+}
+
+// TestCallsBelowThePathOfTheUpstream checks that the operator may put any path
+// before the calls.
+func TestCallsBelowThePathOfTheUpstream(t *testing.T) {
+	for _, tc := range []struct {
+		base, path string
+		want       llm.Format
+	}{
+		{"", "/v1/chat/completions", llm.Chat},
+		{"/gateway/account/openai", "/chat/completions", llm.Chat},
+		{"/gateway/account/openai/", "/v1/responses", llm.Responses},
+		{"/v1/chat", "/completions", llm.Chat},
+		{"/v1/projects/p/endpoints/openapi", "/chat/completions", llm.Chat},
+		{"/gateway", "/account/chat/completions", ""},
+		{"/gateway", "/v1/threads/t/messages", ""},
+	} {
+		if got, ok := formatOf(tc.base, tc.path); got != tc.want || ok != (tc.want != "") {
+			t.Errorf("%s of %s: %q, want %q", tc.path, tc.base, got, tc.want)
 		}
 	}
 }

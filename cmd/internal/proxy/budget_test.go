@@ -339,6 +339,50 @@ func TestIgnoredMaximumIsReported(t *testing.T) {
 	}
 }
 
+// A client that closes its side of the connection, and reads on, gets an answer that
+// says so, and the operator no error.
+func TestHalfClosedClientsAreNoFault(t *testing.T) {
+	for _, atStore := range []bool{true, false} {
+		arrived, gone := make(chan struct{}), make(chan context.Context, 1)
+		r := newRig(t, func(_ http.ResponseWriter, req *http.Request) {
+			close(arrived)
+			<-req.Context().Done()
+		}, func(o *Options) {
+			o.FollowTimeout = -1
+			o.Identify = func(req *http.Request) (string, error) {
+				gone <- req.Context()
+				return HashKey(aliceKey), nil
+			}
+			o.Prices = func(string, time.Time) (llm.Price, error) {
+				if atStore {
+					close(arrived)
+					<-(<-gone).Done()
+				}
+				return llm.Price{}, nil
+			}
+		})
+		conn := r.leaver(plainCall)
+		<-arrived
+		if err := conn.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		_ = conn.Close()
+		r.proxy.calls.Wait()
+		if resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "closed its side") {
+			t.Errorf("at the store %t: status %d, %s", atStore, resp.StatusCode, body)
+		}
+		if log := r.log.String(); len(r.errs) > 0 || !strings.Contains(log, `"outcome":"gone"`) {
+			t.Errorf("at the store %t: errors %v, log %s", atStore, r.errs, log)
+		}
+	}
+}
+
 // A shutdown does not wait for calls that are only followed.
 func TestShutdownEndsFollowedCalls(t *testing.T) {
 	arrived := make(chan struct{})

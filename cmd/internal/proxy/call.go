@@ -389,6 +389,10 @@ func (e *unsetError) Unwrap() []error { return []error{e.cause, e.problem} }
 
 // refuse answers a request that was not admitted.
 func (c *call) refuse(w http.ResponseWriter, err error) {
+	// Nothing is wrong with the store or the upstream.
+	if errors.Is(err, context.Canceled) && c.left() {
+		err = errors.Join(err, leftEarly())
+	}
 	c.record.refuse(err)
 
 	problem := httplimit.NewProblem(err)

@@ -218,7 +218,7 @@ func TestRefusalsNameDollars(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"model":"m","max_tokens":1}`: "spend: the request needs $0.000088, and the budget of $1.00 is in " +
 			"debt by $0.9601",
-		`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("word", 1_000_001) +
+		`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("her ", 1_000_001) +
 			`"}]}`: "spend: the request needs $4.00267, above the budget of $1.00",
 	} {
 		if p := problem(chat(body)); !strings.HasPrefix(p.Detail, want) {

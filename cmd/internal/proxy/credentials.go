@@ -55,6 +55,10 @@ func isAccount(name string) bool {
 	})
 }
 
+// isFunctionKey reports whether Azure's functions take a parameter for their key. Its
+// name is too common a word to remove it where clients have their own keys.
+func isFunctionKey(name string) bool { return lettersOf(name) == "code" }
+
 // lettersOf returns the letters and digits of a name in lower case.
 func lettersOf(name string) string {
 	return strings.Map(func(r rune) rune {
@@ -114,7 +118,7 @@ func (p *Proxy) withoutCredentials(query string) string {
 
 		// Some servers take the method from the query. The client would then
 		// pay for another call than it makes.
-		return isCredential(name) || p.opts.Credentials.Name != "" && isAccount(name) || overridden(name) ||
-			name == "_method"
+		own := p.opts.Credentials.Name != "" && (isAccount(name) || isFunctionKey(name))
+		return isCredential(name) || own || overridden(name) || name == "_method"
 	}), "&")
 }

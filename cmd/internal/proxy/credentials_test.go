@@ -105,6 +105,18 @@ func TestClientsDoNotChooseTheAccount(t *testing.T) {
 	}
 }
 
+// TestFunctionKeysAreRemoved checks that a client does not choose the key of an Azure
+// function beside the key of the operator.
+func TestFunctionKeysAreRemoved(t *testing.T) {
+	const query = "code=k&x=1&Code=k&%63ode=k&%2563ode=k&c_ode=k&barcode=2"
+	for name, want := range map[string]string{"": query, "Authorization": "x=1&barcode=2"} {
+		p := &Proxy{opts: Options{Credentials: Credentials{Name: name}}}
+		if got := p.withoutCredentials(query); got != want {
+			t.Errorf("with %q: %q, want %q", name, got, want)
+		}
+	}
+}
+
 // TestCredentialsInQueriesAreRemoved checks that the rest of a query stays.
 func TestCredentialsInQueriesAreRemoved(t *testing.T) {
 	for query, want := range map[string]string{

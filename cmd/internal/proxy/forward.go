@@ -106,6 +106,14 @@ func answered(resp *http.Response) error {
 	return nil
 }
 
+// leftEarly returns the answer to a client that has left, or has closed its side of
+// the connection and reads on.
+func leftEarly() *httplimit.Problem {
+	return &httplimit.Problem{
+		Status: http.StatusBadRequest, Detail: "the client closed its side of the connection before the answer",
+	}
+}
+
 // failed answers a call that got no answer from the upstream.
 func failed(w http.ResponseWriter, r *http.Request, err error) {
 	c := callOf(r.Context())
@@ -133,9 +141,8 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 		problem = tooSlow()
 		w.Header().Set("Connection", "close")
 		c.record.outcome = outcomeSlow
-	// The answer goes to a client that has left, so only the outcome matters.
 	case errors.Is(r.Context().Err(), context.Canceled):
-		c.record.outcome = outcomeGone
+		problem, c.record.outcome = leftEarly(), outcomeGone
 	case errors.Is(err, errNoAnswer):
 		problem.Detail = "the upstream sent no valid answer"
 	case isNet && timeout.Timeout():

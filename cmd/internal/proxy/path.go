@@ -64,9 +64,9 @@ func (p *Proxy) subjectOf(r *http.Request) (subject, error) {
 	// A lenient server resolves /v1/chat%2Fcompletions to a call of a model.
 	// Such a path is refused rather than charged less. Only one slash at the
 	// end is allowed.
-	format, found := llm.FormatOf(base + resolved)
+	format, found := formatOf(base, resolved)
 	if found {
-		if direct, ok := llm.FormatOf(base + plain); !ok || direct != format || plain != resolved &&
+		if direct, ok := formatOf(base, plain); !ok || direct != format || plain != resolved &&
 			plain != resolved+"/" {
 			return subject{}, badRequest("the path must be written plainly, such as /v1/chat/completions")
 		}
@@ -92,6 +92,27 @@ func (p *Proxy) subjectOf(r *http.Request) (subject, error) {
 		Status: http.StatusNotFound,
 		Detail: r.Method + " " + shorten(plain) + " is not forwarded here; the operator of this proxy lists " +
 			"such calls with --paths",
+	}
+}
+
+// formatOf returns the format of requests to a path below base, the path of the
+// upstream. The operator has chosen the parts of base, so that any of them may come
+// before the call: an upstream of /gateway/v1 has calls at /chat/completions, and one
+// of /v1/chat at /completions.
+func formatOf(base, path string) (llm.Format, bool) {
+	base = strings.TrimRight(base, "/")
+	for {
+		if format, found := llm.FormatOf(base + path); found {
+			return format, true
+		}
+		if base == "" {
+			return "", false
+		}
+
+		_, rest, more := strings.Cut(base[1:], "/")
+		if base = ""; more {
+			base = "/" + rest
+		}
 	}
 }
 

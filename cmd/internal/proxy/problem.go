@@ -20,7 +20,7 @@ const (
 
 // dialectOf returns the dialect of a request to an upstream whose path is base.
 func dialectOf(r *http.Request, base string) dialect {
-	format, known := llm.FormatOf(base + r.URL.Path)
+	format, known := formatOf(base, r.URL.Path)
 	if format == llm.Messages || !known && r.Header.Get("Anthropic-Version") != "" {
 		return anthropic
 	}
