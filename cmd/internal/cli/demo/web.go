@@ -112,6 +112,7 @@ func (o *webDemo) serve(
 		return err
 	}
 
+	//nolint:contextcheck // each call has a context of its own
 	handler, err := webdemo.New(lim, &webdemo.Options{
 		Dashboard: page, Seed: seed, Version: c.Version, OnError: onError,
 	})
