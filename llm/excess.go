@@ -78,8 +78,8 @@ func wordAt(text []byte, at int) (end int, thirds int64) {
 }
 
 // isCommon reports whether the letters between two positions are one of the common
-// words, the first letter in either case, and not a part of a longer one. An apostrophe makes its own tokens of
-// letters that follow it.
+// words, the first letter in either case, and not a part of a longer one. An
+// apostrophe makes its own tokens of letters that follow it.
 func isCommon(text []byte, at, end int, before byte, escaped bool) bool {
 	if end-at > longestCommon || joins(before) || before == '\'' {
 		return false
