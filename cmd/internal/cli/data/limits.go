@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -157,9 +158,8 @@ func runEntityGetLimits(ctx context.Context, o entityLimitsOptions) error {
 			return err
 		}
 
-		return limitListing(
-			"No limits are stored of "+ofResource(o.id, resource)+".",
-		).Print(o.Console, o.json, kit.Each(stored))
+		none := "No limits are stored for " + o.id + " and " + cmp.Or(resource, "all resources") + "."
+		return limitListing(none).Print(o.Console, o.json, kit.Each(stored))
 	})
 }
 
