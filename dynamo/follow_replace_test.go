@@ -103,7 +103,7 @@ func TestFollowEndsWithoutAStream(t *testing.T) {
 		"the table is gone": {
 			faults: dynamotest.First(1, "DescribeTable",
 				streamFault(http.StatusBadRequest, "ResourceNotFoundException")),
-			right: notFound, says: "table create",
+			right: notFound, says: "dynamo.CreateTable",
 		},
 		"the table cannot be asked": {
 			faults: dynamotest.First(1000, "DescribeTable", dynamotest.Fail500), right: unavailable,
