@@ -44,6 +44,7 @@ help: ## Show this list
 
 # DynamoDB Local, moto, Locust, Envoy, the CDK, the Python library, Chromium and axe-core are fetched once, so that no test waits for a download. The tests
 # start and stop them.
+# The tests of dynamo take longest and mostly wait for their engine, so they begin first.
 # To detect support for -race, a test of package errors runs with it. That needs a C compiler, its headers, cgo and a
 # platform with the race detector. Go caches the result, so only the first run is slow.
 .PHONY: test
@@ -68,7 +69,7 @@ test: ## Run all tests shuffled, with -race where a C compiler is found; TESTFLA
 	need 'IN A BROWSER' scripts/chromium setup; \
 	need 'OF ACCESSIBILITY' scripts/axe-core setup; \
 	set -x; \
-	$(GO) test $$race -shuffle=on -timeout $(TEST_TIMEOUT) $(TESTFLAGS) work && \
+	$(GO) test $$race -shuffle=on -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./dynamo work && \
 	$(MAKE) --no-print-directory -j2 --output-sync=target RACE="$$race" $(NESTED:%=test-in-%)
 
 # Programs are linked only by the packages that are left out.
