@@ -107,7 +107,7 @@ func (l *RateLimiter) Acquire(ctx context.Context, req Request) (*Lease, error) 
 		return nil, &ExceededError{newDecision(&charge, out)}
 	}
 
-	lease := &Lease{lim: l, amounts: req.Consume, self: out.Self, parent: out.Parent}
+	lease := &Lease{lim: l, amounts: req.Consume, payers: out.Payers}
 	// Most leases need no extra. Later calls of the lease use the limits and the
 	// mode again. The limits are copied, because the lease outlives the call.
 	if req.Limits != nil || req.OnUnavailable != "" {

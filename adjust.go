@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -113,13 +114,13 @@ func (l *RateLimiter) adjust(ctx context.Context, charge Charge) (Outcome, error
 func (l *RateLimiter) creditAccounts(ctx context.Context, out Outcome, amounts Amounts) (Outcome, error) {
 	// A charge of nothing does not look at the names of limits.
 	for limit := range amounts.All() {
-		if !anyHasLimit(out.charged(), limit) {
+		if !anyHasLimit(out.Payers, limit) {
 			return Outcome{}, unknown("consume", limit, "is not a limit of the entity or of its parent")
 		}
 	}
 
 	var credits []Credit
-	for _, b := range out.charged() {
+	for _, b := range out.Payers {
 		if part := amounts.forLimits(b.Account.Limits).nonzero(); part.n > 0 {
 			credits = append(credits, Credit{Account: b.Account, Amounts: part.negated()})
 		}
@@ -149,13 +150,15 @@ func anyHasLimit(buckets []Bucket, limit string) bool {
 
 // after returns o with amounts taken from the balances.
 func (o Outcome) after(amounts Amounts) Outcome {
-	for _, b := range []*Bucket{&o.Self, &o.Parent} {
+	o.Payers = slices.Clone(o.Payers)
+	for i := range o.Payers {
+		b := &o.Payers[i]
 		tokens := make([]int64, len(b.Tokens))
-		for i := range tokens {
+		for j := range tokens {
 			// Like the store, this stops at the capacity.
-			limit := b.Account.Limits[i]
-			left := bucket.Sub(b.Tokens[i], bucket.Thousandths(amounts.Get(limit.Name)))
-			tokens[i] = min(left, bucket.Thousandths(limit.Capacity))
+			limit := b.Account.Limits[j]
+			left := bucket.Sub(b.Tokens[j], bucket.Thousandths(amounts.Get(limit.Name)))
+			tokens[j] = min(left, bucket.Thousandths(limit.Capacity))
 		}
 		b.Tokens = tokens
 	}

@@ -37,7 +37,7 @@ type entry struct {
 
 // held returns the net amounts of the lease, which bound what it can give back.
 func (l *Lease) held() Amounts {
-	if l.rolledBack || l.self.Account == nil {
+	if l.rolledBack || len(l.payers) == 0 {
 		return Amounts{}
 	}
 
@@ -55,7 +55,7 @@ func (l *Lease) confirmed() Amounts {
 func (l *Lease) adjust(amounts Amounts) error {
 	// An outage was allowed: the store has recorded nothing, and there is
 	// nothing to adjust.
-	if l.self.Account == nil {
+	if len(l.payers) == 0 {
 		return nil
 	}
 
@@ -108,7 +108,7 @@ func (l *Lease) adjustable(limit string) int64 {
 
 // hasLimit reports whether an account of the lease has the limit.
 func (l *Lease) hasLimit(limit string) bool {
-	for _, b := range l.buckets() {
+	for _, b := range l.payers {
 		if hasLimit(b.Account.Limits, limit) {
 			return true
 		}
@@ -129,7 +129,7 @@ func (l *Lease) initEntries() {
 		return
 	}
 
-	for _, b := range l.buckets() {
+	for _, b := range l.payers {
 		paid, spared := b.divide(l.amounts)
 		x.entries = append(x.entries, entry{account: b.Account, stored: paid})
 		if spared.n > 0 {
@@ -255,7 +255,7 @@ func (l *Lease) split(due Amounts) []Amounts {
 		for _, i := range l.payOrder() {
 			e := &l.entries[i]
 			role := 0
-			if e.account.Entity != l.self.Account.Entity {
+			if e.account.Entity != l.payers[0].Account.Entity {
 				role = 1
 			}
 			// No account gets back more than it paid.

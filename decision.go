@@ -96,9 +96,14 @@ func (d Decision) RetryAfter() time.Duration { return d.Primary().RetryAfter }
 
 // newDecision computes the statuses from the balances of out.
 func newDecision(charge *Charge, out Outcome) Decision {
-	d := Decision{Statuses: make([]Status, 0, len(out.Self.Tokens)+len(out.Parent.Tokens))}
-	// The parent's limits follow the entity's: Decision promises this order.
-	for _, b := range []Bucket{out.Self, out.Parent} {
+	n := 0
+	for _, b := range out.Payers {
+		n += len(b.Tokens)
+	}
+
+	d := Decision{Statuses: make([]Status, 0, n)}
+	// The limits of ancestors follow the entity's: Decision promises this order.
+	for _, b := range out.Payers {
 		for i := range b.Tokens {
 			d.Statuses = append(d.Statuses, newStatus(charge, b, i, out.Admitted))
 		}

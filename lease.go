@@ -21,12 +21,12 @@ import (
 // Under [Allow], Commit, Rollback, Flush and Consume return no error in an outage;
 // Outage returns it.
 type Lease struct {
-	mu           sync.Mutex
-	lim          *RateLimiter // nil once ended
-	rolledBack   bool
-	amounts      Amounts // as acquired
-	self, parent Bucket  // after Acquire; no accounts if an outage was allowed
-	*extra               // nil for most leases, which keeps them small
+	mu         sync.Mutex
+	lim        *RateLimiter // nil once ended
+	rolledBack bool
+	amounts    Amounts  // as acquired
+	payers     []Bucket // after Acquire; none if an outage was allowed
+	*extra              // nil for most leases, which keeps them small
 }
 
 // extra holds the fields that few leases need.
@@ -51,22 +51,6 @@ func (l *Lease) readExtra() extra {
 		return extra{}
 	}
 	return *l.extra
-}
-
-// buckets returns the buckets that Acquire charged.
-func (l *Lease) buckets() []Bucket {
-	return Outcome{Self: l.self, Parent: l.parent}.charged()
-}
-
-// charged returns the buckets that have an account.
-func (o Outcome) charged() []Bucket {
-	switch {
-	case o.Self.Account == nil:
-		return nil
-	case o.Parent.Account == nil:
-		return []Bucket{o.Self}
-	}
-	return []Bucket{o.Self, o.Parent}
 }
 
 // Adjust records that the work used amounts more than acquired, or fewer where an
@@ -163,11 +147,11 @@ func (l *Lease) consumeCharge(ctx context.Context, amounts Amounts) (*RateLimite
 	}
 
 	// Acquire allowed an outage, so the store has no charge to add to.
-	self := l.self.Account
-	if self == nil {
+	if len(l.payers) == 0 {
 		return nil, Charge{}, nil
 	}
 
+	self := l.payers[0].Account
 	return l.lim, Charge{
 		Entity: self.Entity, Resource: self.Resource, Amounts: amounts, Limits: l.readExtra().limits,
 		Defaults: l.lim.defaults,
@@ -182,7 +166,7 @@ func (l *Lease) addConsumed(ctx context.Context, lim *RateLimiter, amounts Amoun
 	ended := l.lim == nil
 	if !ended {
 		l.initEntries()
-		l.recordConsume(amounts, out.charged())
+		l.recordConsume(amounts, out.Payers)
 	}
 	l.mu.Unlock()
 
@@ -192,7 +176,7 @@ func (l *Lease) addConsumed(ctx context.Context, lim *RateLimiter, amounts Amoun
 
 	// What Consume took belongs to no lease, so it goes back at once.
 	var lost changes
-	lost.recordConsume(amounts, out.charged())
+	lost.recordConsume(amounts, out.Payers)
 	return joinErrors(ErrLeaseDone, l.settle(ctx, lim, "consume", lost.undo()))
 }
 
@@ -219,9 +203,7 @@ func (l *Lease) Decision() Decision {
 	l.mu.Lock()
 	limits := l.readExtra().limits
 	l.mu.Unlock()
-	return newDecision(&Charge{Amounts: l.amounts, Limits: limits}, Outcome{
-		Admitted: true, Self: l.self, Parent: l.parent,
-	})
+	return newDecision(&Charge{Amounts: l.amounts, Limits: limits}, Outcome{Admitted: true, Payers: l.payers})
 }
 
 // Outage returns the first *UnavailableError that [Allow] suppressed, or nil if

@@ -223,10 +223,10 @@ type Detail struct {
 // Outcome is the result of a charge.
 type Outcome struct {
 	Admitted bool // every amount was taken; otherwise none was
-	// Self and Parent are the buckets after the call. Parent.Account is nil if
-	// the entity does not cascade, or if the store refused before it read the
-	// parent.
-	Self, Parent Bucket
+	// Payers are the buckets after the call: the entity's first, then those of its
+	// ancestors that pay, from the parent up. A refusal may leave out ancestors that
+	// the store has not read.
+	Payers []Bucket
 }
 
 // Credit changes the balance of one account after a charge.

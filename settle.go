@@ -217,7 +217,8 @@ func (l *Lease) trySettle(ctx context.Context, lim *RateLimiter, op string, cred
 		return true, nil
 	}
 
-	return false, l.allowOutage(lim, translateError(ctx, op, l.self.Account.Entity, l.self.Account.Resource, err))
+	self := l.payers[0].Account
+	return false, l.allowOutage(lim, translateError(ctx, op, self.Entity, self.Resource, err))
 }
 
 // allowOutage keeps err for Outage and returns nil if err is an outage and the mode

@@ -83,7 +83,7 @@ func (e *estimates) admitted(w *waiter, lease *Lease, now time.Time) {
 	if w.corrects() && len(w.shortages) > 0 {
 		// The balances of the lease correct the estimates for the waiters that
 		// go on.
-		left := newDecision(&Charge{}, Outcome{Admitted: true, Self: lease.self, Parent: lease.parent})
+		left := newDecision(&Charge{}, Outcome{Admitted: true, Payers: lease.payers})
 		for _, s := range w.shortages {
 			s.advance(now)
 			// The lease has taken the need, and no reservation has counted it

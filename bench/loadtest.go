@@ -96,7 +96,7 @@ func (s *instantStore) Namespace(ctx context.Context, name string) (limiter.Repo
 
 // Consume admits the charge.
 func (s *instantStore) Consume(context.Context, time.Time, limiter.Charge) (limiter.Outcome, error) {
-	return limiter.Outcome{Admitted: true, Self: limiter.Bucket{Account: &s.account, Tokens: []int64{1e12}}}, nil
+	return limiter.Outcome{Admitted: true, Payers: []limiter.Bucket{{Account: &s.account, Tokens: []int64{1e12}}}}, nil
 }
 
 func instantScenario(wait loadtest.Wait) loadtest.Scenario {

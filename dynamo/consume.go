@@ -291,9 +291,10 @@ func (c *consumeOp) checkSwitch(p *payer) error {
 // judge makes the plan of every payer that has not paid, and reports whether all
 // cover their amounts.
 func (c *consumeOp) judge() (fits bool, err error) {
-	views := make([]limiter.Bucket, 0, 2)
+	payers := c.payers()
+	views := make([]limiter.Bucket, 0, len(payers))
 	fits = true
-	for _, p := range c.payers() {
+	for _, p := range payers {
 		if p.noLimits != nil {
 			return false, p.noLimits
 		}
@@ -307,7 +308,7 @@ func (c *consumeOp) judge() (fits bool, err error) {
 		views = append(views, p.plan.view)
 	}
 
-	_, err = rules.Judge(c.charge, views...)
+	_, err = rules.Judge(c.charge, views)
 	return fits, err
 }
 
@@ -352,7 +353,7 @@ func (c *consumeOp) write(ctx context.Context) (paid bool, err error) {
 		err = <-done
 	}
 
-	return c.self.paid && (c.parent == nil || c.parent.paid), err
+	return !slices.ContainsFunc(c.payers(), func(p *payer) bool { return !p.paid }), err
 }
 
 // send sends the debits of the payers that have not paid yet.
@@ -447,9 +448,9 @@ func (c *consumeOp) refuse(ctx context.Context) limiter.Outcome {
 
 // outcome returns the outcome by the payers' plans.
 func (c *consumeOp) outcome(admitted bool) limiter.Outcome {
-	out := limiter.Outcome{Admitted: admitted, Self: c.self.plan.view}
-	if c.parent != nil {
-		out.Parent = c.parent.plan.view
+	out := limiter.Outcome{Admitted: admitted}
+	for _, p := range c.payers() {
+		out.Payers = append(out.Payers, p.plan.view)
 	}
 	return out
 }

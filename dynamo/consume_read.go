@@ -77,7 +77,7 @@ func (c *consumeOp) readSwitch(ctx context.Context, p *payer) error {
 		return err
 	}
 
-	p.off, p.offRead = facts[0].off.Refusing(p.entity, "", c.charge.Resource), true
+	p.off, p.offRead = facts[0].off.Refusing([]string{p.entity}, c.charge.Resource), true
 	return c.checkSwitch(p)
 }
 

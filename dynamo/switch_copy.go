@@ -201,7 +201,7 @@ func (r *Repository) removeCopies(ctx context.Context, entity string, off rules.
 	defer cancel()
 
 	copies = slices.DeleteFunc(copies, func(it item) bool {
-		return off.Refusing(entity, "", strings.TrimPrefix(it.key().sk, bucketSKPrefix)) != nil
+		return off.Refusing([]string{entity}, strings.TrimPrefix(it.key().sk, bucketSKPrefix)) != nil
 	})
 
 	_ = inParallel(ctx, inOrder(copies), func(ctx context.Context, it item) error {

@@ -96,10 +96,10 @@ func (r *Repository) switchItem(entity string, off rules.Switches) (item, error)
 // refusing returns the switch that refuses the charges of an entity and a resource,
 // or nil. own holds the switches of the entity, all those of all entities.
 func refusing(own, all rules.Switches, entity, resource string) *limiter.Switch {
-	if s := own.Refusing(entity, "", resource); s != nil {
+	if s := own.Refusing([]string{entity}, resource); s != nil {
 		return s
 	}
-	return all.Refusing(entity, "", resource)
+	return all.Refusing([]string{entity}, resource)
 }
 
 // readSwitches returns the switches of an entity, or of all entities if entity is

@@ -3,6 +3,7 @@ package loadtest
 import (
 	"context"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -132,28 +133,34 @@ func (s *auditedStore) Consume(ctx context.Context, now time.Time, charge limite
 	a := s.auditor
 	change := a.changes.Load()
 	self := a.book(charge.Entity, charge.Resource)
-	epoch, parent, parentEpoch := self.beginWithParent()
+	expected := self.beginWithAncestors(make([]call, 0, 8))
 
 	out, err := s.Repository.Consume(ctx, now, charge)
 	// A change of limits that overlaps the call leaves open by which limits the
 	// store judged.
 	counts := err == nil && out.Admitted && a.changes.Load() == change
 	e := entry{auditor: a, amounts: &charge.Amounts, change: change, now: now}
-	self.finish(epoch, e, counts, out.Self)
 
-	var paid *book
-	if account := out.Parent.Account; account != nil {
-		if paid = a.book(account.Entity, account.Resource); paid != parent {
-			// The answer names the parent only after the call, so its book
-			// counts from the next charge on.
-			self.setParent(paid)
+	paid := make([]*book, 0, 8)
+	for i := range out.Payers {
+		account := out.Payers[i].Account
+		paid = append(paid, a.book(account.Entity, account.Resource))
+	}
+
+	for _, c := range expected {
+		// If the answer names other payers, an expected one has paid nothing, and
+		// its book only notes the end of the call.
+		if i := slices.Index(paid, c.book); i >= 0 {
+			c.book.finish(c.epoch, e, counts, out.Payers[i])
+		} else {
+			c.book.finish(c.epoch, e, false, limiter.Bucket{})
 		}
 	}
 
-	// If the answer names another parent, the expected one paid nothing, and
-	// its book only notes the end of the call.
-	if parent != nil {
-		parent.finish(parentEpoch, e, counts && paid == parent, out.Parent)
+	// The answer names the ancestors only after the call, so their books count from
+	// the next charge on. A refusal may leave some out.
+	if err == nil && out.Admitted {
+		self.setAncestors(paid[1:])
 	}
 	return out, err
 }

@@ -19,13 +19,13 @@ import (
 // of calls.
 type book struct {
 	mu sync.Mutex
-	// parent is the book of the entity's parent, or nil until an answer names
-	// it.
-	parent  *book
-	pages   []*page // one for each limit ever seen
-	longest time.Duration
-	epoch   int
-	running [2]int // calls by epoch&1
+	// ancestors holds the books of the payers above, from the parent up, as the last
+	// answer named them. It is replaced and never changed.
+	ancestors []*book
+	pages     []*page // one for each limit ever seen
+	longest   time.Duration
+	epoch     int
+	running   [2]int // calls by epoch&1
 }
 
 // page holds what the auditor knows about a limit of a bucket. Sums are in
@@ -65,15 +65,23 @@ func (b *book) begin() (epoch int) {
 	return b.enter()
 }
 
-// beginWithParent does what begin does on b and on its parent's book, if known.
-func (b *book) beginWithParent() (epoch int, parent *book, parentEpoch int) {
+// call is the part of a running charge that one book knows.
+type call struct {
+	book  *book
+	epoch int
+}
+
+// beginWithAncestors does what begin does on b and on the known books of its
+// ancestors, and appends their calls to calls.
+func (b *book) beginWithAncestors(calls []call) []call {
 	b.mu.Lock()
-	epoch, parent = b.enter(), b.parent
+	calls, ancestors := append(calls, call{b, b.enter()}), b.ancestors
 	b.mu.Unlock()
-	if parent != nil {
-		parentEpoch = parent.begin()
+
+	for _, above := range ancestors {
+		calls = append(calls, call{above, above.begin()})
 	}
-	return epoch, parent, parentEpoch
+	return calls
 }
 
 // enter counts a call that starts. The caller holds b.mu.
@@ -255,9 +263,11 @@ func (b *book) finishCredit(epoch int, e entry, made bool) {
 	}
 }
 
-// setParent notes where the entity cascades to.
-func (b *book) setParent(parent *book) {
+// setAncestors notes where the entity cascades to.
+func (b *book) setAncestors(books []*book) {
 	b.mu.Lock()
-	b.parent = parent
-	b.mu.Unlock()
+	defer b.mu.Unlock()
+	if !slices.Equal(b.ancestors, books) {
+		b.ancestors = slices.Clone(books)
+	}
 }

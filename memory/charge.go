@@ -94,22 +94,20 @@ type payer struct {
 }
 
 // charge handles every case of Consume and Peek. It locks the namespace and the
-// shards of the entity and its parent.
+// shards of all payers.
 func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limiter.Outcome, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	parent := n.parent(charge.Entity)
+	chain := n.chain(charge.Entity)
 	// A late charge records work that is done, so switches do not refuse it.
-	if off := n.switches.Refusing(charge.Entity, parent, charge.Resource); off != nil && !charge.Late {
+	if off := n.switches.Refusing(chain, charge.Resource); off != nil && !charge.Late {
 		return limiter.Outcome{}, off.Refuse(charge.Entity, charge.Resource)
 	}
-	defer n.lockPair(charge.Entity, parent)()
+	defer n.lockAll(chain)()
 
-	payers := make([]*payer, 1, 2)
+	payers := make([]*payer, 0, len(chain))
+	out := limiter.Outcome{Payers: make([]limiter.Bucket, 0, len(chain))}
 	var err error
-	if payers[0], err = n.begin(now, charge.Entity, charge, write); err != nil {
-		return limiter.Outcome{}, err
-	}
 	defer func() {
 		for _, p := range payers {
 			// Invalid input writes nothing, so the repair is undone.
@@ -124,20 +122,17 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 		}
 	}()
 
-	// The fast path serves buckets that pay alone, and knows them by this.
-	payers[0].entry.cascade = parent != ""
-	out := limiter.Outcome{Self: payers[0].turn.View}
-
-	if parent != "" {
+	for _, entity := range chain {
 		var p *payer
-		if p, err = n.begin(now, parent, charge, write); err != nil {
+		if p, err = n.begin(now, entity, charge, write); err != nil {
 			return limiter.Outcome{}, err
 		}
-		p.entry.cascade = n.parent(parent) != ""
-		payers, out.Parent = append(payers, p), p.turn.View
+		// The fast path serves buckets that pay alone, and knows them by this.
+		p.entry.cascade = n.parent(entity) != ""
+		payers, out.Payers = append(payers, p), append(out.Payers, p.turn.View)
 	}
 
-	if out.Admitted, err = rules.Judge(charge, out.Self, out.Parent); err != nil {
+	if out.Admitted, err = rules.Judge(charge, out.Payers); err != nil {
 		return limiter.Outcome{}, err
 	}
 
@@ -152,11 +147,7 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 		// Pay may make the Detail of a view, which out copied before. The
 		// tokens are shared.
 		p.turn.Pay(&charge.Amounts)
-		if i == 0 {
-			out.Self.Detail = p.turn.View.Detail
-		} else {
-			out.Parent.Detail = p.turn.View.Detail
-		}
+		out.Payers[i].Detail = p.turn.View.Detail
 
 		if write {
 			if err = p.commit(charge); err != nil {
@@ -165,6 +156,14 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 		}
 	}
 	return out, nil
+}
+
+// chain returns an entity and the ancestors that its charges cascade to.
+func (n *namespace) chain(entity string) []string {
+	if parent := n.parent(entity); parent != "" {
+		return []string{entity, parent}
+	}
+	return []string{entity}
 }
 
 // parent returns the parent that an entity cascades to, or "".

@@ -3,6 +3,7 @@ package memory
 import (
 	"hash/maphash"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,26 +50,24 @@ func (n *namespace) index(entity string) int {
 
 func (n *namespace) shard(entity string) *shard { return &n.shards[n.index(entity)] }
 
-// lockPair locks the shards of two entities in ascending order. The second entity
-// may be empty.
-func (n *namespace) lockPair(first, second string) (unlock func()) {
-	a := n.index(first)
-	b := a
-	if second != "" {
-		b = n.index(second)
-	}
-	// The two entities may share a shard, whose mutex cannot be locked twice.
-	if a == b {
-		n.shards[a].mu.Lock()
-		return n.shards[a].mu.Unlock
+// lockAll locks the shards of some entities.
+func (n *namespace) lockAll(entities []string) (unlock func()) {
+	indices := make([]int, 0, 8)
+	for _, entity := range entities {
+		indices = append(indices, n.index(entity))
 	}
 
-	// Two calls that lock in the same order cannot wait for each other.
-	n.shards[min(a, b)].mu.Lock()
-	n.shards[max(a, b)].mu.Lock()
+	// Two calls that lock in the same order cannot wait for each other. Entities may
+	// share a shard, whose mutex cannot be locked twice.
+	slices.Sort(indices)
+	indices = slices.Compact(indices)
+	for _, i := range indices {
+		n.shards[i].mu.Lock()
+	}
 	return func() {
-		n.shards[a].mu.Unlock()
-		n.shards[b].mu.Unlock()
+		for _, i := range indices {
+			n.shards[i].mu.Unlock()
+		}
 	}
 }
 

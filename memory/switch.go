@@ -62,5 +62,5 @@ func (r *Repository) Switches(ctx context.Context) iter.Seq2[limiter.Switch, err
 func (r *Repository) LastSwitch(entity, resource string) *limiter.Switch {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.switches.Refusing(entity, r.parent(entity), resource)
+	return r.switches.Refusing(r.chain(entity), resource)
 }

@@ -35,10 +35,7 @@ func (r *Repository) uncharge(tx *tx, now int64, amounts *limiter.Amounts, out *
 		return nil
 	}
 
-	for _, b := range []*limiter.Bucket{&out.Self, &out.Parent} {
-		if b.Account == nil {
-			continue
-		}
+	for _, b := range out.Payers {
 		back := limiter.Credit{Account: b.Account, Undo: true}
 		// An undo reverts one charge, so a quota gets its tokens back only in the
 		// window that paid. A lease may be open at a boundary, and gives back to the
@@ -100,7 +97,7 @@ func (r *Repository) charge(tx *tx, now int64, charge *limiter.Charge, write boo
 	payers, err := r.payers(tx, now, charge, repairs.add)
 	admitted := false
 	if err == nil {
-		admitted, err = rules.Judge(charge, views(payers)...)
+		admitted, err = rules.Judge(charge, views(payers))
 	}
 
 	// Work that returns an error must have written nothing: see write.
@@ -134,11 +131,7 @@ func (r *Repository) charge(tx *tx, now int64, charge *limiter.Charge, write boo
 		}
 	}
 
-	out := limiter.Outcome{Admitted: admitted, Self: payers[0].turn.View}
-	if len(payers) > 1 {
-		out.Parent = payers[1].turn.View
-	}
-	return out, nil
+	return limiter.Outcome{Admitted: admitted, Payers: views(payers)}, nil
 }
 
 // bookings collects usage that is booked only after the charge was judged.
@@ -241,7 +234,7 @@ func (r *Repository) payers(tx *tx, now int64, charge *limiter.Charge, book rule
 }
 
 func views(payers []*payer) []limiter.Bucket {
-	all := make([]limiter.Bucket, 0, 2)
+	all := make([]limiter.Bucket, 0, len(payers))
 	for _, s := range payers {
 		all = append(all, s.turn.View)
 	}

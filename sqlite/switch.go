@@ -79,7 +79,7 @@ func (r *Repository) Switches(ctx context.Context) iter.Seq2[limiter.Switch, err
 // LastSwitch returns the switch that refused the charges of an entity and a
 // resource when this process last read the file, or nil.
 func (r *Repository) LastSwitch(entity, resource string) *limiter.Switch {
-	return r.facts.Load().switches.Refusing(entity, r.parents.of(entity), resource)
+	return r.facts.Load().switches.Refusing(chain(entity, r.parents.of(entity)), resource)
 }
 
 // checkSwitches returns a *limiter.DisabledError if a switch refuses the charges
@@ -95,12 +95,21 @@ func (r *Repository) checkSwitches(tx *tx, key limiter.Scope, found *record, now
 		return err
 	}
 
-	if off := now.switches.Refusing(key.Entity, parent, key.Resource); off != nil {
+	if off := now.switches.Refusing(chain(key.Entity, parent), key.Resource); off != nil {
 		// In an outage the process has to know whose switch refused.
 		r.sawParent(tx, key.Entity, parent)
 		return off.Refuse(key.Entity, key.Resource)
 	}
 	return nil
+}
+
+// chain returns an entity and the parent that its charges cascade to, unless that is
+// "".
+func chain(entity, parent string) []string {
+	if parent == "" {
+		return []string{entity}
+	}
+	return []string{entity, parent}
 }
 
 // parentAt returns the parent that an entity cascades to, or "". It knows it from

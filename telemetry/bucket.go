@@ -43,7 +43,7 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 // known by its first bucket, so that calls with made-up names, which find no
 // limits, do not use up the maximum.
 func (o *observer) newResource(charge *limiter.Charge, out *limiter.Outcome, err error) *resource {
-	if err != nil || out.Self.Account == nil {
+	if err != nil || len(out.Payers) == 0 {
 		return o.resources.other
 	}
 	return o.resources.get(charge.Resource)
@@ -89,8 +89,8 @@ func (o *observer) countDecision(
 	default:
 		o.decisions.Add(ctx, 1, about.refused...)
 		for i := range charge.Amounts.Len() {
-			if limit, n := charge.Amounts.At(i); lacks(charge, &out.Self, limit, n) ||
-				lacks(charge, &out.Parent, limit, n) {
+			limit, n := charge.Amounts.At(i)
+			if slices.ContainsFunc(out.Payers, func(b limiter.Bucket) bool { return lacks(charge, &b, limit, n) }) {
 				addTokens(ctx, o.refused, about, limit, n)
 			}
 		}
@@ -103,20 +103,16 @@ func addTokens(ctx context.Context, to metric.Int64Counter, about *resource, lim
 	}
 }
 
-// countSpared counts each limit that an admitted charge spared. A limit that the
-// buckets of the entity and of its parent both have counts once.
+// countSpared counts each limit that an admitted charge spared. A limit that several
+// payers have counts once.
 func (o *observer) countSpared(ctx context.Context, about *resource, out *limiter.Outcome) {
-	if out.Self.Detail == nil && out.Parent.Detail == nil {
-		return
-	}
-
-	self := spared(&out.Self)
-	for _, limit := range self {
-		o.spared.Add(ctx, 1, about.limit(limit)...)
-	}
-	for _, limit := range spared(&out.Parent) {
-		if !slices.Contains(self, limit) {
-			o.spared.Add(ctx, 1, about.limit(limit)...)
+	var counted []string
+	for i := range out.Payers {
+		for _, limit := range spared(&out.Payers[i]) {
+			if !slices.Contains(counted, limit) {
+				o.spared.Add(ctx, 1, about.limit(limit)...)
+				counted = append(counted, limit)
+			}
 		}
 	}
 }

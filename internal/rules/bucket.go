@@ -227,6 +227,12 @@ func (b *Bucket) Advance(now int64) {
 // quotas at now.
 func (b *Bucket) tokensAt(at, now int64) []int64 {
 	tokens := make([]int64, len(b.Tokens))
+	b.refill(tokens, at, now)
+	return tokens
+}
+
+// refill stores the tokens of tokensAt in tokens.
+func (b *Bucket) refill(tokens []int64, at, now int64) {
 	copy(tokens, b.Tokens)
 	// As in Advance, a quota may be due although the bucket's own time stays.
 	if at > b.At || b.Starts != nil {
@@ -234,7 +240,6 @@ func (b *Bucket) tokensAt(at, now int64) []int64 {
 			tokens[i] = b.advanced(i, at, now)
 		}
 	}
-	return tokens
 }
 
 // count adds n to the usage of a limit. endChange counts the event.

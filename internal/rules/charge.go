@@ -55,7 +55,9 @@ func Ahead(at, now int64) time.Duration {
 func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book, out *limiter.Outcome) error {
 	// The payment moves b.At, so both times come before it.
 	ahead, at := Ahead(b.At, now), max(now, b.At)
-	limits, tokens := b.Account.Limits, b.tokensAt(at, now)
+	limits, alone := b.Account.Limits, new(single)
+	tokens := alone.room(len(b.Tokens))
+	b.refill(tokens, at, now)
 
 	// An amount that does not fit does not end the loop: an unknown limit after
 	// it is an error all the same.
@@ -64,7 +66,7 @@ func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book, out *lim
 		name, n := amounts.At(i)
 		j := find(limits, name, i)
 		if j < 0 {
-			return unknownLimit(name, limiter.Bucket{Account: b.Account})
+			return unknownLimit(name, []limiter.Bucket{{Account: b.Account}})
 		}
 		fits = fits && (tokens[j] >= bucket.Thousandths(n) || limits[j].IsShadow)
 	}
@@ -81,9 +83,25 @@ func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book, out *lim
 
 	// The outcome outlives the lock of the store. It may keep tokens, because
 	// endChange has copied them.
-	out.Admitted, out.Self.Account, out.Self.Tokens, out.Self.Ahead = fits, b.Account, tokens, ahead
-	out.Self.Detail = b.detail(now, spared)
+	alone.payers[0] = limiter.Bucket{Account: b.Account, Tokens: tokens, Ahead: ahead, Detail: b.detail(now, spared)}
+	out.Admitted, out.Payers = fits, alone.payers[:]
 	return nil
+}
+
+// single holds the only payer of an outcome and its tokens, so that a charge on the
+// fast path allocates once.
+type single struct {
+	payers [1]limiter.Bucket
+	tokens [4]int64
+}
+
+// room returns a slice for the tokens of n limits.
+func (s *single) room(n int) []int64 {
+	// More limits than that are rare.
+	if n > len(s.tokens) {
+		return make([]int64, n)
+	}
+	return s.tokens[:n:n]
 }
 
 // pay takes the amounts, and returns the limits that it spared. The bucket has a
@@ -119,9 +137,9 @@ func sparing(spared []bool, i, n int) []bool {
 }
 
 // Judge reports whether every payer covers the amounts that it has a limit for. A
-// shadow limit refuses only a strict charge. A payer without an account is ignored.
-// An amount that no payer has a limit for is a *limiter.InvalidError.
-func Judge(charge *limiter.Charge, payers ...limiter.Bucket) (bool, error) {
+// shadow limit refuses only a strict charge. An amount that no payer has a limit for
+// is a *limiter.InvalidError.
+func Judge(charge *limiter.Charge, payers []limiter.Bucket) (bool, error) {
 	fits := true
 	// An amount that does not fit does not end the loop: an unknown limit after
 	// it is an error all the same.
@@ -129,9 +147,6 @@ func Judge(charge *limiter.Charge, payers ...limiter.Bucket) (bool, error) {
 		name, n := charge.Amounts.At(i)
 		known := false
 		for _, payer := range payers {
-			if payer.Account == nil {
-				continue
-			}
 			if j := find(payer.Account.Limits, name, i); j >= 0 {
 				known = true
 				// A strict charge records work that is done. It is refused
@@ -142,9 +157,9 @@ func Judge(charge *limiter.Charge, payers ...limiter.Bucket) (bool, error) {
 			}
 		}
 
-		// Either payer may lack the limit, but not both.
+		// A payer may lack the limit, but not all of them.
 		if !known {
-			return false, unknownLimit(name, payers...)
+			return false, unknownLimit(name, payers)
 		}
 	}
 
@@ -152,19 +167,15 @@ func Judge(charge *limiter.Charge, payers ...limiter.Bucket) (bool, error) {
 }
 
 // unknownLimit returns the error for an amount that no payer has a limit for.
-func unknownLimit(name string, payers ...limiter.Bucket) error {
+func unknownLimit(name string, payers []limiter.Bucket) error {
 	var have []string
 	for _, payer := range payers {
-		if payer.Account == nil {
-			continue
-		}
 		for _, l := range payer.Account.Limits {
 			have = append(have, l.Name)
 		}
 	}
 
-	// The entity and its parent may have limits of the same name, which Compact
-	// merges.
+	// Payers may have limits of the same name, which Compact merges.
 	slices.Sort(have)
 	self := payers[0].Account
 	return &limiter.InvalidError{
@@ -196,7 +207,7 @@ func (t *Turn) Pay(amounts *limiter.Amounts) {
 		name, n := amounts.At(i)
 		j, need := find(limits, name, i), bucket.Thousandths(n)
 		switch {
-		// Only the other payer has this limit.
+		// Only other payers have this limit.
 		case j < 0:
 		case t.View.Tokens[j] >= need:
 			t.View.Tokens[j] -= need
@@ -224,8 +235,7 @@ func (t *Turn) spares(limit string, begin int) bool {
 }
 
 // Commit writes the payment to the bucket and counts its usage. A bucket that has
-// none of the limits, because only its parent or its child has them, does not
-// change.
+// none of the limits, because only other payers have them, does not change.
 func (t *Turn) Commit(amounts *limiter.Amounts, book Book) error {
 	b := t.bucket
 	// An override may have limits that the bucket gets from applyOverride only.

@@ -12,27 +12,23 @@ import (
 // Switches holds the levels of a namespace that are off.
 type Switches map[limiter.Scope]limiter.Switch
 
-// Refusing returns the switch that refuses the charges of an entity and a
-// resource, or nil. parent is the entity that they cascade to, "" for none.
-func (s Switches) Refusing(entity, parent, resource string) *limiter.Switch {
+// Refusing returns the switch that refuses a charge of a resource, or nil. The chain
+// is the entity and the ancestors that its charges cascade to, from the parent up.
+func (s Switches) Refusing(chain []string, resource string) *limiter.Switch {
 	if len(s) == 0 {
 		return nil
 	}
 
-	// The error names the most specific level, and the entity's before the
-	// parent's.
-	for _, of := range limiter.Precedence(entity, resource) {
-		if found, off := s[of]; off {
-			return &found
+	// The error names the most specific level, and the entity's before those of its
+	// ancestors.
+	for _, entity := range chain {
+		for _, of := range limiter.Precedence(entity, resource) {
+			if found, off := s[of]; off {
+				return &found
+			}
 		}
 	}
-
-	if parent == "" {
-		return nil
-	}
-	// A charge cascades to one parent, so the parent's own parent does not
-	// matter.
-	return s.Refusing(parent, "", resource)
+	return nil
 }
 
 // Set turns a level off. A level that is off keeps its time.

@@ -184,11 +184,8 @@ func (r *recorder) Consume(ctx context.Context, now time.Time, charge limiter.Ch
 	defer r.book.mu.Unlock()
 	out, err := r.Repository.Consume(ctx, now, charge)
 	if err == nil && out.Admitted {
-		for _, side := range []limiter.Bucket{out.Self, out.Parent} {
-			// A charge that does not cascade has no parent.
-			if side.Account != nil {
-				r.book.admit(now, side, charge.Amounts)
-			}
+		for _, payer := range out.Payers {
+			r.book.admit(now, payer, charge.Amounts)
 		}
 	}
 	return out, err
