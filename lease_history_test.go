@@ -87,10 +87,8 @@ func (h *history) consume(ctx context.Context, now time.Time, charge limiter.Cha
 	if err != nil || !out.Admitted {
 		return out, err
 	}
-	for role, b := range map[string]limiter.Bucket{"self": out.Self, "parent": out.Parent} {
-		if b.Account == nil {
-			continue
-		}
+	for i, b := range out.Payers {
+		role := [2]string{"self", "parent"}[i]
 		now := map[string]int64{}
 		maps.Copy(now, h.paid[b.Account.Ref])
 		for _, l := range b.Account.Limits {

@@ -59,16 +59,16 @@ func TestLimitNamesMayHaveAnyAllowedCharacter(t *testing.T) {
 	consume(t, repo, 0, c, true)                  // creates
 	consume(t, repo, 0, c, true)                  // plain
 	out := consume(t, repo, time.Minute, c, true) // locked
-	credit := limiter.Credit{Account: out.Self.Account, Amounts: amounts, Undo: true}
+	credit := limiter.Credit{Account: out.Payers[0].Account, Amounts: amounts, Undo: true}
 	must(t, repo.Credit(t.Context(), at(time.Minute), credit))
-	credit = limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("a-b", -30).And("a.b", -30)}
+	credit = limiter.Credit{Account: out.Payers[0].Account, Amounts: limiter.Tokens("a-b", -30).And("a.b", -30)}
 	must(t, repo.Credit(t.Context(), at(time.Minute), credit))
 	setDefaults(t, repo, limits[:3]...)
 	// repairs
 	out = consume(t, repo, time.Minute,
 		limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("a-b", 1)}, true)
-	if want := []int64{29_000, 30_000, 60_000}; !slices.Equal(out.Self.Tokens, want) {
-		t.Errorf("balances %v, want %v", out.Self.Tokens, want)
+	if want := []int64{29_000, 30_000, 60_000}; !slices.Equal(out.Payers[0].Tokens, want) {
+		t.Errorf("balances %v, want %v", out.Payers[0].Tokens, want)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestLateCreditsLeaveNoRemains(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	repo := dynamotest.Connect(t, table, &exactOptions)
 	setDefaults(t, repo, perMinute60)
-	account := consume(t, repo, 0, chargeOf("alice", 10), true).Self.Account
+	account := consume(t, repo, 0, chargeOf("alice", 10), true).Payers[0].Account
 	remove := func() {
 		_, err := dynamotest.Client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{
 			TableName: &table, Key: bucketKeyOf(repo.NamespaceID(), "alice"),
@@ -119,8 +119,8 @@ func TestNewChildBesideABusyParent(t *testing.T) {
 		return dynamotest.Pass
 	})
 	out := consume(t, s.repo, 40*time.Second, chargeOf("alice", 20), true)
-	if out.Self.Tokens[0] != 40_000 || out.Parent.Tokens[0] != 40_000 {
-		t.Errorf("balances %v and %v, want 40000 each", out.Self.Tokens, out.Parent.Tokens)
+	if out.Payers[0].Tokens[0] != 40_000 || out.Payers[1].Tokens[0] != 40_000 {
+		t.Errorf("balances %v and %v, want 40000 each", out.Payers[0].Tokens, out.Payers[1].Tokens)
 	}
 }
 
@@ -292,7 +292,7 @@ func TestAsManyLimitsAsAnExpressionHolds(t *testing.T) {
 	repo := dynamotest.Connect(t, dynamotest.NewTable(t), nil)
 	charge := func(d time.Duration, amounts limiter.Amounts) *limiter.Account {
 		return consume(t, repo, d, limiter.Charge{Entity: "alice", Resource: model, Amounts: amounts},
-			true).Self.Account
+			true).Payers[0].Account
 	}
 	limits, amounts := manyLimits("old", maxLimits)
 	setDefaults(t, repo, limits...)

@@ -131,7 +131,7 @@ func TestCancelledChargesLeaveNothing(t *testing.T) {
 	for _, entity := range []string{"alice", "project"} {
 		out, err := other.Peek(t.Context(), start, chargeOf(entity, 0))
 		must(t, err)
-		if got := capacity - out.Self.Tokens[0]/1000; got < admitted.Load() || got > admitted.Load()+dropped {
+		if got := capacity - out.Payers[0].Tokens[0]/1000; got < admitted.Load() || got > admitted.Load()+dropped {
 			t.Errorf("%d of %s are stored, %d were admitted and %d give-backs dropped", got, entity,
 				admitted.Load(), dropped)
 		}

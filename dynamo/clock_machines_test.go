@@ -119,7 +119,7 @@ func TestWrongClocksBesideARightOne(t *testing.T) {
 			later := time.Now().Add(3*time.Minute + 2*time.Second) // by a clock that is right
 			out, err := right.repo.Consume(t.Context(), later, chargeOf("alice", 3))
 			if must(t, err); !out.Admitted {
-				t.Errorf("nothing is refilled after three minutes: %v", out.Self.Tokens)
+				t.Errorf("nothing is refilled after three minutes: %v", out.Payers[0].Tokens)
 			}
 		})
 	}
@@ -194,7 +194,7 @@ func TestCreditsReadsAndRefillsUseTheTablesTime(t *testing.T) {
 	if must(t, err); out.Admitted {
 		t.Error("a look admits what is not there yet")
 	}
-	empty("a look", out.Self)
+	empty("a look", out.Payers[0])
 	for b, err := range m.repo.Buckets(t.Context(), m.clock(), limiter.Scope{Resource: model}) {
 		must(t, err)
 		empty("a listing", b)
@@ -217,7 +217,7 @@ func TestCreditsReadsAndRefillsUseTheTablesTime(t *testing.T) {
 	for _, n := range []int64{58, -1} { // the second may lock a bucket that is nearly full
 		must(t,
 			m.repo.Credit(t.Context(), m.clock(), limiter.Credit{
-				Account: out.Self.Account, Amounts: limiter.Tokens("rpm", n),
+				Account: out.Payers[0].Account, Amounts: limiter.Tokens("rpm", n),
 			}))
 		notAhead("a credit")
 	}

@@ -215,7 +215,7 @@ func TestChangeOfUnknownResultAppliesToTheNextCharge(t *testing.T) {
 	capacity := func() int64 {
 		out, err := s.Repo.Peek(t.Context(), dynamotest.Dawn, limiter.Charge{Entity: "alice", Resource: "gpt-4"})
 		s.Must(err)
-		return out.Self.Account.Limits[0].Capacity
+		return out.Payers[0].Account.Limits[0].Capacity
 	}
 	s.Equal("capacity", capacity(), bursts.Capacity)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -42,7 +42,7 @@ func (s *faultyTable) balance(d time.Duration, entity string) int64 {
 	s.steady.Forget()
 	out, err := s.steady.Peek(context.Background(), at(d), limiter.Charge{Entity: entity, Resource: model})
 	must(s, err)
-	return out.Self.Tokens[0] / 1000
+	return out.Payers[0].Tokens[0] / 1000
 }
 
 // checkBalance checks that the balance is one of several.
@@ -68,7 +68,7 @@ type writePath struct {
 }
 
 func warmUp(s *faultyTable) *limiter.Account {
-	return consume(s, s.repo, 0, chargeOf("alice", 10), true).Self.Account
+	return consume(s, s.repo, 0, chargeOf("alice", 10), true).Payers[0].Account
 }
 
 func charge(d time.Duration) func(*faultyTable, *limiter.Account) error {
@@ -167,7 +167,7 @@ func TestMixedCommitOfUnknownResultSendsOnlyItsDebitAgain(t *testing.T) {
 			s.repo.Forget()
 			c := chargeOf("alice", 10)
 			c.Amounts = c.Amounts.And("tpm", 10)
-			account := consume(t, s.repo, 0, c, true).Self.Account
+			account := consume(t, s.repo, 0, c, true).Payers[0].Account
 			s.proxy.SetPlan(dynamotest.First(1, update, f))
 			err := s.repo.Credit(t.Context(), start, limiter.Credit{
 				Account: account, Amounts: limiter.Tokens("rpm", 5).And("tpm", -5),
@@ -181,8 +181,8 @@ func TestMixedCommitOfUnknownResultSendsOnlyItsDebitAgain(t *testing.T) {
 			if f.Name == dynamotest.DropReply.Name {
 				want = []int64{55_000, 40_000}
 			}
-			if !slices.Equal(out.Self.Tokens, want) {
-				t.Errorf("holds %v, want %v", out.Self.Tokens, want)
+			if !slices.Equal(out.Payers[0].Tokens, want) {
+				t.Errorf("holds %v, want %v", out.Payers[0].Tokens, want)
 			}
 		})
 	}
@@ -312,8 +312,8 @@ func TestUnprocessedFactsAreReadAgain(t *testing.T) {
 	createChild(t, s.steady, "alice", "project")
 	s.proxy.SetPlan(dynamotest.First(1000, read, dynamotest.Unprocessed))
 	out := consume(t, s.repo, 0, chargeOf("alice", 10), true)
-	if out.Parent.Account == nil || s.proxy.Count(dynamotest.Unprocessed) == 0 {
-		t.Errorf("parent %v after %d unprocessed batches", out.Parent.Account, s.proxy.Count(dynamotest.Unprocessed))
+	if len(out.Payers) < 2 || s.proxy.Count(dynamotest.Unprocessed) == 0 {
+		t.Errorf("%d payers after %d unprocessed batches", len(out.Payers), s.proxy.Count(dynamotest.Unprocessed))
 	}
 	s.checkBalance(0, "project", 50)
 }

@@ -45,7 +45,7 @@ func TestChangeIsWhatTheCountersMoved(t *testing.T) {
 		t.Errorf("ok %t, state %+v", ok, c.State)
 	}
 	s.Must(s.Repo.Credit(t.Context(), dynamotest.Dawn, limiter.Credit{
-		Account: out.Self.Account, Amounts: limiter.Tokens(perMinute.Name, 3),
+		Account: out.Payers[0].Account, Amounts: limiter.Tokens(perMinute.Name, 3),
 	}))
 	c, reason, _ = record("13", first, image()).Change()
 	s.Equal("given back "+reason, c.Used, map[string]int64{perMinute.Name: -3})

@@ -71,14 +71,22 @@ func createChild(tb testing.TB, repo limiter.Repository, child, parent string) {
 	must(tb, repo.CreateEntity(context.Background(), e, auditEvent("entity_created")))
 }
 
+// balancesOf returns the balances of all payers.
+func balancesOf(out limiter.Outcome) (all [][]int64) {
+	for _, b := range out.Payers {
+		all = append(all, b.Tokens)
+	}
+	return all
+}
+
 // consume makes a charge that must be admitted, or refused.
 func consume(tb testing.TB, repo limiter.Repository, d time.Duration, c limiter.Charge, admitted bool) limiter.Outcome {
 	tb.Helper()
 	out, err := repo.Consume(context.Background(), at(d), c)
 	must(tb, err)
 	if out.Admitted != admitted {
-		tb.Fatalf("Consume %s of %s at %v: admitted %v, want %v; balances %v, %v", c.Amounts, c.Entity, d,
-			out.Admitted, admitted, out.Self.Tokens, out.Parent.Tokens)
+		tb.Fatalf("Consume %s of %s at %v: admitted %v, want %v; balances %v", c.Amounts, c.Entity, d,
+			out.Admitted, admitted, balancesOf(out))
 	}
 	return out
 }

@@ -59,7 +59,7 @@ func TestFollowCountsWhatTheStreamSays(t *testing.T) {
 			want += 100
 			if i%4 == 0 {
 				s.Must(s.Repo.Credit(t.Context(), dynamotest.Dawn, limiter.Credit{
-					Account: out.Self.Account, Amounts: limiter.Tokens("tpm", 30),
+					Account: out.Payers[0].Account, Amounts: limiter.Tokens("tpm", 30),
 				}))
 				want -= 30
 			}

@@ -53,7 +53,7 @@ func TestLateAnswerEndsNoLease(t *testing.T) {
 				s.proxy.SetPlan(dynamotest.First(1, c.op, f))
 				out := startCharge(t, repo, c.later, 10)
 				<-held
-				lease := consume(t, repo, c.later, chargeOf("alice", 20), true).Self.Account
+				lease := consume(t, repo, c.later, chargeOf("alice", 20), true).Payers[0].Account
 				close(goOn)
 				<-out
 				s.giveBack(repo, c.later, lease, limiter.Tokens("rpm", 10))
@@ -68,7 +68,7 @@ func TestLateAnswerEndsNoLease(t *testing.T) {
 func TestLongLeaseGivesBackToABucketThatOthersKept(t *testing.T) {
 	t.Parallel()
 	s := newFaultyTable(t)
-	lease := consume(t, s.repo, 0, chargeOf("alice", 20), true).Self.Account
+	lease := consume(t, s.repo, 0, chargeOf("alice", 20), true).Payers[0].Account
 	consume(t, s.steady, 6*time.Minute, chargeOf("alice", 1), true)
 	consume(t, s.steady, 8*time.Minute, chargeOf("alice", 60), true)
 	s.giveBack(s.repo, 8*time.Minute, lease, limiter.Tokens("rpm", 10))
@@ -87,7 +87,7 @@ func TestLateAnswerHidesNoLimit(t *testing.T) {
 	out := startCharge(t, repo, 0, 1)
 	<-held
 	setDefaults(t, repo, perMinute60, tenPerDay)
-	lease := consume(t, repo, 0, dailyCharge(8), true).Self.Account
+	lease := consume(t, repo, 0, dailyCharge(8), true).Payers[0].Account
 	close(goOn)
 	<-out
 	s.giveBack(repo, 0, lease, limiter.Tokens("tpd", 4))
@@ -105,7 +105,7 @@ func TestLateAnswerDoesNotJoinARememberedRefusal(t *testing.T) {
 	repo := s.connectOnce(dynamo.Options{Exact: true})
 	all := chargeOf("alice", 60)
 	all.Amounts = all.Amounts.And("tpm", 60)
-	lease := consume(t, repo, 0, all, true).Self.Account
+	lease := consume(t, repo, 0, all, true).Payers[0].Account
 	f, held, goOn := holdReply()
 	s.proxy.SetPlan(dynamotest.First(1, get, f))
 	out := startCharge(t, repo, 0, 5)
@@ -179,7 +179,7 @@ func TestAnswerThatAWriteOvertookRefusesNothing(t *testing.T) {
 			s := newFaultyTable(t)
 			repo := s.connectOnce(opts)
 			consume(t, repo, 0, chargeOf("alice", 30), true)
-			lease := consume(t, s.steady, 0, chargeOf("alice", 30), true).Self.Account
+			lease := consume(t, s.steady, 0, chargeOf("alice", 30), true).Payers[0].Account
 			consume(t, repo, 0, chargeOf("alice", 1), false) // caches the empty bucket
 			must(t,
 				s.steady.Credit(t.Context(), start, limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", 25)}))

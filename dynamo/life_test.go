@@ -44,7 +44,7 @@ func TestLeaseOfADeletedBucketLeavesTheNewOneAlone(t *testing.T) {
 					s := newFaultyTable(t)
 					repo := s.connectOnce(opts)
 					given := credit
-					given.Account = consume(t, repo, 0, chargeOf("alice", 30), true).Self.Account
+					given.Account = consume(t, repo, 0, chargeOf("alice", 30), true).Payers[0].Account
 					s.remake()
 					meets(s, repo)
 					want := s.balance(0, "alice")
@@ -61,7 +61,7 @@ func TestLeaseOfADeletedBucketLeavesTheNewOneAlone(t *testing.T) {
 func TestLeaseKeepsItsBucket(t *testing.T) {
 	t.Parallel()
 	s := newFaultyTable(t)
-	lease := consume(t, s.repo, 0, chargeOf("alice", 30), true).Self.Account
+	lease := consume(t, s.repo, 0, chargeOf("alice", 30), true).Payers[0].Account
 	consume(t, s.steady, 30*time.Second, chargeOf("alice", 10), true)
 	s.repo.Forget()
 	s.giveBack(s.repo, 30*time.Second, lease, limiter.Tokens("rpm", 5))
@@ -80,9 +80,9 @@ func TestLateResponseOfADeletedBucket(t *testing.T) {
 	<-held
 	s.remake()
 	s.repo.Forget()
-	late := consume(t, s.repo, 0, chargeOf("alice", 1), true).Self.Account
+	late := consume(t, s.repo, 0, chargeOf("alice", 1), true).Payers[0].Account
 	close(goOn)
-	old := (<-out).Self.Account
+	old := (<-out).Payers[0].Account
 	must(t,
 		s.repo.Credit(t.Context(), start, limiter.Credit{Account: old, Amounts: limiter.Tokens("rpm", 20), Undo: true}))
 	s.checkBalance(0, "alice", 9)
@@ -99,7 +99,7 @@ func TestLeaseOfAnExpiredBucketInAnotherProcess(t *testing.T) {
 	for name, test := range map[string]struct{ amount, want int64 }{"give-back": {20, 50}, "take": {-20, 30}} {
 		t.Run(name, func(t *testing.T) {
 			s := newFaultyTable(t)
-			lease := consume(t, s.repo, 0, chargeOf("alice", 30), true).Self.Account
+			lease := consume(t, s.repo, 0, chargeOf("alice", 30), true).Payers[0].Account
 			consume(t, s.steady, later, chargeOf("alice", 10), true)
 			must(t,
 				s.repo.Credit(t.Context(), at(later), limiter.Credit{
@@ -163,7 +163,7 @@ func TestLeaseOfABucketThatExpiredEarlierPays(t *testing.T) {
 	out := consume(t, s.Repo, 0, chargeOf("alice", 1), true)
 	// full
 	must(t,
-		s.Repo.Credit(t.Context(), start, limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("rpm", 1)}))
+		s.Repo.Credit(t.Context(), start, limiter.Credit{Account: out.Payers[0].Account, Amounts: limiter.Tokens("rpm", 1)}))
 
 	other := dynamotest.Connect(t, s.TableName, nil)
 	setDefaults(t, other, perMinute60)
@@ -171,9 +171,9 @@ func TestLeaseOfABucketThatExpiredEarlierPays(t *testing.T) {
 	consume(t, other, time.Minute, chargeOf("alice", 1), true)
 	consume(t, other, time.Hour, chargeOf("alice", 10), true) // the bucket has expired
 
-	late := limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("rpm", -20)}
+	late := limiter.Credit{Account: out.Payers[0].Account, Amounts: limiter.Tokens("rpm", -20)}
 	must(t, s.Repo.Credit(t.Context(), at(time.Hour), late))
-	if left := consume(t, other, time.Hour, chargeOf("alice", 0), true).Self.Tokens[0]; left != 30_000 {
+	if left := consume(t, other, time.Hour, chargeOf("alice", 0), true).Payers[0].Tokens[0]; left != 30_000 {
 		t.Errorf("%d left, want 30000: 60 less 10 and what the lease took late", left)
 	}
 }

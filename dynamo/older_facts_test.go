@@ -298,7 +298,7 @@ func TestLateDebitReachesALimitThatIsBack(t *testing.T) {
 	consume(t, s.steady, 0, dailyCharge(1), true)
 	must(t,
 		s.repo.Credit(t.Context(), start, limiter.Credit{
-			Account: lease.Self.Account, Amounts: limiter.Tokens("tpd", -5),
+			Account: lease.Payers[0].Account, Amounts: limiter.Tokens("tpd", -5),
 		}))
 	if tokens, _ := s.bucketNumber("b_tpd_tk"); tokens != 3000 {
 		t.Errorf("the limit has %d thousandths, want 3000", tokens)

@@ -35,7 +35,7 @@ func TestOverridesAgreeWithMemory(t *testing.T) {
 		for side, repo := range stores {
 			out, err := repo.Consume(t.Context(), at(now), c)
 			must(t, err)
-			out.Self.Account = &limiter.Account{Limits: out.Self.Account.Limits}
+			out.Payers[0].Account = &limiter.Account{Limits: out.Payers[0].Account.Limits}
 			answers[side] = out
 		}
 		if diff := cmp.Diff(answers[1], answers[0]); diff != "" {

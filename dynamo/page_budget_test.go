@@ -61,7 +61,7 @@ func TestReadsShowLimitsOfOthers(t *testing.T) {
 		},
 		"Peek": func(now time.Time) (limiter.Bucket, error) {
 			out, err := repo.Peek(ctx, now, chargeOf(key.Entity, 1))
-			return out.Self, err
+			return out.Payers[0], err
 		},
 	}
 	now := start

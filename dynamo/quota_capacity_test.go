@@ -20,7 +20,7 @@ func (s *storedTable) checkSpend(d time.Duration, want int64) {
 	s.Helper()
 	out, err := s.Repo.Peek(s.Context(), at(d), chargeNamed(limiter.Tokens("spend", 0)))
 	s.Must(err)
-	if got := out.Self.Tokens[0]; got != want*1000 {
+	if got := out.Payers[0].Tokens[0]; got != want*1000 {
 		s.Errorf("%d thousandths left after %v, want %d tokens", got, d, want)
 	}
 }
@@ -67,7 +67,7 @@ func TestCapacitiesThatPythonChanges(t *testing.T) {
 			t.Parallel()
 			s := newStoredTable(t)
 			s.SetLimits(limiter.Scope{Resource: model}, spendPerHour(100))
-			account := consume(t, s.Repo, 0, chargeNamed(limiter.Tokens("spend", 80)), true).Self.Account
+			account := consume(t, s.Repo, 0, chargeNamed(limiter.Tokens("spend", 80)), true).Payers[0].Account
 			s.SetLimits(limiter.Scope{Resource: model}, spendPerHour(150))
 			s.SetNumber(aliceBucket, "#BUCKET#gpt-4", "b_spend_cp", "150000")
 			s.Repo.Forget()

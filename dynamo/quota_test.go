@@ -150,12 +150,12 @@ func TestStepsCarryDebtOver(t *testing.T) {
 	setDefaults(t, repo, limiter.Quota("spend", 100, limiter.EveryHour))
 	const hour = time.Hour
 	out := consume(t, repo, 0, chargeNamed(limiter.Tokens("spend", 90)), true)
-	owe := limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("spend", -260)} // leaves -250
+	owe := limiter.Credit{Account: out.Payers[0].Account, Amounts: limiter.Tokens("spend", -260)} // leaves -250
 	must(t, repo.Credit(t.Context(), at(0), owe))
 	consume(t, repo, hour, chargeNamed(limiter.Tokens("spend", 1)), false)
 	consume(t, repo, 2*hour, chargeNamed(limiter.Tokens("spend", 1)), false)
 	out = consume(t, repo, 3*hour, chargeNamed(limiter.Tokens("spend", 20)), true)
-	if got := out.Self.Tokens[0]; got != 30_000 {
+	if got := out.Payers[0].Tokens[0]; got != 30_000 {
 		t.Errorf("%d left after three steps, want 30000", got)
 	}
 	// a clock that is behind counts as the window
@@ -200,7 +200,7 @@ func TestAsManyQuotasAsAnExpressionHolds(t *testing.T) {
 	for _, l := range limits {
 		amounts = amounts.And(l.Name, -1)
 	}
-	must(t, repo.Credit(t.Context(), at(3*hour), limiter.Credit{Account: out.Self.Account, Amounts: amounts}))
+	must(t, repo.Credit(t.Context(), at(3*hour), limiter.Credit{Account: out.Payers[0].Account, Amounts: amounts}))
 	charge(3*hour, become(limits, func(l limiter.Limit) limiter.Limit { l.Capacity = 70; return l }), 1)
 	charge(3*hour, become(limits, func(l limiter.Limit) limiter.Limit {
 		return limiter.Quota(l.Name, 60, limiter.EveryDay).In("Europe/Berlin").Shadow()

@@ -155,7 +155,7 @@ func TestTheTableItselfHoldsNoData(t *testing.T) {
 	if got := r.NamespaceID(); got != "_" {
 		t.Errorf("namespace %s", got)
 	}
-	calls := dataCalls(r, out.Self.Account)
+	calls := dataCalls(r, out.Payers[0].Account)
 	for m := range reflect.TypeFor[limiter.Repository]().Methods() {
 		if calls[m.Name] == nil && !slices.Contains(withoutData, m.Name) {
 			t.Errorf("%s is not tried", m.Name)

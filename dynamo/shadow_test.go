@@ -61,7 +61,7 @@ func TestSparedChargesDoNotDisturbEachOther(t *testing.T) {
 			w.other.Forget()
 			out, err := w.other.Peek(t.Context(), at(0), chargeNamed(limiter.Tokens("rpm", 1)))
 			must(t, err)
-			if got := out.Self.Tokens; got[0] != (1000-14-1)*1000 || got[1] != 0 {
+			if got := out.Payers[0].Tokens; got[0] != (1000-14-1)*1000 || got[1] != 0 {
 				t.Errorf("%d tokens are left, want 985000 and 0", got)
 			}
 		})

@@ -115,7 +115,7 @@ func TestOldFactsRepairNothing(t *testing.T) {
 	repo := s.connectOnce(exactOptions)
 	setDefaults(t, s.steady, perMinute60, limiter.PerDay("tpd", 10))
 	both := limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("rpm", 1).And("tpd", 10)}
-	account := consume(t, repo, 0, both, true).Self.Account
+	account := consume(t, repo, 0, both, true).Payers[0].Account
 	setDefaults(t, s.steady, limiter.PerMinute("rpm", 6))
 	consume(t, s.steady, time.Second, chargeOf("alice", 1), true)
 	must(t,
@@ -144,8 +144,8 @@ func TestLockedWriteFromAnOldImageLosesNothing(t *testing.T) {
 		got = consume(t, step.repo, step.at, chargeOf("alice", step.n), true)
 		want = consume(t, reference, step.at, chargeOf("alice", step.n), true)
 	}
-	if got.Self.Tokens[0] != want.Self.Tokens[0] {
-		t.Errorf("%d thousandths are left, memory has %d", got.Self.Tokens[0], want.Self.Tokens[0])
+	if got.Payers[0].Tokens[0] != want.Payers[0].Tokens[0] {
+		t.Errorf("%d thousandths are left, memory has %d", got.Payers[0].Tokens[0], want.Payers[0].Tokens[0])
 	}
 }
 
@@ -185,8 +185,8 @@ func TestNoWriteForgivesTheDebtOfAnother(t *testing.T) {
 			one, two := dynamotest.Connect(t, table, &exactOptions), dynamotest.Connect(t, table, &exactOptions)
 			setDefaults(t, one, perMinute60, limiter.PerMinute("tpm", 60))
 			both := limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("rpm", 10).And("tpm", 10)}
-			lease := consume(t, one, 0, both, true).Self.Account
-			debtor := consume(t, two, 0, both, true).Self.Account
+			lease := consume(t, one, 0, both, true).Payers[0].Account
+			debtor := consume(t, two, 0, both, true).Payers[0].Account
 			must(t,
 				two.Credit(t.Context(), at(time.Second), limiter.Credit{
 					Account: debtor, Amounts: limiter.Tokens("tpm", -1000),
@@ -224,7 +224,7 @@ func TestReadThatACreationOvertookDropsNoLease(t *testing.T) {
 		_, _ = s.repo.Consume(context.Background(), start, chargeOf("alice", 1))
 	}()
 	<-held
-	lease := consume(t, s.repo, 0, chargeOf("alice", 10), true).Self.Account
+	lease := consume(t, s.repo, 0, chargeOf("alice", 10), true).Payers[0].Account
 	close(goOn)
 	<-done
 	must(t,
@@ -239,7 +239,7 @@ func TestGiveBackClearsARefusalUnderWay(t *testing.T) {
 	t.Parallel()
 	s := newFaultyTable(t)
 	repo := s.connectOnce(dynamo.Options{Exact: true})
-	lease := consume(t, repo, 0, chargeOf("alice", 60), true).Self.Account
+	lease := consume(t, repo, 0, chargeOf("alice", 60), true).Payers[0].Account
 	f, held, goOn := holdReply()
 	s.proxy.SetPlan(dynamotest.First(1, get, f))
 	done := make(chan struct{})

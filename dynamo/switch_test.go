@@ -157,8 +157,8 @@ func TestSwitchIsImmediateOnABucket(t *testing.T) {
 				w.checkRequests("a warm charge", 1, func() { consume(t, w.repo, 2*time.Second, charge, true) }, update)
 				if out, err := w.other.Peek(
 					t.Context(), at(2*time.Second), chargeOf("alice", 0),
-				); err != nil || out.Self.Tokens[0] != full-2_000 {
-					t.Errorf("the bucket holds %v (%v): the refused charges took something", out.Self.Tokens, err)
+				); err != nil || out.Payers[0].Tokens[0] != full-2_000 {
+					t.Errorf("the bucket holds %v (%v): the refused charges took something", out.Payers[0].Tokens, err)
 				}
 			})
 		}
@@ -202,8 +202,8 @@ func TestSwitchOfAParent(t *testing.T) {
 	enable(t, w.other, off)
 	if out := consume(
 		t, w.other, 0, chargeOf("alice", 0), true,
-	); out.Self.Tokens[0] != 50_000 || out.Parent.Tokens[0] != 50_000 {
-		t.Errorf("child and parent hold %v and %v, want 50000", out.Self.Tokens, out.Parent.Tokens)
+	); out.Payers[0].Tokens[0] != 50_000 || out.Payers[1].Tokens[0] != 50_000 {
+		t.Errorf("child and parent hold %v and %v, want 50000", out.Payers[0].Tokens, out.Payers[1].Tokens)
 	}
 	disable(t, w.other, off)
 	disable(t, w.other, aliceModel)

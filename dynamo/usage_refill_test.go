@@ -165,7 +165,7 @@ func TestChargeAfterALimitJoined(t *testing.T) {
 		Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("tpm", 0),
 	})
 	s.Must(err)
-	s.Equal("rpm and tpm", out.Self.Tokens, []int64{59_000, 200_000})
+	s.Equal("rpm and tpm", out.Payers[0].Tokens, []int64{59_000, 200_000})
 }
 
 // A refused charge updates buckets to the limits in force, even if they were

@@ -44,7 +44,7 @@ func TestClockThatWasAheadForAMomentIsForgotten(t *testing.T) {
 	repo := dynamotest.Connect(t, table, &exactOptions)
 	setDefaults(t, repo, limiter.PerHour("rpm", 3600))
 	consume(t, repo, 0, chargeOf("alice", 3500), true)
-	lease := consume(t, repo, 20*time.Minute, chargeOf("alice", 10), true).Self.Account
+	lease := consume(t, repo, 20*time.Minute, chargeOf("alice", 10), true).Payers[0].Account
 	consume(t, repo, 0, chargeOf("alice", 91), false)
 	consume(t, repo, 0, chargeOf("alice", 80), true)
 	must(t, repo.Credit(t.Context(), start, limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", -10)}))

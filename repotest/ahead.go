@@ -47,18 +47,18 @@ func request(consume limiter.Amounts, limits ...limiter.Limit) limiter.Request {
 
 func aheadSaid(f *fixture) {
 	f.setDefaults(perMinute60)
-	f.equal("a new bucket", f.take(ahead, ask("key-1", rpm(50)), 10_000).Self.Ahead, time.Duration(0))
+	f.equal("a new bucket", f.take(ahead, ask("key-1", rpm(50)), 10_000).Payers[0].Ahead, time.Duration(0))
 
 	// A caller that is behind the bucket gets no refill, and hears how far it
 	// is behind its own time.
-	f.equal("a charge", f.take(0, ask("key-1", rpm(4)), 6_000).Self.Ahead, ahead)
-	f.equal("a refusal", f.refuse(time.Hour, ask("key-1", rpm(7)), 6_000).Self.Ahead, ahead-time.Hour)
-	f.equal("a look", f.peek(ms(1), ask("key-1", rpm(7))).Self.Ahead, ahead-ms(1))
+	f.equal("a charge", f.take(0, ask("key-1", rpm(4)), 6_000).Payers[0].Ahead, ahead)
+	f.equal("a refusal", f.refuse(time.Hour, ask("key-1", rpm(7)), 6_000).Payers[0].Ahead, ahead-time.Hour)
+	f.equal("a look", f.peek(ms(1), ask("key-1", rpm(7))).Payers[0].Ahead, ahead-ms(1))
 	f.equal("a listing", first(f, "Buckets", f.buckets(ms(2), limiter.Scope{Entity: "key-1"})).Ahead, ahead-ms(2))
 
 	// One millisecond after the bucket's own time, one thousandth has been
 	// refilled.
-	f.equal("when time has caught up", f.take(ahead+ms(1), ask("key-1", rpm(0)), 6_001).Self.Ahead, time.Duration(0))
+	f.equal("when time has caught up", f.take(ahead+ms(1), ask("key-1", rpm(0)), 6_001).Payers[0].Ahead, time.Duration(0))
 }
 
 func aheadRetry(f *fixture) {

@@ -29,13 +29,13 @@ func bucketChecks() []check {
 func missingStartsFull(f *fixture) {
 	f.setDefaults(perMinute60)
 	out := f.take(0, ask("key-1", rpm(1)))
-	f.equal("outcome", out, limiter.Outcome{Admitted: true, Self: limiter.Bucket{
+	f.equal("outcome", out, limiter.Outcome{Admitted: true, Payers: []limiter.Bucket{{
 		Account: &limiter.Account{
 			Entity: "key-1", Resource: model, Limits: []limiter.Limit{perMinute60},
 			Source: limiter.Scope{Resource: model},
 		},
 		Tokens: []int64{59_000},
-	}})
+	}}})
 }
 
 func balancesByName(f *fixture) {
@@ -43,7 +43,7 @@ func balancesByName(f *fixture) {
 
 	f.setDefaults(c, a, b)
 	out := f.take(0, ask("key-1", limiter.Tokens("c", 3).And("a", 1)), 9_000, 20_000, 27_000)
-	f.equal("limits", out.Self.Account.Limits, []limiter.Limit{a, b, c})
+	f.equal("limits", out.Payers[0].Account.Limits, []limiter.Limit{a, b, c})
 }
 
 func allOrNone(f *fixture) {
@@ -80,7 +80,7 @@ func zeroRefusedInDebt(f *fixture) {
 	out := f.take(0, ask("key-1", rpm(60)), 0)
 	f.take(0, ask("key-1", rpm(0)), 0)
 
-	f.credit(0, out.Self.Account, rpm(-1))
+	f.credit(0, out.Payers[0].Account, rpm(-1))
 	f.refuse(0, ask("key-1", rpm(0)), -1_000)
 	// A debt of one thousandth refuses as well.
 	f.refuse(ms(999), ask("key-1", rpm(0)), -1)
@@ -90,7 +90,7 @@ func zeroRefusedInDebt(f *fixture) {
 func unnamedMayBeInDebt(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
 	out := f.take(0, ask("key-1", rpm(1)), 59_000, 6_000_000)
-	f.credit(0, out.Self.Account, tpm(-7000))
+	f.credit(0, out.Payers[0].Account, tpm(-7000))
 
 	f.take(0, ask("key-1", rpm(1)), 58_000, -1_000_000)
 	f.refuse(0, ask("key-1", rpm(1).And("tpm", 0)), 58_000, -1_000_000)
@@ -207,8 +207,8 @@ func answersAreCopies(f *fixture) {
 	f.setDefaults(perMinute60)
 	out := f.take(0, ask("key-1", rpm(1)), 59_000)
 
-	clear(out.Self.Tokens)
-	clear(f.peek(0, ask("key-1", rpm(1))).Self.Tokens)
+	clear(out.Payers[0].Tokens)
+	clear(f.peek(0, ask("key-1", rpm(1))).Payers[0].Tokens)
 	clear(first(f, "Buckets", f.buckets(0, limiter.Scope{Entity: "key-1"})).Tokens)
 
 	f.holds(0, "key-1", 59_000)

@@ -26,7 +26,7 @@ func (f *fixture) populate() *limiter.Account {
 		f.ok("SetManaged", store.SetManaged(f.ctx, epoch, "", "hash", "", []limiter.Scope{{Resource: model}}))
 	}
 
-	return f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account
+	return f.take(0, ask("key-1", rpm(10)), 50_000).Payers[0].Account
 }
 
 // call is a method call that succeeds on a populated store, if all calls are

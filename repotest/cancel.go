@@ -82,7 +82,7 @@ func (f *fixture) settles(late <-chan struct{}, entity string, want int64) {
 		out, err := f.repo.Peek(f.ctx, epoch, ask(entity, limiter.Amounts{}))
 		f.ok("Peek", err)
 
-		got := out.Self.Tokens[0] / 1000
+		got := out.Payers[0].Tokens[0] / 1000
 		if got == want {
 			return
 		}

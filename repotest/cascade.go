@@ -33,7 +33,7 @@ func bothPay(f *fixture) {
 
 	out := f.take(0, ask("key-1", rpm(10)), 50_000)
 	f.paid(out, "project-1", 590_000)
-	f.equal("parent", out.Parent.Account, &limiter.Account{
+	f.equal("parent", out.Payers[1].Account, &limiter.Account{
 		Entity: "project-1", Resource: model, Limits: []limiter.Limit{limiter.PerMinute("rpm", 600)}, Source: projects,
 	})
 
@@ -79,7 +79,7 @@ func parentInDebtRefuses(f *fixture) {
 	out := f.take(0, ask("key-1", rpm(1)), 59_000)
 	f.paid(out, "project-1", 59_000)
 
-	f.credit(0, out.Parent.Account, rpm(-60))
+	f.credit(0, out.Payers[1].Account, rpm(-60))
 	f.refuse(0, ask("key-1", rpm(0)), 59_000)
 	f.paid(f.take(time.Second, ask("key-1", rpm(0)), 60_000), "project-1", 0)
 }
@@ -89,7 +89,7 @@ func parentPaysNothing(f *fixture) {
 	f.create(limiter.Entity{ID: "key-1", Name: "key-1", Parent: "project-1"})
 	out := f.take(0, ask("key-1", rpm(1)), 59_000)
 
-	f.equal("parent", out.Parent, limiter.Bucket{})
+	f.equal("payers", len(out.Payers), 1)
 	f.unlisted(0, "project-1")
 }
 
@@ -160,7 +160,7 @@ func deletedDoesNotCascade(f *fixture) {
 
 	f.deleteEntity("key-1")
 	out := f.take(0, ask("key-1", rpm(1)), 59_000)
-	f.equal("parent", out.Parent, limiter.Bucket{})
+	f.equal("payers", len(out.Payers), 1)
 	f.holds(0, "project-1", 59_000)
 }
 

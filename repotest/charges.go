@@ -25,14 +25,22 @@ func (f *fixture) charge(d time.Duration, c limiter.Charge, admitted bool, want 
 	f.ok("Consume "+c.Amounts.String(), err)
 
 	if out.Admitted != admitted {
-		f.Fatalf("Consume %s of %s at %v: admitted %v, want %v; balances %v, %v",
-			c.Amounts, c.Entity, d, out.Admitted, admitted, out.Self.Tokens, out.Parent.Tokens)
+		f.Fatalf("Consume %s of %s at %v: admitted %v, want %v; balances %v",
+			c.Amounts, c.Entity, d, out.Admitted, admitted, balancesOf(out))
 	}
 
 	if want != nil {
-		f.equal("balance after Consume "+c.Amounts.String(), out.Self.Tokens, want)
+		f.equal("balance after Consume "+c.Amounts.String(), out.Payers[0].Tokens, want)
 	}
 	return out
+}
+
+// balancesOf returns the balances of all payers.
+func balancesOf(out limiter.Outcome) (all [][]int64) {
+	for _, b := range out.Payers {
+		all = append(all, b.Tokens)
+	}
+	return all
 }
 
 // credit changes the balance of an account.
@@ -53,7 +61,7 @@ func (f *fixture) peek(d time.Duration, c limiter.Charge) limiter.Outcome {
 // nothing.
 func (f *fixture) holds(d time.Duration, entity string, want ...int64) {
 	f.Helper()
-	f.equal("balance of "+entity+" after "+d.String(), f.peek(d, ask(entity, limiter.Amounts{})).Self.Tokens, want)
+	f.equal("balance of "+entity+" after "+d.String(), f.peek(d, ask(entity, limiter.Amounts{})).Payers[0].Tokens, want)
 }
 
 func (f *fixture) buckets(d time.Duration, of limiter.Scope) []limiter.Bucket {
@@ -83,10 +91,10 @@ func (f *fixture) unlisted(d time.Duration, entity string) {
 // paid checks the balances that a charge left on the parent.
 func (f *fixture) paid(out limiter.Outcome, parent string, want ...int64) {
 	f.Helper()
-	if out.Parent.Account == nil {
+	if len(out.Payers) < 2 {
 		f.Fatalf("no parent was charged, want %s", parent)
 	}
 
-	f.equal("parent", out.Parent.Account.Entity, parent)
-	f.equal("balance of "+parent, out.Parent.Tokens, want)
+	f.equal("parent", out.Payers[1].Account.Entity, parent)
+	f.equal("balance of "+parent, out.Payers[1].Tokens, want)
 }

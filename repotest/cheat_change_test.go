@@ -74,10 +74,10 @@ func (l *loser) Consume(ctx context.Context, now time.Time, charge limiter.Charg
 		return out, err
 	}
 	key := limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}
-	for _, name := range changeCheats["fill what changes"](l.seen[key][0], out.Self) {
-		_ = l.Credit(ctx, now, limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens(name, -1)})
+	for _, name := range changeCheats["fill what changes"](l.seen[key][0], out.Payers[0]) {
+		_ = l.Credit(ctx, now, limiter.Credit{Account: out.Payers[0].Account, Amounts: limiter.Tokens(name, -1)})
 	}
-	l.seen[key] = [2]limiter.Bucket{out.Self}
+	l.seen[key] = [2]limiter.Bucket{out.Payers[0]}
 	return out, err
 }
 

@@ -86,13 +86,13 @@ func (c *quotaCheater) try(ctx context.Context, now time.Time, charge limiter.Ch
 		return
 	}
 	last := c.seen[key]
-	names := c.cheat(last[0], out.Self) // the last charge but one, so that a step comes before
+	names := c.cheat(last[0], out.Payers[0]) // the last charge but one, so that a step comes before
 	if len(names) > 0 {
 		_, _ = c.Fill(ctx, now,
 			limiter.Fill{Entity: charge.Entity, Resource: charge.Resource, Limits: names, Defaults: charge.Defaults},
 			limiter.AuditEvent{Entity: "cheat"})
 	}
-	c.seen[key] = [2]limiter.Bucket{last[1], out.Self}
+	c.seen[key] = [2]limiter.Bucket{last[1], out.Payers[0]}
 }
 
 func (c *quotaCheater) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
@@ -206,8 +206,8 @@ func (r *rogue) Consume(ctx context.Context, now time.Time, charge limiter.Charg
 	charge.Strict = charge.Strict || r.enforces
 	out, err := r.Repository.Consume(ctx, now, charge)
 	if err == nil && !out.Admitted {
-		for i, l := range out.Self.Account.Limits {
-			if n, named := charge.Amounts.Lookup(l.Name); named && l.IsShadow && out.Self.Tokens[i] < n*1000 {
+		for i, l := range out.Payers[0].Account.Limits {
+			if n, named := charge.Amounts.Lookup(l.Name); named && l.IsShadow && out.Payers[0].Tokens[i] < n*1000 {
 				r.refused[l.Name]++
 			}
 		}

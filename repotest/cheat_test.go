@@ -59,9 +59,9 @@ func (m *miser) Consume(ctx context.Context, now time.Time, charge limiter.Charg
 		return m.Repository.Consume(ctx, now, charge)
 	}
 	out, err := m.Peek(ctx, now, charge)
-	if err == nil && out.Admitted && out.Parent.Account == nil {
+	if err == nil && out.Admitted && len(out.Payers) < 2 {
 		out.Admitted = false
-		clear(out.Self.Tokens)
+		clear(out.Payers[0].Tokens)
 	}
 	return out, err
 }
@@ -142,13 +142,13 @@ func TestComparisonFindsRepositoriesWhosePeekLies(t *testing.T) {
 	}{
 		"says yes":           {func(out *limiter.Outcome) { out.Admitted = true }, "not two repositories"},
 		"says no":            {func(out *limiter.Outcome) { out.Admitted = false }, "not two repositories"},
-		"leaves out parents": {func(out *limiter.Outcome) { out.Parent = limiter.Bucket{} }, "not two repositories"},
-		"shows a token less": {func(out *limiter.Outcome) { out.Self.Tokens[0] -= 1000 }, "not two repositories"},
-		"hides its time":     {func(out *limiter.Outcome) { out.Self.Ahead = 0 }, "not two repositories"},
+		"leaves out parents": {func(out *limiter.Outcome) { out.Payers = out.Payers[:1] }, "not two repositories"},
+		"shows a token less": {func(out *limiter.Outcome) { out.Payers[0].Tokens[0] -= 1000 }, "not two repositories"},
+		"hides its time":     {func(out *limiter.Outcome) { out.Payers[0].Ahead = 0 }, "not two repositories"},
 		"names limits of others": {func(out *limiter.Outcome) { // at the same level, which is all that a caller sees
-			account := *out.Self.Account
+			account := *out.Payers[0].Account
 			account.Source.Resource = strings.ToUpper(account.Source.Resource)
-			out.Self.Account = &account
+			out.Payers[0].Account = &account
 		}, "Peek, then Consume"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -262,7 +262,7 @@ type liar struct {
 func (l *liar) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	out, err := l.Repository.Peek(ctx, now, charge)
 	if err == nil {
-		out.Self.Tokens = slices.Clone(out.Self.Tokens)
+		out.Payers[0].Tokens = slices.Clone(out.Payers[0].Tokens)
 		l.lie(&out)
 	}
 	return out, err

@@ -16,8 +16,8 @@ var (
 
 // answer is an outcome without the store's handles.
 type answer struct {
-	Admitted     bool
-	Self, Parent balance
+	Admitted bool
+	Payers   []balance
 }
 
 type balance struct {
@@ -36,10 +36,6 @@ func (b balance) spares(i int) bool {
 }
 
 func balanceOf(b limiter.Bucket, overridden bool) balance {
-	if b.Account == nil {
-		return balance{}
-	}
-
 	out := balance{
 		b.Account.Entity, b.Account.Resource, b.Account.Limits, b.Account.Source, b.Account.Default, b.Tokens,
 		b.Ahead, b.Detail,
@@ -54,7 +50,11 @@ func balanceOf(b limiter.Bucket, overridden bool) balance {
 
 func answerOf(out limiter.Outcome, charge limiter.Charge) answer {
 	overridden := charge.Limits != nil
-	return answer{out.Admitted, balanceOf(out.Self, overridden), balanceOf(out.Parent, overridden)}
+	got := answer{Admitted: out.Admitted}
+	for _, b := range out.Payers {
+		got.Payers = append(got.Payers, balanceOf(b, overridden))
+	}
+	return got
 }
 
 func (h *history) consume() {
@@ -72,8 +72,8 @@ func (h *history) consumeBetween() {
 	h.consumeAt(now, charge)
 
 	for range 2 {
-		if account := h.observed[0].consume.out.Self.Account; account != nil {
-			h.setConfigAt(now, account.Source)
+		if payers := h.observed[0].consume.out.Payers; len(payers) > 0 {
+			h.setConfigAt(now, payers[0].Account.Source)
 		}
 		h.consumeAt(now, h.chargeOf(charge.Entity, charge.Resource))
 	}
@@ -90,10 +90,11 @@ func (h *history) reshape() {
 	charge.Limits = nil
 	h.consumeAt(h.clock(), charge)
 
-	account := h.observed[0].consume.out.Self.Account
-	if account == nil {
+	payers := h.observed[0].consume.out.Payers
+	if len(payers) == 0 {
 		return
 	}
+	account := payers[0].Account
 
 	after := h.limitsOf(someLimits)
 	at := h.rng.IntN(len(after))
@@ -180,13 +181,14 @@ func (h *history) consumed(now time.Time, charge limiter.Charge, err error) (par
 // entered enters what a charge did, and returns the payments of the accounts.
 func (h *history) entered(now time.Time, charge limiter.Charge, done answer, first, second result) (parts []*lease) {
 	h.oracle.outcome(h, now, charge, done, first.err)
-	for _, b := range []balance{done.Self, done.Parent} {
+	for _, b := range done.Payers {
 		h.charged[entityKey{h.where, b.Entity}] = true
 	}
 
 	if first.err == nil && done.Admitted {
-		parts = h.part(parts, charge.Amounts, first.out.Self, second.out.Self)
-		parts = h.part(parts, charge.Amounts, first.out.Parent, second.out.Parent)
+		for i := range first.out.Payers {
+			parts = h.part(parts, charge.Amounts, first.out.Payers[i], second.out.Payers[i])
+		}
 	}
 	return parts
 }

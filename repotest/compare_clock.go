@@ -102,7 +102,7 @@ func (h *history) rush() {
 		return
 	}
 
-	for _, l := range h.shuffled(got.Self.Limits) {
+	for _, l := range h.shuffled(got.Payers[0].Limits) {
 		if !l.IsQuota() {
 			continue
 		}

@@ -240,14 +240,14 @@ func (h *history) twinBalances(repo limiter.Repository, got twinAnswer) (twinAns
 		}
 
 		var starts []int64
-		if out.Self.Detail != nil {
-			starts = out.Self.Detail.Starts
+		if out.Payers[0].Detail != nil {
+			starts = out.Payers[0].Detail.Starts
 		}
 
 		if entity == twinReal {
-			got.Real, got.RealStarts = out.Self.Tokens, starts
+			got.Real, got.RealStarts = out.Payers[0].Tokens, starts
 		} else {
-			got.Shadow, got.ShadowStarts = out.Self.Tokens, starts
+			got.Shadow, got.ShadowStarts = out.Payers[0].Tokens, starts
 		}
 	}
 	return got, nil

@@ -84,7 +84,7 @@ func exactlyWindow(f *fixture) {
 	quota := limiter.Quota("tpd", room, limiter.EveryDay)
 	f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, quota, perMinute60)
 	// The first boundary pays this debt, and the second adds a window.
-	f.credit(0, f.take(0, ask("key-1", tpd(room))).Self.Account, tpd(-room))
+	f.credit(0, f.take(0, ask("key-1", tpd(room))).Payers[0].Account, tpd(-room))
 
 	var n atomic.Int64
 	f.each(func(int) error {
@@ -119,7 +119,7 @@ func exactlyShadow(f *fixture) {
 				return errors.New("a shadow limit refuses")
 			// An outcome of rates alone has a Detail only if a limit was
 			// spared.
-			case out.Self.Detail == nil:
+			case out.Payers[0].Detail == nil:
 				paid.Add(1)
 			}
 		}
@@ -158,7 +158,7 @@ func exactlyParent(f *fixture) {
 	// the parent has.
 	for i := range workers {
 		out := f.peek(0, ask(fmt.Sprintf("key-%d", i), limiter.Amounts{}))
-		children += room*1000 - first(f, "balance", out.Self.Tokens)
+		children += room*1000 - first(f, "balance", out.Payers[0].Tokens)
 	}
 
 	f.equal("paid by the children", children, room*1000)
@@ -188,12 +188,12 @@ func giveAndTake(f *fixture) {
 			if err != nil {
 				return err
 			}
-			if !out.Admitted || out.Parent.Account == nil {
+			if !out.Admitted || len(out.Payers) < 2 {
 				return fmt.Errorf("not admitted with its parent: %+v", out)
 			}
 
-			self, parent := limiter.Credit{Account: out.Self.Account, Amounts: rpm(1)}, limiter.Credit{
-				Account: out.Parent.Account, Amounts: rpm(1),
+			self, parent := limiter.Credit{Account: out.Payers[0].Account, Amounts: rpm(1)}, limiter.Credit{
+				Account: out.Payers[1].Account, Amounts: rpm(1),
 			}
 			if err := f.repo.Credit(f.ctx, epoch, self, parent); err != nil {
 				return err

@@ -86,12 +86,12 @@ func configPrecedence(f *fixture) {
 		f.setLimits(order[i], limit)
 
 		out := f.take(0, ask("key-1", limiter.Tokens(limit.Name, 1)), int64(i)*1000)
-		f.equal("limits", out.Self.Account.Limits, []limiter.Limit{limit})
-		f.equal("source", out.Self.Account.Source, order[i])
+		f.equal("limits", out.Payers[0].Account.Limits, []limiter.Limit{limit})
+		f.equal("source", out.Payers[0].Account.Source, order[i])
 	}
 
 	other := f.take(0, ask("key-2", limiter.Tokens("level-resource", 1)))
-	f.equal("source for another entity", other.Self.Account.Source, order[2])
+	f.equal("source for another entity", other.Payers[0].Account.Source, order[2])
 }
 
 func configPartial(f *fixture) {
@@ -136,8 +136,8 @@ func configDeleted(f *fixture) {
 		f.equal("config", f.config(s), limiter.Config{Scope: s})
 
 		out := f.peek(0, ask("key-1", limiter.Amounts{}))
-		f.equal("source", out.Self.Account.Source, order[i+1])
-		f.equal("balance", out.Self.Tokens, []int64{int64(10*(i+2)) * 1000})
+		f.equal("source", out.Payers[0].Account.Source, order[i+1])
+		f.equal("balance", out.Payers[0].Tokens, []int64{int64(10*(i+2)) * 1000})
 	}
 }
 

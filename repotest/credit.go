@@ -27,7 +27,7 @@ func creditChecks() []check {
 
 func creditStopsAtCapacity(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account
+	account := f.take(0, ask("key-1", rpm(10)), 50_000).Payers[0].Account
 
 	f.credit(0, account, rpm(4))
 	f.holds(0, "key-1", 54_000)
@@ -44,7 +44,7 @@ func creditStopsAtCapacity(f *fixture) {
 
 func creditTakesIntoDebt(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account
+	account := f.take(0, ask("key-1", rpm(10)), 50_000).Payers[0].Account
 
 	f.credit(0, account, rpm(-200))
 	f.holds(0, "key-1", -150_000)
@@ -58,7 +58,7 @@ func creditTakesIntoDebt(f *fixture) {
 // again.
 func creditRefillsFirst(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account
+	account := f.take(0, ask("key-1", rpm(10)), 50_000).Payers[0].Account
 
 	f.credit(30*time.Second, account, rpm(-20))
 	f.holds(30*time.Second, "key-1", 40_000)
@@ -70,7 +70,7 @@ func creditRefillsFirst(f *fixture) {
 
 func creditBothSigns(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
-	account := f.take(0, ask("key-1", rpm(10).And("tpm", 1000)), 50_000, 5_000_000).Self.Account
+	account := f.take(0, ask("key-1", rpm(10).And("tpm", 1000)), 50_000, 5_000_000).Payers[0].Account
 
 	f.credit(0, account, rpm(1).And("tpm", -6000))
 	f.holds(0, "key-1", 51_000, -1_000_000)
@@ -78,7 +78,7 @@ func creditBothSigns(f *fixture) {
 
 func creditsAddUp(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account
+	account := f.take(0, ask("key-1", rpm(10)), 50_000).Payers[0].Account
 
 	give, take := limiter.Credit{Account: account, Amounts: rpm(8)}, limiter.Credit{Account: account, Amounts: rpm(-5)}
 
@@ -89,8 +89,8 @@ func creditsAddUp(f *fixture) {
 func creditsIndependent(f *fixture) {
 	f.setDefaults(perMinute60)
 
-	gone := f.take(0, ask("key-1", rpm(10))).Self.Account
-	here := f.take(0, ask("key-2", rpm(10))).Self.Account
+	gone := f.take(0, ask("key-1", rpm(10))).Payers[0].Account
+	here := f.take(0, ask("key-2", rpm(10))).Payers[0].Account
 	f.deleteEntity("key-1")
 
 	f.ok("Credit",
@@ -101,7 +101,7 @@ func creditsIndependent(f *fixture) {
 
 func creditClockBehind(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(time.Minute, ask("key-1", rpm(60)), 0).Self.Account
+	account := f.take(time.Minute, ask("key-1", rpm(60)), 0).Payers[0].Account
 
 	f.credit(0, account, rpm(5))
 	// A bucket whose time went back would gain this minute again.
@@ -114,7 +114,7 @@ func creditClockBehind(f *fixture) {
 
 func creditLeftLimit(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
-	account := f.take(0, ask("key-1", rpm(10).And("tpm", 1000))).Self.Account
+	account := f.take(0, ask("key-1", rpm(10).And("tpm", 1000))).Payers[0].Account
 
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(0)), 50_000)
@@ -144,7 +144,7 @@ func creditLeftLimit(f *fixture) {
 // creditSparedLeft has a bucket that expires after seven minutes without a write.
 func creditSparedLeft(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
-	account := f.take(0, ask("key-1", rpm(1))).Self.Account
+	account := f.take(0, ask("key-1", rpm(1))).Payers[0].Account
 	f.setDefaults(perMinute60)
 	f.take(time.Second, ask("key-1", rpm(0)), 60_000)
 
@@ -158,7 +158,7 @@ func creditSparedLeft(f *fixture) {
 
 func creditAfterRepair(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(0, ask("key-1", rpm(30)), 30_000).Self.Account
+	account := f.take(0, ask("key-1", rpm(30)), 30_000).Payers[0].Account
 
 	f.setDefaults(limiter.PerMinute("rpm", 600))
 	f.take(0, ask("key-1", rpm(0)), 30_000)
@@ -177,17 +177,17 @@ func creditParent(f *fixture) {
 	out := f.take(0, ask("key-1", rpm(10)), 50_000)
 	f.paid(out, "project-1", 50_000)
 
-	f.credit(0, out.Self.Account, rpm(1))
+	f.credit(0, out.Payers[0].Account, rpm(1))
 	f.holds(0, "project-1", 50_000)
 
-	f.credit(0, out.Parent.Account, rpm(2))
+	f.credit(0, out.Payers[1].Account, rpm(2))
 	f.holds(0, "key-1", 51_000)
 	f.holds(0, "project-1", 52_000)
 }
 
 func creditNothing(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account
+	account := f.take(0, ask("key-1", rpm(10)), 50_000).Payers[0].Account
 
 	f.ok("Credit", f.repo.Credit(f.ctx, epoch))
 	f.credit(0, account, limiter.Amounts{})
@@ -200,7 +200,7 @@ func creditNothing(f *fixture) {
 func creditLargest(f *fixture) {
 	const most = 1<<63 - 1
 	f.setDefaults(perMinute60)
-	account := f.take(0, ask("key-1", rpm(10))).Self.Account
+	account := f.take(0, ask("key-1", rpm(10))).Payers[0].Account
 
 	f.credit(0, account, rpm(most))
 	f.holds(0, "key-1", 60_000)
@@ -210,7 +210,7 @@ func creditLargest(f *fixture) {
 	for range 3 {
 		f.credit(0, account, rpm(-most))
 		out := f.refuse(time.Hour, ask("key-1", rpm(0)))
-		if left := first(f, "balance", out.Self.Tokens); left >= 0 {
+		if left := first(f, "balance", out.Payers[0].Tokens); left >= 0 {
 			f.Errorf("balance %d after everything was taken, want debt", left)
 		}
 	}
@@ -221,13 +221,13 @@ func creditLargest(f *fixture) {
 func creditAfterNothing(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.createCascading("key-1", "project-1")
-	f.credit(0, f.take(0, ask("project-1", rpm(60))).Self.Account, rpm(-60))
+	f.credit(0, f.take(0, ask("project-1", rpm(60))).Payers[0].Account, rpm(-60))
 
 	out := f.take(0, ask("key-1", limiter.Amounts{}), 60_000)
 	f.paid(out, "project-1", -60_000)
 
-	f.credit(0, out.Self.Account, rpm(-70))
-	f.credit(0, out.Parent.Account, rpm(-70))
+	f.credit(0, out.Payers[0].Account, rpm(-70))
+	f.credit(0, out.Payers[1].Account, rpm(-70))
 
 	f.holds(0, "key-1", -10_000)
 	f.holds(0, "project-1", -130_000)

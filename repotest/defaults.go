@@ -36,8 +36,8 @@ func defaultsCharge(amounts limiter.Amounts, limits ...limiter.Limit) limiter.Ch
 // checkLimits checks the limits of an outcome and their source.
 func (f *fixture) checkLimits(out limiter.Outcome, isDefault bool, limits ...limiter.Limit) {
 	f.Helper()
-	f.equal("limits", out.Self.Account.Limits, limits)
-	f.equal("default", out.Self.Account.Default, isDefault)
+	f.equal("limits", out.Payers[0].Account.Limits, limits)
+	f.equal("default", out.Payers[0].Account.Default, isDefault)
 }
 
 func defaultsRule(f *fixture) {
@@ -47,7 +47,7 @@ func defaultsRule(f *fixture) {
 	f.checkLimits(out, true, perMinute60)
 
 	f.checkLimits(f.refuse(time.Second, defaultsCharge(rpm(42), perMinute60), 41_000), true, perMinute60)
-	f.credit(time.Second, out.Self.Account, rpm(10))
+	f.credit(time.Second, out.Payers[0].Account, rpm(10))
 	f.listed(time.Second, "key-1", 51_000)
 
 	for _, s := range limiter.Precedence("key-1", model) {
@@ -67,7 +67,7 @@ func defaultsLast(f *fixture) {
 		f.setLimits(s, stored)
 		out := f.take(0, defaultsCharge(rpm(1), perMinute60))
 		f.checkLimits(out, false, stored)
-		f.equal("source", out.Self.Account.Source, s)
+		f.equal("source", out.Payers[0].Account.Source, s)
 	}
 }
 
@@ -104,7 +104,7 @@ func defaultsParent(f *fixture) {
 	out := f.take(0, defaultsCharge(rpm(50), perMinute60), 50_000)
 	f.checkLimits(out, false, limiter.PerMinute("rpm", 100))
 	f.paid(out, "project-1", 10_000)
-	f.equal("default of the parent", out.Parent.Account.Default, true)
+	f.equal("default of the parent", out.Payers[1].Account.Default, true)
 
 	out = f.refuse(0, defaultsCharge(rpm(11), perMinute60), 50_000)
 	f.paid(out, "project-1", 10_000)
@@ -150,7 +150,7 @@ func defaultsExpire(f *fixture) {
 }
 
 func defaultsTakenLate(f *fixture) {
-	account := f.take(0, defaultsCharge(rpm(1), perMinute60), 59_000).Self.Account
+	account := f.take(0, defaultsCharge(rpm(1), perMinute60), 59_000).Payers[0].Account
 	f.credit(lifetime, account, rpm(-5))
 	f.take(lifetime, defaultsCharge(rpm(0), perMinute60), 55_000)
 }
@@ -167,7 +167,7 @@ func defaultsPeek(f *fixture) {
 	other := limiter.PerMinute("rpm", 20)
 	out := peek(0, other)
 	f.checkLimits(out, true, other)
-	f.equal("balance", out.Self.Tokens, []int64{19_000})
+	f.equal("balance", out.Payers[0].Tokens, []int64{19_000})
 
 	f.take(0, defaultsCharge(rpm(0), perMinute60), 50_000)
 }
@@ -180,7 +180,7 @@ func defaultsNotKept(f *fixture) {
 	f.equal("the caller's list", mine, before)
 
 	mine[0], mine[1] = limiter.PerMinute("x", 1), limiter.PerMinute("y", 2)
-	f.equal("limits of the account", out.Self.Account.Limits, before)
+	f.equal("limits of the account", out.Payers[0].Account.Limits, before)
 	f.listed(0, "key-1", 59_000, 100_000)
 }
 

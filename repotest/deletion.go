@@ -151,21 +151,21 @@ func deleteBeginsAnew(f *fixture) {
 
 func deleteDropsCredits(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(0, ask("key-1", rpm(20))).Self.Account
+	account := f.take(0, ask("key-1", rpm(20))).Payers[0].Account
 	f.deleteEntity("key-1")
 	f.drops(0, account)
 }
 
 func deleteDropsExpiredCredits(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(-time.Hour, ask("key-1", rpm(20))).Self.Account
+	account := f.take(-time.Hour, ask("key-1", rpm(20))).Payers[0].Account
 	f.deleteEntity("key-1")
 	f.drops(0, account)
 }
 
 func deleteDropsReplacedCredits(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(-time.Hour, ask("key-1", rpm(20))).Self.Account
+	account := f.take(-time.Hour, ask("key-1", rpm(20))).Payers[0].Account
 	f.take(0, ask("key-1", rpm(20)), 40_000)
 	f.deleteEntity("key-1")
 	f.drops(0, account)

@@ -43,11 +43,7 @@ func (e *endurance) consume() {
 	}
 
 	var payers []payer
-	for _, b := range []limiter.Bucket{out.Self, out.Parent} {
-		if b.Account == nil {
-			continue
-		}
-
+	for _, b := range out.Payers {
 		e.checkBalances(now.UnixMilli(), b, c.Amounts, out.Admitted)
 		if out.Admitted {
 			e.checkAdmission(now.UnixMilli(), b, c.Amounts)
@@ -57,10 +53,11 @@ func (e *endurance) consume() {
 
 	e.lease(heldCharge{client, payers, c.Amounts, drops})
 
-	// One of the two may have been charged, and its give-back may have failed.
-	if !out.Admitted && out.Parent.Account != nil {
-		e.forgetBalances(out.Self.Account.Entity, c.Resource)
-		e.forgetBalances(out.Parent.Account.Entity, c.Resource)
+	// One of them may have been charged, and its give-back may have failed.
+	if !out.Admitted && len(out.Payers) > 1 {
+		for _, b := range out.Payers {
+			e.forgetBalances(b.Account.Entity, c.Resource)
+		}
 	}
 }
 

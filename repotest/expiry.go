@@ -49,7 +49,7 @@ func expiresBySlowest(f *fixture) {
 
 func expiryRenewed(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(0, ask("key-1", rpm(60))).Self.Account
+	account := f.take(0, ask("key-1", rpm(60))).Payers[0].Account
 
 	f.take(6*time.Minute, ask("key-1", rpm(0)))
 	f.listed(6*time.Minute+lifetime-ms(1), "key-1", 60_000)
@@ -74,7 +74,7 @@ func expiryNotRenewed(f *fixture) {
 // expiryKeepsDebt owes ten minutes of refill, more than the lifetime of seven.
 func expiryKeepsDebt(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(0, ask("key-1", rpm(60))).Self.Account
+	account := f.take(0, ask("key-1", rpm(60))).Payers[0].Account
 	f.credit(0, account, rpm(-540))
 
 	f.listed(lifetime+time.Minute, "key-1", -60_000)
@@ -91,7 +91,7 @@ func expiryKeepsDebt(f *fixture) {
 func expiryOfDebtIsWhole(f *fixture) {
 	f.setDefaults(perMinute60)
 
-	account := f.take(ms(500), ask("key-1", rpm(60))).Self.Account
+	account := f.take(ms(500), ask("key-1", rpm(60))).Payers[0].Account
 	f.credit(ms(500), account, rpm(-540))
 	// The bucket is full at 600.5 s, which is rounded up to a whole second.
 	f.listed(10*time.Minute+ms(499), "key-1", 59_999)
@@ -115,7 +115,7 @@ func expiryOfOverrideGivenBack(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(1)))
 
-	account := f.take(0, overrideCharge("key-1", tpm(8), limiter.Custom("tpm", 8, 1, time.Minute))).Self.Account
+	account := f.take(0, overrideCharge("key-1", tpm(8), limiter.Custom("tpm", 8, 1, time.Minute))).Payers[0].Account
 	f.credit(time.Second, account, tpm(8))
 	// The limit is full again, so it does not make the bucket stay for longer
 	// than seven minutes.
@@ -125,7 +125,7 @@ func expiryOfOverrideGivenBack(f *fixture) {
 
 func expiryNever(f *fixture) {
 	f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, perMinute60)
-	account := f.take(0, ask("key-1", rpm(60))).Self.Account
+	account := f.take(0, ask("key-1", rpm(60))).Payers[0].Account
 
 	f.listed(year, "key-1", 60_000)
 
@@ -168,7 +168,7 @@ func expiredStartsFull(f *fixture) {
 
 func expiredGiveBack(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(0, ask("key-1", rpm(60)), 0).Self.Account
+	account := f.take(0, ask("key-1", rpm(60)), 0).Payers[0].Account
 
 	f.credit(8*time.Minute, account, rpm(60))
 	f.unlisted(8*time.Minute, "key-1")
@@ -180,7 +180,7 @@ func expiredGiveBack(f *fixture) {
 
 func expiredTake(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(0, ask("key-1", rpm(60)), 0).Self.Account
+	account := f.take(0, ask("key-1", rpm(60)), 0).Payers[0].Account
 
 	f.credit(8*time.Minute, account, rpm(-10))
 	f.listed(8*time.Minute, "key-1", 50_000)
@@ -191,7 +191,7 @@ func expiredTake(f *fixture) {
 
 func expiredTakeFromNext(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(0, ask("key-1", rpm(60)), 0).Self.Account
+	account := f.take(0, ask("key-1", rpm(60)), 0).Payers[0].Account
 	f.take(8*time.Minute, ask("key-1", rpm(20)), 40_000)
 
 	f.credit(8*time.Minute, account, rpm(-50))
@@ -200,7 +200,7 @@ func expiredTakeFromNext(f *fixture) {
 
 func expiredBothSigns(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
-	account := f.take(0, ask("key-1", rpm(60).And("tpm", 6000)), 0, 0).Self.Account
+	account := f.take(0, ask("key-1", rpm(60).And("tpm", 6000)), 0, 0).Payers[0].Account
 	f.take(8*time.Minute, ask("key-1", rpm(60).And("tpm", 1000)), 0, 5_000_000)
 
 	f.credit(8*time.Minute, account, rpm(30).And("tpm", -2000))

@@ -90,7 +90,7 @@ func resetSome(f *fixture) {
 
 func resetDebt(f *fixture) {
 	f.setDefaults(perMinute60)
-	f.credit(0, f.take(0, ask("key-1", rpm(60))).Self.Account, rpm(-1000))
+	f.credit(0, f.take(0, ask("key-1", rpm(60))).Payers[0].Account, rpm(-1000))
 
 	f.reset(time.Second, "key-1")
 	f.holds(time.Second, "key-1", 60_000)
@@ -100,7 +100,7 @@ func resetDebt(f *fixture) {
 
 func resetQuota(f *fixture) {
 	f.setDefaults(daily(100), slow)
-	f.credit(0, f.take(0, ask("key-1", tpd(100))).Self.Account, tpd(-500))
+	f.credit(0, f.take(0, ask("key-1", tpd(100))).Payers[0].Account, tpd(-500))
 
 	f.reset(midnight, "key-1", "tpd")
 	f.take(midnight, ask("key-1", tpd(100)), 0, 10_000)
@@ -122,7 +122,7 @@ func resetLittleBehind(f *fixture) {
 
 	f.reset(midnight-ms(1), "key-1")
 	out := f.take(midnight-ms(1), ask("key-1", tpd(100)), 0, 10_000)
-	f.equal("window", out.Self.Detail.Starts, []int64{start(midnight), 0})
+	f.equal("window", out.Payers[0].Detail.Starts, []int64{start(midnight), 0})
 
 	f.refuse(midnight, ask("key-1", tpd(1)), 0, 10_000)
 
@@ -143,7 +143,7 @@ func resetAhead(f *fixture) {
 
 	f.reset(time.Hour, "key-1")
 	out := f.take(time.Hour, ask("key-1", tpd(100)), 0, 10_000)
-	f.equal("window", out.Self.Detail.Starts, []int64{start(midnight - day), 0})
+	f.equal("window", out.Payers[0].Detail.Starts, []int64{start(midnight - day), 0})
 
 	f.take(midnight, ask("key-1", tpd(100)), 0, 10_000)
 }
@@ -188,7 +188,7 @@ func topUpAdds(f *fixture) {
 
 func topUpDebt(f *fixture) {
 	f.setDefaults(perMinute60)
-	f.credit(0, f.take(0, ask("key-1", rpm(60))).Self.Account, rpm(-100))
+	f.credit(0, f.take(0, ask("key-1", rpm(60))).Payers[0].Account, rpm(-100))
 
 	f.topUp(0, rpm(70), "a", true)
 	f.refuse(0, ask("key-1", rpm(0)), -30_000)
@@ -217,7 +217,7 @@ func topUpQuota(f *fixture) {
 func topUpSteps(f *fixture) {
 	f.setDefaults(daily(100), slow)
 
-	f.credit(0, f.take(0, ask("key-1", tpd(100))).Self.Account, tpd(-120))
+	f.credit(0, f.take(0, ask("key-1", tpd(100))).Payers[0].Account, tpd(-120))
 	// The boundary adds 100 to -120, and the top-up 30.
 	f.topUp(midnight, tpd(30), "a", true)
 

@@ -45,7 +45,7 @@ func fillUsage(f *fixture) {
 
 func fillLease(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(0, ask("key-1", rpm(60)), 0).Self.Account
+	account := f.take(0, ask("key-1", rpm(60)), 0).Payers[0].Account
 
 	f.reset(0, "key-1")
 	// The bucket is full already, so this adds nothing.
@@ -86,13 +86,13 @@ func fillShadow(f *fixture) {
 	f.setDefaults(shadowed)
 
 	f.take(0, ask("key-1", rpm(60)), 0)
-	f.spared(f.take(0, ask("key-1", rpm(1)), 0).Self, true)
+	f.spared(f.take(0, ask("key-1", rpm(1)), 0).Payers[0], true)
 
 	f.topUp(0, rpm(1), "a", true)
-	f.spared(f.take(0, ask("key-1", rpm(1)), 0).Self)
+	f.spared(f.take(0, ask("key-1", rpm(1)), 0).Payers[0])
 
 	f.reset(0, "key-1")
-	f.spared(f.take(0, ask("key-1", rpm(60)), 0).Self)
+	f.spared(f.take(0, ask("key-1", rpm(60)), 0).Payers[0])
 
 	// The usage counts the spared token too: 60, 1, 1 and 60.
 	f.wouldRefuse("key-1", counters{"rpm": 122}, counters{"rpm": 1})

@@ -57,7 +57,7 @@ func (o *oracle) forget(in *pair, entity string) {
 	}
 }
 
-// outcome enters the result of a Consume on both payers. A call that fails changes
+// outcome enters the result of a Consume on all payers. A call that fails changes
 // nothing.
 func (o *oracle) outcome(h *history, now time.Time, charge limiter.Charge, got answer, err error) {
 	h.Helper()
@@ -66,10 +66,8 @@ func (o *oracle) outcome(h *history, now time.Time, charge limiter.Charge, got a
 	}
 
 	short := got.Admitted
-	for _, b := range []balance{got.Self, got.Parent} {
-		if b.Entity != "" {
-			short = o.enter(h, now.UnixMilli(), charge, b, got.Admitted) || short
-		}
+	for _, b := range got.Payers {
+		short = o.enter(h, now.UnixMilli(), charge, b, got.Admitted) || short
 	}
 
 	// A refusal needs a limit that falls short. Otherwise the bucket has lost

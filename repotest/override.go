@@ -35,7 +35,7 @@ func overrideLower(f *fixture) {
 	f.take(0, overrideCharge("key-1", rpm(5), limiter.PerMinute("rpm", 5)), 0)
 
 	out := f.take(0, ask("key-1", rpm(0)), 45_000)
-	f.equal("limits", out.Self.Account.Limits, []limiter.Limit{perMinute60})
+	f.equal("limits", out.Payers[0].Account.Limits, []limiter.Limit{perMinute60})
 }
 
 func overrideHigher(f *fixture) {
@@ -81,7 +81,7 @@ func overrideByName(f *fixture) {
 	a, b := limiter.PerMinute("a", 5), limiter.PerMinute("rpm", 50)
 
 	out := f.take(0, overrideCharge("key-1", rpm(1).And("a", 1), b, a), 4_000, 49_000)
-	f.equal("limits", out.Self.Account.Limits, []limiter.Limit{a, b})
+	f.equal("limits", out.Payers[0].Account.Limits, []limiter.Limit{a, b})
 }
 
 func overrideJoins(f *fixture) {
@@ -128,8 +128,8 @@ func overrideShapes(f *fixture) {
 
 	f.setDefaults(perMinute60)
 	out := f.take(time.Second, ask("key-1", rpm(0)), 8_200)
-	f.equal("limits", out.Self.Account.Limits, []limiter.Limit{perMinute60})
-	f.equal("source", out.Self.Account.Source, limiter.Scope{Resource: model})
+	f.equal("limits", out.Payers[0].Account.Limits, []limiter.Limit{perMinute60})
+	f.equal("source", out.Payers[0].Account.Source, limiter.Scope{Resource: model})
 
 	f.holds(2*time.Second, "key-1", 9_200)
 }
@@ -188,12 +188,12 @@ func overrideCredit(f *fixture) {
 	f.take(0, ask("key-1", rpm(10)), 50_000)
 	out := f.take(0, overrideCharge("key-1", rpm(4), limiter.PerMinute("rpm", 5)), 1_000)
 
-	f.credit(0, out.Self.Account, rpm(3))
+	f.credit(0, out.Payers[0].Account, rpm(3))
 	f.holds(0, "key-1", 49_000)
 
 	// The capacity of the bucket bounds the give-back, and not that of the
 	// override.
-	f.credit(0, out.Self.Account, rpm(30))
+	f.credit(0, out.Payers[0].Account, rpm(30))
 	f.holds(0, "key-1", 60_000)
 }
 
@@ -206,6 +206,6 @@ func overrideNotKept(f *fixture) {
 
 	mine[0], mine[1] = limiter.PerMinute("x", 1), limiter.PerMinute("y", 2)
 
-	f.equal("limits of the account", out.Self.Account.Limits, []limiter.Limit{before[1], before[0]})
+	f.equal("limits of the account", out.Payers[0].Account.Limits, []limiter.Limit{before[1], before[0]})
 	f.listed(0, "key-1", 49_000, 100_000)
 }

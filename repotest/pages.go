@@ -423,7 +423,7 @@ func pagesUpdated(f *fixture) {
 	f.setDefaults(perMinute60)
 	for _, d := range []time.Duration{ms(1500), 90 * time.Second, 300 * time.Second} {
 		out := f.take(d, ask("key-1", rpm(1)))
-		f.equal("Updated of an outcome", out.Self.Updated, int64(0))
+		f.equal("Updated of an outcome", out.Payers[0].Updated, int64(0))
 
 		found, err := f.pager().BucketsAt(f.ctx, at(d+time.Second), []limiter.Scope{{Entity: "key-1", Resource: model}})
 		f.ok("BucketsAt", err)

@@ -23,7 +23,7 @@ func peekChecks() []check {
 			f.take(time.Minute, ask("key-1", rpm(60)))
 		}, ask("key-1", rpm(0))},
 		{"of a bucket in debt", func(f *fixture) {
-			f.credit(0, f.take(0, ask("key-1", rpm(60))).Self.Account, rpm(-60))
+			f.credit(0, f.take(0, ask("key-1", rpm(60))).Payers[0].Account, rpm(-60))
 		}, ask("key-1", rpm(0))},
 		{"of a bucket that has expired", func(f *fixture) {
 			f.take(-time.Hour, ask("key-1", rpm(60)))
@@ -69,10 +69,10 @@ func (f *fixture) checkPeek(d time.Duration, c limiter.Charge) {
 	out, err := f.repo.Consume(f.ctx, at(d), c)
 	f.ok("Consume", err)
 
-	if !out.Admitted && out.Parent.Account == nil {
-		// A store may refuse before it reads the parent, but Peek reads it in
+	if !out.Admitted {
+		// A store may refuse before it reads all ancestors, but Peek reads them in
 		// any case.
-		first.Parent = limiter.Bucket{}
+		first.Payers = first.Payers[:len(out.Payers)]
 	}
 
 	f.equal("Peek, and the Consume that follows", first, out)
@@ -84,7 +84,7 @@ func peekOfNothing(f *fixture) {
 
 	out := f.peek(0, ask("key-1", limiter.Amounts{}))
 	f.equal("admitted", out.Admitted, true)
-	f.equal("balance", out.Self.Tokens, []int64{60_000})
+	f.equal("balance", out.Payers[0].Tokens, []int64{60_000})
 	f.paid(out, "project-1", 60_000)
 	f.unlisted(0, "key-1")
 	f.unlisted(0, "project-1")

@@ -130,7 +130,7 @@ func quotaNoSavings(f *fixture) {
 
 func quotaDebt(f *fixture) {
 	f.setDefaults(daily(100))
-	account := f.take(0, ask("key-1", tpd(100)), 0).Self.Account
+	account := f.take(0, ask("key-1", tpd(100)), 0).Payers[0].Account
 	f.credit(0, account, tpd(-250))
 
 	f.refuse(0, ask("key-1", tpd(0)), -250_000)
@@ -145,7 +145,7 @@ func quotaDebt(f *fixture) {
 
 func quotaSeveralAtOnce(f *fixture) {
 	f.setDefaults(daily(100))
-	f.credit(0, f.take(0, ask("key-1", tpd(100)), 0).Self.Account, tpd(-450))
+	f.credit(0, f.take(0, ask("key-1", tpd(100)), 0).Payers[0].Account, tpd(-450))
 
 	// Four boundaries have passed, and add 400 to -450.
 	f.holds(midnight+3*day, "key-1", -50_000)
@@ -201,13 +201,13 @@ func quotaOddDays(f *fixture) {
 		entity := c.zone[len(c.zone)-4:]
 
 		f.setLimits(limiter.Scope{Entity: entity, Resource: model}, daily(100).In(c.zone))
-		account := f.take(c.begin-ms(1), ask(entity, tpd(100)), 0).Self.Account
+		account := f.take(c.begin-ms(1), ask(entity, tpd(100)), 0).Payers[0].Account
 
 		// Two boundaries would leave more than 50.
 		f.credit(c.begin-ms(1), account, tpd(-50))
 
 		out := f.take(c.begin, ask(entity, tpd(10)), 40_000)
-		f.equal(name, out.Self.Detail.Starts, []int64{start(c.begin)})
+		f.equal(name, out.Payers[0].Detail.Starts, []int64{start(c.begin)})
 
 		f.take(c.end-ms(1), ask(entity, tpd(40)), 0)
 		f.credit(c.end-ms(1), account, tpd(-50))
@@ -250,7 +250,7 @@ func quotaClockBehind(f *fixture) {
 	f.take(midnight, ask("key-1", tpd(30)), 70_000)
 
 	out := f.take(midnight-time.Hour, ask("key-1", tpd(20)), 50_000)
-	f.equal("window", out.Self.Detail, &limiter.Detail{
+	f.equal("window", out.Payers[0].Detail, &limiter.Detail{
 		At: start(midnight - time.Hour), Starts: []int64{start(midnight)},
 	})
 
@@ -294,7 +294,7 @@ func quotaUnwritten(f *fixture) {
 
 	f.take(0, ask("key-1", tpd(60)), 40_000)
 	f.refuse(midnight, ask("key-1", tpd(101)), 100_000)
-	f.equal("balance of a peek", f.peek(midnight, ask("key-1", tpd(1))).Self.Tokens, []int64{99_000})
+	f.equal("balance of a peek", f.peek(midnight, ask("key-1", tpd(1))).Payers[0].Tokens, []int64{99_000})
 
 	// A clock that is behind finds the old window, since neither call has
 	// stored the new one.
@@ -309,7 +309,7 @@ func quotaUnwritten(f *fixture) {
 // is behind then finds the quota in that window.
 func quotaEveryWrite(f *fixture) {
 	f.setDefaults(perMinute60, daily(100))
-	account := f.take(0, ask("key-1", rpm(1).And("tpd", 100)), 59_000, 0).Self.Account
+	account := f.take(0, ask("key-1", rpm(1).And("tpd", 100)), 59_000, 0).Payers[0].Account
 	f.take(midnight, ask("key-1", rpm(1)), 59_000, 100_000)
 
 	f.take(midnight-ms(1), ask("key-1", tpd(100)), 59_000, 0)
@@ -338,7 +338,7 @@ func quotaMixed(f *fixture) {
 
 func quotaGiveBack(f *fixture) {
 	f.setDefaults(daily(100), slow)
-	account := f.take(0, ask("key-1", tpd(50)), 50_000, 10_000).Self.Account
+	account := f.take(0, ask("key-1", tpd(50)), 50_000, 10_000).Payers[0].Account
 
 	f.credit(0, account, tpd(20))
 	f.holds(0, "key-1", 70_000, 10_000)
@@ -362,7 +362,7 @@ func quotaBound(f *fixture) {
 	f.setDefaults(daily(100), slow)
 	out := f.take(0, ask("key-1", tpd(90)), 10_000, 10_000)
 
-	bound := limiter.Credit{Account: out.Self.Account, Amounts: tpd(20), Starts: out.Self.Detail.Starts}
+	bound := limiter.Credit{Account: out.Payers[0].Account, Amounts: tpd(20), Starts: out.Payers[0].Detail.Starts}
 	f.ok("Credit", f.repo.Credit(f.ctx, at(midnight-ms(1)), bound))
 	f.holds(0, "key-1", 30_000, 10_000)
 
@@ -383,7 +383,7 @@ func quotaBound(f *fixture) {
 
 func quotaTakeLate(f *fixture) {
 	f.setDefaults(daily(100), slow)
-	account := f.take(0, ask("key-1", tpd(90)), 10_000, 10_000).Self.Account
+	account := f.take(0, ask("key-1", tpd(90)), 10_000, 10_000).Payers[0].Account
 
 	f.credit(midnight, account, tpd(-30))
 	f.holds(midnight, "key-1", 70_000, 10_000)
@@ -398,17 +398,17 @@ func quotaDetail(f *fixture) {
 	berlin := start(utc(2026, time.March, 13, 23, 0))
 
 	want := &limiter.Detail{At: start(ms(7)), Starts: []int64{start(utc(2026, time.March, 1, 0, 0)), 0, berlin}}
-	f.equal("a peek", f.peek(ms(7), ask("key-1", rpm(1))).Self.Detail, want)
-	f.equal("a charge", f.take(ms(7), ask("key-1", rpm(1))).Self.Detail, want)
-	f.equal("a refusal", f.refuse(ms(7), ask("key-1", tpd(101))).Self.Detail, want)
+	f.equal("a peek", f.peek(ms(7), ask("key-1", rpm(1))).Payers[0].Detail, want)
+	f.equal("a charge", f.take(ms(7), ask("key-1", rpm(1))).Payers[0].Detail, want)
+	f.equal("a refusal", f.refuse(ms(7), ask("key-1", tpd(101))).Payers[0].Detail, want)
 
 	f.setLimits(limiter.Scope{Entity: "plain"}, perMinute60)
-	f.equal("a bucket without quotas", f.take(0, ask("plain", rpm(1))).Self.Detail, (*limiter.Detail)(nil))
+	f.equal("a bucket without quotas", f.take(0, ask("plain", rpm(1))).Payers[0].Detail, (*limiter.Detail)(nil))
 }
 
 func quotaListed(f *fixture) {
 	f.setDefaults(daily(100))
-	f.credit(0, f.take(0, ask("key-1", tpd(100))).Self.Account, tpd(-130))
+	f.credit(0, f.take(0, ask("key-1", tpd(100))).Payers[0].Account, tpd(-130))
 
 	b := first(f, "Buckets", f.buckets(midnight+ms(5), limiter.Scope{Entity: "key-1"}))
 	f.equal("balance", b.Tokens, []int64{-30_000})
@@ -454,7 +454,7 @@ func quotaCascade(f *fixture) {
 
 	out := f.refuse(midnight+day, ask("key-1", tpd(51)), 100_000)
 	f.paid(out, "project-1", 50_000)
-	f.equal("window of the parent", out.Parent.Detail.Starts, []int64{start(utc(2026, time.March, 1, 0, 0))})
+	f.equal("window of the parent", out.Payers[1].Detail.Starts, []int64{start(utc(2026, time.March, 1, 0, 0))})
 
 	april := utc(2026, time.April, 1, 0, 0)
 	f.paid(f.take(april, ask("key-1", tpd(51)), 49_000), "project-1", 199_000)

@@ -43,7 +43,7 @@ func (f *fixture) setOwn(d time.Duration, key string, limits ...limiter.Limit) {
 func (f *fixture) becomes(d time.Duration, l limiter.Limit, want int64) {
 	f.Helper()
 	f.setOwn(d, "key-1", l)
-	f.equal(fmt.Sprintf("balance of %s after %v", l, d), f.peek(d, ask("key-1", tpd(0))).Self.Tokens, []int64{want})
+	f.equal(fmt.Sprintf("balance of %s after %v", l, d), f.peek(d, ask("key-1", tpd(0))).Payers[0].Tokens, []int64{want})
 }
 
 func quotaCarriedRaise(f *fixture) {
@@ -127,7 +127,7 @@ func quotaCarriedLowered(f *fixture) {
 func quotaCarriedDebt(f *fixture) {
 	f.setOwn(0, "key-1", monthly(100))
 
-	f.credit(0, f.take(0, ask("key-1", tpd(100)), 0).Self.Account, tpd(-50))
+	f.credit(0, f.take(0, ask("key-1", tpd(100)), 0).Payers[0].Account, tpd(-50))
 	for _, l := range []limiter.Limit{daily(200), daily(100), yearly(100), yearly(300).In("Asia/Tokyo"), daily(50)} {
 		f.becomes(0, l, -50_000)
 	}
@@ -179,7 +179,7 @@ func quotaCarriedUnknown(f *fixture) {
 // quotaCarriedGiven gives back more than a smaller quota of other windows shows.
 func quotaCarriedGiven(f *fixture) {
 	f.setOwn(0, "key-1", monthly(100))
-	account := f.take(0, ask("key-1", tpd(90)), 10_000).Self.Account
+	account := f.take(0, ask("key-1", tpd(90)), 10_000).Payers[0].Account
 
 	f.becomes(0, daily(10), 10_000)
 	f.credit(0, account, tpd(50))
@@ -257,7 +257,7 @@ func quotaCarriedAny(f *fixture) {
 			largest = max(largest, l.Capacity)
 			f.setOwn(0, key, l)
 
-			self := f.peek(0, ask(key, tpd(0))).Self
+			self := f.peek(0, ask(key, tpd(0))).Payers[0]
 			n := self.Tokens[0] / milli
 			switch {
 			case n > 0 && rng.IntN(3) > 0:

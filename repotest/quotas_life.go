@@ -8,7 +8,7 @@ import (
 
 func quotaExpiry(f *fixture) {
 	f.setDefaults(daily(100))
-	f.credit(0, f.take(0, ask("key-1", tpd(100)), 0).Self.Account, tpd(-101))
+	f.credit(0, f.take(0, ask("key-1", tpd(100)), 0).Payers[0].Account, tpd(-101))
 
 	f.take(0, ask("key-2", tpd(1)), 99_000)
 	// A bucket of quotas alone stays for a day after its last write.
@@ -48,7 +48,7 @@ func quotaStays(f *fixture) {
 func quotaExpiredTake(f *fixture) {
 	f.setDefaults(daily(100))
 
-	account := f.take(0, ask("key-1", tpd(90)), 10_000).Self.Account
+	account := f.take(0, ask("key-1", tpd(90)), 10_000).Payers[0].Account
 	// The bucket is gone, so there is nothing to give back to.
 	f.credit(midnight+day, account, tpd(90))
 	f.credit(midnight+day+time.Hour, account, tpd(-30))
@@ -60,7 +60,7 @@ func quotaExpiredTake(f *fixture) {
 // quotaOpenLease gives back to the window in which a lease ends.
 func quotaOpenLease(f *fixture) {
 	f.setDefaults(daily(100))
-	account := f.take(midnight-time.Minute, ask("key-1", tpd(60)), 40_000).Self.Account
+	account := f.take(midnight-time.Minute, ask("key-1", tpd(60)), 40_000).Payers[0].Account
 
 	f.take(midnight+time.Minute, ask("key-1", tpd(50)), 50_000)
 
@@ -70,7 +70,7 @@ func quotaOpenLease(f *fixture) {
 
 func quotaRetryAfter(f *fixture) {
 	f.setDefaults(perMinute60, daily(100))
-	account := f.take(0, ask("key-1", tpd(70))).Self.Account
+	account := f.take(0, ask("key-1", tpd(70))).Payers[0].Account
 
 	d := f.refusal(time.Hour, request(tpd(31)))
 	f.equal("RetryAfter", d.RetryAfter(), midnight-time.Hour)

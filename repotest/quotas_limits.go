@@ -38,7 +38,7 @@ func quotaRaised(f *fixture) {
 	f.setDefaults(daily(50))
 	f.take(0, ask("key-1", tpd(30)), 20_000)
 
-	f.credit(0, f.take(0, ask("key-2", tpd(50)), 0).Self.Account, tpd(-70))
+	f.credit(0, f.take(0, ask("key-2", tpd(50)), 0).Payers[0].Account, tpd(-70))
 
 	f.setDefaults(daily(100))
 	f.listed(0, "key-1", 70_000)
@@ -54,7 +54,7 @@ func quotaLowered(f *fixture) {
 	f.setDefaults(daily(100))
 	f.take(0, ask("key-1", tpd(10)), 90_000)
 	f.take(0, ask("key-2", tpd(80)), 20_000)
-	f.credit(0, f.take(0, ask("key-3", tpd(100)), 0).Self.Account, tpd(-7))
+	f.credit(0, f.take(0, ask("key-3", tpd(100)), 0).Payers[0].Account, tpd(-7))
 
 	f.setDefaults(daily(40))
 	// Every balance falls by 60, so the use stays the same.
@@ -112,9 +112,9 @@ func quotaFlipsReset(f *fixture) {
 func quotaFlipsGivenBack(f *fixture) {
 	f.setDefaults(daily(100))
 
-	some := f.take(0, ask("key-1", tpd(100)), 0).Self.Account
-	most := f.take(0, ask("key-2", tpd(100)), 0).Self.Account
-	debt := f.take(0, ask("key-3", tpd(100)), 0).Self.Account
+	some := f.take(0, ask("key-1", tpd(100)), 0).Payers[0].Account
+	most := f.take(0, ask("key-2", tpd(100)), 0).Payers[0].Account
+	debt := f.take(0, ask("key-3", tpd(100)), 0).Payers[0].Account
 	f.credit(0, debt, tpd(-5))
 
 	f.setDefaults(daily(50))
@@ -150,7 +150,7 @@ func quotaFlipsRolledBack(f *fixture) {
 	f.refuse(0, ask("key-1", tpd(1)), -50_000)
 
 	f.topUp(0, tpd(70), "gift", true)
-	account := f.take(0, ask("key-1", tpd(20)), 0).Self.Account
+	account := f.take(0, ask("key-1", tpd(20)), 0).Payers[0].Account
 
 	f.credit(0, account, tpd(20))
 	f.take(0, ask("key-1", tpd(20)), 0)
@@ -174,7 +174,7 @@ func quotaFlipsWindows(f *fixture) {
 		f.take(0, ask("key-2", tpd(0)), 50_000)
 	}
 
-	f.credit(0, f.take(0, ask("key-1", tpd(0)), 20_000).Self.Account, tpd(-50))
+	f.credit(0, f.take(0, ask("key-1", tpd(0)), 20_000).Payers[0].Account, tpd(-50))
 	f.setDefaults(monthly(200))
 	f.refuse(0, ask("key-1", tpd(0)), -30_000)
 
@@ -198,7 +198,7 @@ func quotaFlipsIdle(f *fixture) {
 func quotaPeak(f *fixture) {
 	f.setDefaults(daily(100), slow)
 	for _, key := range []string{"key-1", "key-2"} {
-		f.credit(0, f.take(0, ask(key, tpd(100))).Self.Account, tpd(-30))
+		f.credit(0, f.take(0, ask(key, tpd(100))).Payers[0].Account, tpd(-30))
 	}
 
 	f.take(0, ask("key-3", tpd(100)))
@@ -217,7 +217,7 @@ func quotaPeak(f *fixture) {
 
 	f.take(midnight, ask("key-3", tpd(60)), 0, 10_000)
 	// The peak has ended with its window, so this boundary adds 60.
-	f.credit(midnight, f.take(midnight, ask("key-3", tpd(0))).Self.Account, tpd(-50))
+	f.credit(midnight, f.take(midnight, ask("key-3", tpd(0))).Payers[0].Account, tpd(-50))
 	f.holds(midnight+day, "key-3", 10_000, 10_000)
 
 	f.refuse(0, ask("key-1", tpd(31)), 30_000, 10_000)
@@ -241,7 +241,7 @@ func quotaPeakWait(f *fixture) {
 	})
 
 	f.take(midnight, ask("key-1", tpd(20)), 0)
-	f.equal("detail", f.refuse(midnight, ask("key-1", tpd(1)), 0).Self.Detail, &limiter.Detail{
+	f.equal("detail", f.refuse(midnight, ask("key-1", tpd(1)), 0).Payers[0].Detail, &limiter.Detail{
 		At: start(midnight), Starts: []int64{start(midnight)},
 	})
 }
@@ -300,7 +300,7 @@ func quotaLoweredAdjust(f *fixture) {
 func quotaResizedLater(f *fixture) {
 	f.setDefaults(daily(50))
 
-	f.credit(0, f.take(0, ask("key-1", tpd(50)), 0).Self.Account, tpd(-70))
+	f.credit(0, f.take(0, ask("key-1", tpd(50)), 0).Payers[0].Account, tpd(-70))
 	f.take(0, ask("key-2", tpd(30)), 20_000)
 
 	f.setDefaults(daily(80))
@@ -336,7 +336,7 @@ func quotaOtherWindow(f *fixture) {
 	f.setDefaults(limiter.Quota("tpd", 200, limiter.EveryMonth), slow)
 	// The other window takes no step, and gives no more tokens.
 	out := f.refuse(midnight, ask("key-1", tpd(31)), 30_000, 10_000)
-	f.equal("window", out.Self.Detail.Starts, []int64{start(utc(2026, time.March, 1, 0, 0)), 0})
+	f.equal("window", out.Payers[0].Detail.Starts, []int64{start(utc(2026, time.March, 1, 0, 0)), 0})
 
 	f.holds(midnight+day, "key-1", 30_000, 10_000)
 	f.holds(utc(2026, time.April, 1, 0, 0), "key-1", 200_000, 10_000)
@@ -357,7 +357,7 @@ func quotaOtherWindowBehind(f *fixture) {
 	f.take(midnight-ms(1), ask("key-1", limiter.Tokens(slow.Name, 1)), 0, 9_000)
 
 	out := f.refuse(midnight, ask("key-1", tpd(1)), 0, 9_000)
-	f.equal("window", out.Self.Detail.Starts, []int64{start(midnight), 0})
+	f.equal("window", out.Payers[0].Detail.Starts, []int64{start(midnight), 0})
 	f.holds(midnight+day, "key-1", 100_000, 10_000)
 }
 
@@ -373,7 +373,7 @@ func quotaOtherZone(f *fixture) {
 	// Seen for the first time after a boundary of the old zone and of the new one.
 	f.setDefaults(daily(100).In("Asia/Tokyo"), slow)
 	out := f.take(midnight+time.Hour, ask("key-1", tpd(5)), 20_000, 10_000)
-	f.equal("window", out.Self.Detail.Starts, []int64{start(utc(2026, time.March, 14, 15, 0)), 0})
+	f.equal("window", out.Payers[0].Detail.Starts, []int64{start(utc(2026, time.March, 14, 15, 0)), 0})
 	f.holds(utc(2026, time.March, 15, 15, 0)-ms(1), "key-1", 20_000, 10_000)
 	f.holds(utc(2026, time.March, 15, 15, 0), "key-1", 100_000, 10_000)
 }
@@ -400,7 +400,7 @@ func quotaToRate(f *fixture) {
 	f.setDefaults(limiter.Custom("tpd", 60, 60, time.Minute), slow)
 	// The step that was due is not taken.
 	out := f.take(midnight, ask("key-1", tpd(5)), 0, 10_000)
-	f.equal("detail", out.Self.Detail, (*limiter.Detail)(nil))
+	f.equal("detail", out.Payers[0].Detail, (*limiter.Detail)(nil))
 
 	f.holds(midnight+ms(1), "key-1", 1, 10_000)
 	f.holds(midnight+time.Minute, "key-1", 60_000, 10_000)
@@ -412,7 +412,7 @@ func quotaJoins(f *fixture) {
 
 	f.setDefaults(perMinute60, daily(100))
 	out := f.take(midnight+time.Second, ask("key-1", rpm(60).And("tpd", 30)), 0, 70_000)
-	f.equal("window", out.Self.Detail.Starts, []int64{0, start(midnight)})
+	f.equal("window", out.Payers[0].Detail.Starts, []int64{0, start(midnight)})
 
 	f.holds(midnight+day-ms(1), "key-1", 60_000, 70_000)
 	f.holds(midnight+day, "key-1", 60_000, 100_000)
@@ -420,7 +420,7 @@ func quotaJoins(f *fixture) {
 
 func quotaReadded(f *fixture) {
 	f.setDefaults(perMinute60, daily(100))
-	f.credit(0, f.take(0, ask("key-1", tpd(100)), 60_000, 0).Self.Account, tpd(-50))
+	f.credit(0, f.take(0, ask("key-1", tpd(100)), 60_000, 0).Payers[0].Account, tpd(-50))
 
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(10)), 50_000)
@@ -447,5 +447,5 @@ func quotaNeighbour(f *fixture) {
 
 	f.setDefaults(limiter.PerMinute("rpm", 20), daily(100))
 	out := f.take(0, ask("key-1", tpd(20)), 20_000, 60_000)
-	f.equal("window", out.Self.Detail.Starts, []int64{0, start(midnight)})
+	f.equal("window", out.Payers[0].Detail.Starts, []int64{0, start(midnight)})
 }

@@ -19,7 +19,7 @@ func quotaOverride(f *fixture) {
 
 	// Of the 30 of the override, 20 are used.
 	out := f.refuse(0, overrideCharge("key-1", tpd(11), daily(30)), 10_000)
-	f.equal("window", out.Self.Detail, &limiter.Detail{
+	f.equal("window", out.Payers[0].Detail, &limiter.Detail{
 		At: start(0), Starts: []int64{start(midnight - day)}, Peaks: []int64{100_000},
 	})
 
@@ -37,8 +37,8 @@ func quotaOverride(f *fixture) {
 
 	// Another window has no effect on the bucket's own, which fills and is shown.
 	out = f.take(midnight, overrideCharge("key-1", tpd(20), monthly(60)), 40_000)
-	f.equal("limits", out.Self.Account.Limits, []limiter.Limit{daily(60)})
-	f.equal("window", out.Self.Detail.Starts, []int64{start(midnight)})
+	f.equal("limits", out.Payers[0].Account.Limits, []limiter.Limit{daily(60)})
+	f.equal("window", out.Payers[0].Detail.Starts, []int64{start(midnight)})
 
 	f.holds(midnight, "key-1", 50_000, 10_000)
 	f.holds(midnight+day, "key-1", 100_000, 10_000)
@@ -72,7 +72,7 @@ func quotaOverrideShapes(f *fixture) {
 
 	// The limit has left and was full at midnight, so it joins full.
 	out := f.take(midnight, overrideCharge("key-1", tpd(40), daily(100)), 60_000)
-	f.equal("window", out.Self.Detail.Starts, []int64{start(midnight)})
+	f.equal("window", out.Payers[0].Detail.Starts, []int64{start(midnight)})
 
 	f.refuse(midnight+day-ms(1), overrideCharge("key-1", tpd(61), daily(100)), 60_000)
 	f.take(midnight+day, overrideCharge("key-1", tpd(100), daily(100)), 0)
@@ -94,7 +94,7 @@ func quotaPlanDown(f *fixture) {
 	f.ownLimits(0, daily(10))
 
 	out := f.refuse(time.Hour, overrideCharge("key-1", tpd(2), daily(10)), 1_000)
-	f.equal("limits", out.Self.Account.Limits, []limiter.Limit{daily(10)})
+	f.equal("limits", out.Payers[0].Account.Limits, []limiter.Limit{daily(10)})
 
 	f.take(midnight, overrideCharge("key-1", tpd(10), daily(10)), 0)
 	f.refuse(midnight+day-ms(1), overrideCharge("key-1", tpd(1), daily(10)), 0)
@@ -152,8 +152,8 @@ func quotaPlanAsStored(f *fixture) {
 		f.ok("Consume", err)
 
 		f.equal("admitted", carried.Admitted, stored.Admitted)
-		f.equal("balance", carried.Self.Tokens, stored.Self.Tokens)
-		f.equal("window", carried.Self.Detail.Starts, stored.Self.Detail.Starts)
+		f.equal("balance", carried.Payers[0].Tokens, stored.Payers[0].Tokens)
+		f.equal("window", carried.Payers[0].Detail.Starts, stored.Payers[0].Detail.Starts)
 	}
 }
 
@@ -163,7 +163,7 @@ func quotaPlanSpent(f *fixture) {
 	f.take(0, overrideCharge("key-1", tpd(1000), monthly(1000)), 0)
 	out := f.refuse(time.Hour, overrideCharge("key-1", tpd(1), daily(10)), 0)
 
-	f.equal("window", out.Self.Detail.Starts, []int64{start(midnight - day)})
+	f.equal("window", out.Payers[0].Detail.Starts, []int64{start(midnight - day)})
 	f.ownLimits(time.Hour, daily(10))
 
 	d := f.refusal(time.Hour, overrideRequest(tpd(1), daily(10)))
@@ -307,7 +307,7 @@ func quotaPlanRefused(f *fixture) {
 // quotaPlanPeek peeks, which changes nothing.
 func quotaPlanPeek(f *fixture) {
 	f.take(0, overrideCharge("key-1", tpd(40), monthly(100)), 60_000)
-	f.equal("balance", f.peek(0, overrideCharge("key-1", tpd(1), daily(10))).Self.Tokens, []int64{9_000})
+	f.equal("balance", f.peek(0, overrideCharge("key-1", tpd(1), daily(10))).Payers[0].Tokens, []int64{9_000})
 	f.ownLimits(0, monthly(100))
 }
 
@@ -335,7 +335,7 @@ func quotaPlanShadow(f *fixture) {
 	f.ownLimits(0, daily(10).Shadow())
 
 	out := f.take(0, overrideCharge("key-1", tpd(6), daily(10).Shadow()), 5_000)
-	f.spared(out.Self, true)
+	f.spared(out.Payers[0], true)
 }
 
 // overrideRequest returns a request of key-1 with limits.

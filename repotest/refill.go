@@ -97,7 +97,7 @@ func wholeMilliseconds(f *fixture) {
 func debtRepaid(f *fixture) {
 	f.setDefaults(perMinute60)
 	out := f.take(0, ask("key-1", rpm(60)), 0)
-	f.credit(0, out.Self.Account, rpm(-90))
+	f.credit(0, out.Payers[0].Account, rpm(-90))
 
 	f.holds(time.Second, "key-1", -89_000)
 	f.refuse(90*time.Second, ask("key-1", rpm(1)), 0)

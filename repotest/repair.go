@@ -32,7 +32,7 @@ func repairRaised(f *fixture) {
 
 	f.setDefaults(limiter.PerMinute("rpm", 600))
 	out := f.refuse(0, ask("key-1", rpm(41)), 40_000)
-	f.equal("limits", out.Self.Account.Limits, []limiter.Limit{limiter.PerMinute("rpm", 600)})
+	f.equal("limits", out.Payers[0].Account.Limits, []limiter.Limit{limiter.PerMinute("rpm", 600)})
 
 	f.take(0, ask("key-1", rpm(0)), 40_000)
 	f.holds(time.Second, "key-1", 50_000)
@@ -129,7 +129,7 @@ func repairNotStoredByPeek(f *fixture) {
 
 func repairKeepsDebt(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(0, ask("key-1", rpm(60)), 0).Self.Account
+	account := f.take(0, ask("key-1", rpm(60)), 0).Payers[0].Account
 	f.credit(0, account, rpm(-50))
 
 	for _, n := range []int64{600, 10, 60} {
@@ -156,12 +156,12 @@ func repairSource(f *fixture) {
 	for _, s := range []limiter.Scope{{Resource: model}, {Entity: "key-1"}, {Entity: "key-1", Resource: model}} {
 		f.setLimits(s, perMinute60)
 		out := f.take(0, ask("key-1", rpm(0)), 50_000)
-		f.equal("source", out.Self.Account.Source, s)
+		f.equal("source", out.Payers[0].Account.Source, s)
 	}
 
 	f.deleteConfig(limiter.Scope{Entity: "key-1", Resource: model})
 	out := f.take(0, ask("key-1", rpm(0)), 50_000)
-	f.equal("source", out.Self.Account.Source, limiter.Scope{Entity: "key-1"})
+	f.equal("source", out.Payers[0].Account.Source, limiter.Scope{Entity: "key-1"})
 }
 
 func repairDeletedLimits(f *fixture) {

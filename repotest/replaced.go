@@ -164,7 +164,7 @@ func replacedDeleted(f *fixture) {
 
 func leftQuota(f *fixture) {
 	f.setDefaults(perMinute60, daily(100))
-	f.credit(0, f.take(0, ask("key-1", tpd(100)), 60_000, 0).Self.Account, tpd(-20))
+	f.credit(0, f.take(0, ask("key-1", tpd(100)), 60_000, 0).Payers[0].Account, tpd(-20))
 
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(1)), 59_000)
@@ -178,7 +178,7 @@ func leftQuota(f *fixture) {
 	// The write at midnight has stepped the limit.
 	out := f.take(midnight-ms(1), ask("key-1", tpd(0)), 59_000, 80_000)
 
-	f.equal("window", out.Self.Detail.Starts, []int64{0, start(midnight)})
+	f.equal("window", out.Payers[0].Detail.Starts, []int64{0, start(midnight)})
 }
 
 func leftRate(f *fixture) {
@@ -352,7 +352,7 @@ func leftLease(f *fixture) {
 // bucket was charged.
 func leftLeaseBack(f *fixture) {
 	f.setDefaults(daily(100))
-	account := f.take(0, ask("key-1", tpd(0)), 100_000).Self.Account
+	account := f.take(0, ask("key-1", tpd(0)), 100_000).Payers[0].Account
 
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(1)), 59_000)
@@ -368,7 +368,7 @@ func leftLeaseBack(f *fixture) {
 // leftLeaseForgotten fills the limit before it leaves.
 func leftLeaseForgotten(f *fixture) {
 	f.setDefaults(perMinute60, daily(100))
-	account := f.take(0, ask("key-1", rpm(1).And("tpd", 30)), 59_000, 70_000).Self.Account
+	account := f.take(0, ask("key-1", rpm(1).And("tpd", 30)), 59_000, 70_000).Payers[0].Account
 
 	f.setDefaults(perMinute60)
 	// At midnight the limit is full, and the next write forgets it.
@@ -387,7 +387,7 @@ func leftLeaseForgotten(f *fixture) {
 // leftLeaseReplaced lets the bucket of the lease expire.
 func leftLeaseReplaced(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
-	account := f.take(0, ask("key-1", rpm(1).And("tpm", 1000))).Self.Account
+	account := f.take(0, ask("key-1", rpm(1).And("tpm", 1000))).Payers[0].Account
 
 	f.setDefaults(perMinute60)
 	late := 30 * day
@@ -440,7 +440,7 @@ func leftMany(f *fixture) {
 	f.setDefaults(first...)
 	out := f.take(0, ask("key-1", limiter.Tokens(name(0), 0)))
 
-	for i, got := range out.Self.Tokens {
+	for i, got := range out.Payers[0].Tokens {
 		want := int64(50-i) * 1000
 		// The fullest were forgotten.
 		if i < 6 {

@@ -54,8 +54,8 @@ func (f *fixture) spared(b limiter.Bucket, want ...bool) {
 func shadowCovers(f *fixture) {
 	f.setDefaults(shadowed)
 	out := f.take(0, ask("key-1", rpm(60)), 0)
-	f.equal("detail", out.Self.Detail, (*limiter.Detail)(nil))
-	f.equal("limits", out.Self.Account.Limits, []limiter.Limit{shadowed})
+	f.equal("detail", out.Payers[0].Detail, (*limiter.Detail)(nil))
+	f.equal("limits", out.Payers[0].Account.Limits, []limiter.Limit{shadowed})
 
 	f.holds(time.Second, "key-1", 1_000)
 }
@@ -65,9 +65,9 @@ func shadowSpares(f *fixture) {
 	f.take(0, ask("key-1", rpm(50)), 10_000)
 
 	out := f.take(0, ask("key-1", rpm(11)), 10_000)
-	f.equal("detail", out.Self.Detail, &limiter.Detail{At: start(0), Spared: []bool{true}})
-	f.spared(f.take(0, ask("key-1", rpm(10)), 0).Self)
-	f.spared(f.take(0, ask("key-1", rpm(1)), 0).Self, true)
+	f.equal("detail", out.Payers[0].Detail, &limiter.Detail{At: start(0), Spared: []bool{true}})
+	f.spared(f.take(0, ask("key-1", rpm(10)), 0).Payers[0])
+	f.spared(f.take(0, ask("key-1", rpm(1)), 0).Payers[0], true)
 
 	f.listed(0, "key-1", 0)
 	f.spared(first(f, "Buckets", f.buckets(0, limiter.Scope{Entity: "key-1"})))
@@ -77,36 +77,36 @@ func shadowRefills(f *fixture) {
 	f.setDefaults(shadowed)
 	f.take(0, ask("key-1", rpm(60)), 0)
 
-	f.spared(f.take(ms(1_500), ask("key-1", rpm(2)), 1_500).Self, true)
-	f.spared(f.take(ms(1_999), ask("key-1", rpm(2)), 1_999).Self, true)
-	f.spared(f.take(ms(2_000), ask("key-1", rpm(2)), 0).Self)
-	f.spared(f.take(time.Hour, ask("key-1", rpm(61)), 60_000).Self, true)
+	f.spared(f.take(ms(1_500), ask("key-1", rpm(2)), 1_500).Payers[0], true)
+	f.spared(f.take(ms(1_999), ask("key-1", rpm(2)), 1_999).Payers[0], true)
+	f.spared(f.take(ms(2_000), ask("key-1", rpm(2)), 0).Payers[0])
+	f.spared(f.take(time.Hour, ask("key-1", rpm(61)), 60_000).Payers[0], true)
 	f.holds(time.Hour+time.Minute, "key-1", 60_000)
 
 	// A clock that is behind is spared by the same balance.
 	f.take(time.Hour, ask("key-1", rpm(59)), 1_000)
-	f.spared(f.take(0, ask("key-1", rpm(2)), 1_000).Self, true)
+	f.spared(f.take(0, ask("key-1", rpm(2)), 1_000).Payers[0], true)
 
 	f.holds(time.Hour+time.Second, "key-1", 2_000)
 }
 
 func shadowQuota(f *fixture) {
 	f.setDefaults(daily(100).Shadow(), slow)
-	account := f.take(0, ask("key-1", tpd(90)), 10_000, 10_000).Self.Account
+	account := f.take(0, ask("key-1", tpd(90)), 10_000, 10_000).Payers[0].Account
 
 	out := f.take(midnight-ms(1), ask("key-1", tpd(11)), 10_000, 10_000)
-	f.equal("detail", out.Self.Detail, &limiter.Detail{
+	f.equal("detail", out.Payers[0].Detail, &limiter.Detail{
 		At: start(midnight - ms(1)), Starts: []int64{start(midnight - day), 0}, Spared: []bool{true, false},
 	})
 
-	f.spared(f.take(midnight, ask("key-1", tpd(101)), 100_000, 10_000).Self, true, false)
+	f.spared(f.take(midnight, ask("key-1", tpd(101)), 100_000, 10_000).Payers[0], true, false)
 	// The spared charge has begun the window.
-	f.spared(f.take(midnight-ms(1), ask("key-1", tpd(100)), 0, 10_000).Self)
+	f.spared(f.take(midnight-ms(1), ask("key-1", tpd(100)), 0, 10_000).Payers[0])
 
 	f.credit(midnight, account, tpd(-150))
-	f.spared(f.take(midnight+day, ask("key-1", tpd(0)), -50_000, 10_000).Self, true, false)
+	f.spared(f.take(midnight+day, ask("key-1", tpd(0)), -50_000, 10_000).Payers[0], true, false)
 
-	f.spared(f.take(midnight+2*day, ask("key-1", tpd(50)), 0, 10_000).Self)
+	f.spared(f.take(midnight+2*day, ask("key-1", tpd(50)), 0, 10_000).Payers[0])
 }
 
 func shadowSome(f *fixture) {
@@ -114,13 +114,13 @@ func shadowSome(f *fixture) {
 
 	f.take(0, ask("key-1", limiter.Tokens("a", 5)), 5_000, 60_000, 6_000_000)
 	out := f.take(0, ask("key-1", limiter.Tokens("a", 6).And("rpm", 60).And("tpm", 100)), 5_000, 0, 5_900_000)
-	f.spared(out.Self, true, false, false)
+	f.spared(out.Payers[0], true, false, false)
 
 	out = f.take(0, ask("key-1", limiter.Tokens("a", 5).And("rpm", 1).And("tpm", 100)), 0, 0, 5_800_000)
-	f.spared(out.Self, false, true, false)
+	f.spared(out.Payers[0], false, true, false)
 
 	out = f.take(0, ask("key-1", limiter.Tokens("a", 1).And("rpm", 1)), 0, 0, 5_800_000)
-	f.spared(out.Self, true, true, false)
+	f.spared(out.Payers[0], true, true, false)
 }
 
 func shadowRefused(f *fixture) {
@@ -128,7 +128,7 @@ func shadowRefused(f *fixture) {
 	f.take(0, ask("key-1", rpm(50).And("tpm", 60)), 10_000, 40_000)
 
 	for _, n := range []int64{1, 11} { // covered or not
-		f.spared(f.refuse(0, ask("key-1", rpm(n).And("tpm", 41)), 10_000, 40_000).Self)
+		f.spared(f.refuse(0, ask("key-1", rpm(n).And("tpm", 41)), 10_000, 40_000).Payers[0])
 	}
 
 	f.listed(0, "key-1", 10_000, 40_000)
@@ -142,7 +142,7 @@ func shadowStrict(f *fixture) {
 	strict := ask("key-1", rpm(61).And("tpm", 1))
 
 	strict.Strict = true
-	f.spared(f.refuse(0, strict, 60_000, 100_000).Self)
+	f.spared(f.refuse(0, strict, 60_000, 100_000).Payers[0])
 	f.unlisted(0, "key-1")
 
 	f.take(0, ask("key-1", rpm(50)), 10_000, 100_000)
@@ -157,7 +157,7 @@ func shadowStrictFits(f *fixture) {
 	strict := ask("key-1", rpm(50))
 
 	strict.Strict = true
-	f.spared(f.take(0, strict, 10_000).Self)
+	f.spared(f.take(0, strict, 10_000).Payers[0])
 
 	strict.Amounts = limiter.Amounts{}
 	f.take(0, strict, 10_000)
@@ -165,15 +165,15 @@ func shadowStrictFits(f *fixture) {
 
 func shadowZero(f *fixture) {
 	f.setDefaults(shadowed)
-	account := f.take(0, ask("key-1", rpm(60)), 0).Self.Account
+	account := f.take(0, ask("key-1", rpm(60)), 0).Payers[0].Account
 
-	f.spared(f.take(0, ask("key-1", rpm(0)), 0).Self)
+	f.spared(f.take(0, ask("key-1", rpm(0)), 0).Payers[0])
 
 	f.credit(0, account, rpm(-1))
-	f.spared(f.take(0, ask("key-1", rpm(0)), -1_000).Self, true)
+	f.spared(f.take(0, ask("key-1", rpm(0)), -1_000).Payers[0], true)
 
-	f.spared(f.take(0, ask("key-1", limiter.Amounts{}), -1_000).Self)
-	f.spared(f.take(time.Second, ask("key-1", rpm(0)), 0).Self)
+	f.spared(f.take(0, ask("key-1", limiter.Amounts{}), -1_000).Payers[0])
+	f.spared(f.take(time.Second, ask("key-1", rpm(0)), 0).Payers[0])
 }
 
 func shadowPeek(f *fixture) {
@@ -182,15 +182,15 @@ func shadowPeek(f *fixture) {
 
 	out := f.peek(0, ask("key-1", rpm(11).And("tpm", 1)))
 	f.equal("admitted", out.Admitted, true)
-	f.equal("balance", out.Self.Tokens, []int64{10_000, 99_000})
-	f.spared(out.Self, true, false)
+	f.equal("balance", out.Payers[0].Tokens, []int64{10_000, 99_000})
+	f.spared(out.Payers[0], true, false)
 	f.holds(0, "key-1", 10_000, 100_000)
 }
 
 func shadowAbove(f *fixture) {
 	f.setDefaults(shadowed)
-	f.spared(f.take(0, ask("key-1", rpm(61)), 60_000).Self, true)
-	f.spared(f.take(0, ask("key-1", rpm(1_000_000)), 60_000).Self, true)
+	f.spared(f.take(0, ask("key-1", rpm(61)), 60_000).Payers[0], true)
+	f.spared(f.take(0, ask("key-1", rpm(1_000_000)), 60_000).Payers[0], true)
 }
 
 func shadowOnly(f *fixture) {
@@ -198,7 +198,7 @@ func shadowOnly(f *fixture) {
 	f.take(0, ask("key-1", rpm(1)), 0)
 
 	for range 20 {
-		f.spared(f.take(0, ask("key-1", rpm(1)), 0).Self, true)
+		f.spared(f.take(0, ask("key-1", rpm(1)), 0).Payers[0], true)
 	}
 
 	_, err := f.repo.Consume(f.ctx, epoch, ask("key-1", tpm(1)))
@@ -208,11 +208,11 @@ func shadowOnly(f *fixture) {
 func shadowEnforced(f *fixture) {
 	f.setDefaults(shadowed)
 	f.take(0, ask("key-1", rpm(50)), 10_000)
-	f.spared(f.take(0, ask("key-1", rpm(20)), 10_000).Self, true)
+	f.spared(f.take(0, ask("key-1", rpm(20)), 10_000).Payers[0], true)
 
 	f.setDefaults(perMinute60)
 	out := f.refuse(0, ask("key-1", rpm(11)), 10_000)
-	f.equal("limits", out.Self.Account.Limits, []limiter.Limit{perMinute60})
+	f.equal("limits", out.Payers[0].Account.Limits, []limiter.Limit{perMinute60})
 
 	f.take(0, ask("key-1", rpm(10)), 0)
 }
@@ -223,8 +223,8 @@ func shadowRelaxed(f *fixture) {
 	f.setDefaults(shadowed, daily(100).Shadow())
 
 	out := f.take(ms(500), ask("key-1", rpm(1).And("tpd", 6)), 500, 5_000)
-	f.spared(out.Self, true, true)
-	f.equal("window", out.Self.Detail.Starts, []int64{0, start(midnight - day)})
+	f.spared(out.Payers[0], true, true)
+	f.equal("window", out.Payers[0].Detail.Starts, []int64{0, start(midnight - day)})
 }
 
 func shadowChild(f *fixture) {
@@ -233,12 +233,12 @@ func shadowChild(f *fixture) {
 	f.createCascading("key-1", "project-1")
 
 	out := f.take(0, ask("key-1", rpm(70)), 60_000)
-	f.spared(out.Self, true)
+	f.spared(out.Payers[0], true)
 	f.paid(out, "project-1", 30_000)
 
 	out = f.refuse(0, ask("key-1", rpm(31)), 60_000)
 	f.paid(out, "project-1", 30_000)
-	f.spared(out.Self)
+	f.spared(out.Payers[0])
 
 	f.paid(f.take(0, ask("key-1", rpm(30)), 30_000), "project-1", 0)
 }
@@ -250,14 +250,16 @@ func shadowParent(f *fixture) {
 
 	out := f.take(0, ask("key-1", rpm(70)), 30_000)
 	f.paid(out, "project-1", 60_000)
-	f.spared(out.Self)
-	f.spared(out.Parent, true)
+	f.spared(out.Payers[0])
+	f.spared(out.Payers[1], true)
 
 	out = f.take(0, ask("key-1", rpm(30)), 0)
 	f.paid(out, "project-1", 30_000)
-	f.spared(out.Parent)
+	f.spared(out.Payers[1])
 
-	f.spared(f.refuse(0, ask("key-1", rpm(31)), 0).Parent)
+	for _, b := range f.refuse(0, ask("key-1", rpm(31)), 0).Payers {
+		f.spared(b)
+	}
 	f.holds(0, "project-1", 30_000)
 }
 
@@ -268,17 +270,17 @@ func shadowBoth(f *fixture) {
 
 	out := f.take(0, ask("key-1", rpm(40).And("tpm", 1)), 20_000)
 	f.paid(out, "project-1", 30_000, 9_000)
-	f.spared(out.Self)
-	f.spared(out.Parent, true, false)
+	f.spared(out.Payers[0])
+	f.spared(out.Payers[1], true, false)
 
 	out = f.take(0, ask("key-1", rpm(25)), 20_000)
 	f.paid(out, "project-1", 5_000, 9_000)
-	f.spared(out.Self, true)
-	f.spared(out.Parent)
+	f.spared(out.Payers[0], true)
+	f.spared(out.Payers[1])
 
 	out = f.take(0, ask("key-1", rpm(100)), 20_000)
-	f.spared(out.Self, true)
-	f.spared(out.Parent, true, false)
+	f.spared(out.Payers[0], true)
+	f.spared(out.Payers[1], true, false)
 }
 
 func shadowOverride(f *fixture) {
@@ -286,10 +288,10 @@ func shadowOverride(f *fixture) {
 	f.take(0, ask("key-1", rpm(10)), 50_000)
 
 	small := limiter.PerMinute("rpm", 5).Shadow()
-	f.spared(f.take(0, overrideCharge("key-1", rpm(6), small), 5_000).Self, true)
+	f.spared(f.take(0, overrideCharge("key-1", rpm(6), small), 5_000).Payers[0], true)
 	f.holds(0, "key-1", 50_000)
 
-	f.spared(f.take(0, overrideCharge("key-1", rpm(5), small), 0).Self)
+	f.spared(f.take(0, overrideCharge("key-1", rpm(5), small), 0).Payers[0])
 	f.holds(0, "key-1", 45_000)
 
 	f.refuse(0, ask("key-1", rpm(46)), 45_000)
@@ -301,9 +303,9 @@ func shadowOverrideEnforced(f *fixture) {
 
 	f.refuse(0, overrideCharge("key-1", rpm(11), perMinute60), 10_000)
 	out := f.take(0, overrideCharge("key-1", rpm(10), perMinute60), 0)
-	f.equal("limits", out.Self.Account.Limits, []limiter.Limit{perMinute60})
+	f.equal("limits", out.Payers[0].Account.Limits, []limiter.Limit{perMinute60})
 
-	f.spared(f.take(0, ask("key-1", rpm(1)), 0).Self, true)
+	f.spared(f.take(0, ask("key-1", rpm(1)), 0).Payers[0], true)
 }
 
 func shadowOverrideJoins(f *fixture) {
@@ -311,9 +313,9 @@ func shadowOverrideJoins(f *fixture) {
 	extra := limiter.PerMinute("tpm", 100).Shadow()
 	f.take(0, ask("key-1", rpm(1)), 59_000)
 
-	f.spared(f.take(0, overrideCharge("key-1", tpm(101), extra), 100_000).Self, true)
-	f.spared(f.take(0, overrideCharge("key-1", tpm(60), extra), 40_000).Self)
-	f.spared(f.take(0, overrideCharge("key-1", tpm(60), extra), 40_000).Self, true)
+	f.spared(f.take(0, overrideCharge("key-1", tpm(101), extra), 100_000).Payers[0], true)
+	f.spared(f.take(0, overrideCharge("key-1", tpm(60), extra), 40_000).Payers[0])
+	f.spared(f.take(0, overrideCharge("key-1", tpm(60), extra), 40_000).Payers[0], true)
 }
 
 func shadowCredit(f *fixture) {
@@ -321,7 +323,7 @@ func shadowCredit(f *fixture) {
 	f.take(0, ask("key-1", rpm(50)), 10_000, 100_000)
 
 	out := f.take(0, ask("key-1", rpm(20).And("tpm", 40)), 10_000, 60_000)
-	spared := limiter.Credit{Account: out.Self.Account, Amounts: rpm(20).And("tpm", 30), Spared: []string{"rpm"}}
+	spared := limiter.Credit{Account: out.Payers[0].Account, Amounts: rpm(20).And("tpm", 30), Spared: []string{"rpm"}}
 
 	f.ok("Credit", f.repo.Credit(f.ctx, epoch, spared))
 	f.holds(0, "key-1", 10_000, 90_000)
@@ -337,14 +339,14 @@ func shadowCredit(f *fixture) {
 
 	f.ok("Credit",
 		f.repo.Credit(f.ctx, at(time.Second), limiter.Credit{
-			Account: out.Self.Account, Amounts: rpm(1), Undo: true, Spared: []string{"rpm"},
+			Account: out.Payers[0].Account, Amounts: rpm(1), Undo: true, Spared: []string{"rpm"},
 		}))
 	f.holds(time.Second, "key-1", 11_000, 86_000)
 }
 
 func shadowCreditPaid(f *fixture) {
 	f.setDefaults(shadowed)
-	account := f.take(0, ask("key-1", rpm(50)), 10_000).Self.Account
+	account := f.take(0, ask("key-1", rpm(50)), 10_000).Payers[0].Account
 
 	f.credit(0, account, rpm(20))
 	f.holds(0, "key-1", 30_000)
@@ -364,7 +366,7 @@ func shadowRenews(f *fixture) {
 
 func shadowCreates(f *fixture) {
 	f.setDefaults(shadowed)
-	f.spared(f.take(0, ask("key-1", rpm(61)), 60_000).Self, true)
+	f.spared(f.take(0, ask("key-1", rpm(61)), 60_000).Payers[0], true)
 	f.listed(0, "key-1", 60_000)
 }
 
@@ -383,9 +385,9 @@ func shadowAgrees(f *fixture) {
 		for j, amounts := range []limiter.Amounts{rpm(i * 5 % 13), tpd(i * 3 % 11)} {
 			enforced, err := f.repo.Consume(f.ctx, at(d), ask("real", amounts))
 			f.ok("Consume", err)
-			shadow := f.take(d, ask("shadow", amounts), enforced.Self.Tokens...)
+			shadow := f.take(d, ask("shadow", amounts), enforced.Payers[0].Tokens...)
 
-			would := slices.Contains(sparedOf(shadow.Self), limits[j].Name)
+			would := slices.Contains(sparedOf(shadow.Payers[0]), limits[j].Name)
 			if would == enforced.Admitted {
 				f.Fatalf("%v: the shadow of %s would refuse %s: %v, the limit refuses: %v", d, limits[j], amounts,
 					would, !enforced.Admitted)

@@ -58,8 +58,8 @@ func switchCredit(f *fixture) {
 	out := f.take(0, ask("key-1", rpm(10)), 50_000)
 	f.disable(limiter.Scope{}, reason)
 
-	f.credit(0, out.Self.Account, rpm(4))
-	f.credit(0, out.Parent.Account, rpm(-30))
+	f.credit(0, out.Payers[0].Account, rpm(4))
+	f.credit(0, out.Payers[1].Account, rpm(-30))
 
 	f.listed(0, "key-1", 54_000)
 	f.listed(0, "project-1", 20_000)

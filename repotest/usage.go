@@ -71,7 +71,7 @@ func usageWindows(f *fixture) {
 func usageOwnHour(f *fixture) {
 	// The bucket does not expire in a gap.
 	f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, perMinute60)
-	account := f.take(0, ask("key-1", rpm(1))).Self.Account
+	account := f.take(0, ask("key-1", rpm(1))).Payers[0].Account
 
 	last := time.Date(2026, time.March, 31, 23, 0, 0, 0, time.UTC)
 	f.take(last.Add(time.Hour-ms(1)).Sub(epoch), ask("key-1", rpm(2)))
@@ -103,7 +103,7 @@ func usageAddsUp(f *fixture) {
 	for i := range int64(60) {
 		d := time.Duration(i) * 13 * time.Hour
 		out := f.take(d, ask("key-1", rpm(i)))
-		f.credit(d+50*time.Minute, out.Self.Account, rpm(i%7-3))
+		f.credit(d+50*time.Minute, out.Payers[0].Account, rpm(i%7-3))
 		total += i - (i%7 - 3)
 	}
 
@@ -119,7 +119,7 @@ func usageAddsUp(f *fixture) {
 
 func usageNet(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
-	account := f.take(0, ask("key-1", rpm(10).And("tpm", 100))).Self.Account
+	account := f.take(0, ask("key-1", rpm(10).And("tpm", 100))).Payers[0].Account
 
 	f.credit(0, account, rpm(-5).And("tpm", 40))
 	f.used("key-1", 2, counters{"rpm": 15, "tpm": 60})
@@ -156,7 +156,7 @@ func usageUncounted(f *fixture) {
 
 func usageZero(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
-	account := f.take(0, ask("key-1", rpm(0))).Self.Account
+	account := f.take(0, ask("key-1", rpm(0))).Payers[0].Account
 
 	f.credit(0, account, rpm(0))
 	f.credit(0, account, limiter.Tokens("nonsense", 1))
@@ -169,7 +169,7 @@ func usageZero(f *fixture) {
 func usageClockBehind(f *fixture) {
 	f.setDefaults(perMinute60)
 
-	account := f.take(0, ask("key-1", rpm(1))).Self.Account
+	account := f.take(0, ask("key-1", rpm(1))).Payers[0].Account
 	f.take(-2*time.Hour, ask("key-1", rpm(2)))
 	f.credit(-26*time.Hour, account, rpm(-4))
 	f.used("key-1", 3, counters{"rpm": 7})
@@ -215,7 +215,7 @@ func usageCascade(f *fixture) {
 	f.used("project-1", 1, counters{"tpm": 100})
 
 	f.take(0, ask("key-1", rpm(1)))
-	f.credit(0, out.Parent.Account, tpm(30))
+	f.credit(0, out.Payers[1].Account, tpm(30))
 
 	f.used("key-1", 2, counters{"rpm": 2, "tpm": 100})
 	f.used("project-1", 2, counters{"tpm": 70})
@@ -223,7 +223,7 @@ func usageCascade(f *fixture) {
 
 func usageOutlivesLimit(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
-	account := f.take(0, ask("key-1", rpm(1).And("tpm", 100))).Self.Account
+	account := f.take(0, ask("key-1", rpm(1).And("tpm", 100))).Payers[0].Account
 
 	f.setDefaults(limiter.PerMinute("a", 5), perMinute60)
 	f.take(0, ask("key-1", rpm(1).And("a", 2)))
@@ -261,7 +261,7 @@ func usageFollowed(f *fixture) {
 
 func usageOutlivesBucket(f *fixture) {
 	f.setDefaults(perMinute60)
-	account := f.take(0, ask("key-1", rpm(10))).Self.Account
+	account := f.take(0, ask("key-1", rpm(10))).Payers[0].Account
 
 	f.unlisted(8*time.Minute, "key-1")
 	f.used("key-1", 1, counters{"rpm": 10})

@@ -63,7 +63,7 @@ func TestCancelledCallsLeaveNothingInEscrow(t *testing.T) {
 			for _, entity := range []string{"alice", "project"} {
 				out, err := store.Peek(t.Context(), time.Now(), limiter.Charge{Entity: entity, Resource: "gpt-4"})
 				must(t, err)
-				if got := capacity - out.Self.Tokens[0]/1000; got != admitted.Load() {
+				if got := capacity - out.Payers[0].Tokens[0]/1000; got != admitted.Load() {
 					t.Errorf("%d of %s are stored, and %d were admitted", got, entity, admitted.Load())
 				}
 			}

@@ -58,8 +58,8 @@ func TestTopUpOfAnotherProcess(t *testing.T) {
 			t.Errorf("fill %d: %t, %v; want %t", i, done, err, c.done)
 		}
 		out, err := first.Peek(t.Context(), now, charge)
-		if err != nil || out.Self.Tokens[0] != c.left*1000 {
-			t.Errorf("after fill %d: %v, %v; want %d left", i, out.Self.Tokens, err, c.left)
+		if err != nil || out.Payers[0].Tokens[0] != c.left*1000 {
+			t.Errorf("after fill %d: %v, %v; want %d left", i, out.Payers[0].Tokens, err, c.left)
 		}
 	}
 	if topUps, events := rows(t, first); topUps != 1 || events != 2 {

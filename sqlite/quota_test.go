@@ -145,8 +145,8 @@ func TestWhatWasSpentAboveACapacityIsRead(t *testing.T) {
 	}{{50, -40_000, 0}, {50, 50_000, 24 * time.Hour}, {100, 10_000, 0}} {
 		charge.Defaults[1].Capacity = c.capacity
 		out, err := r.Peek(t.Context(), newYear.Add(c.after), charge)
-		if err != nil || out.Self.Tokens[1] != c.left {
-			t.Errorf("%+v: %v left, %v", c, out.Self.Tokens, err)
+		if err != nil || out.Payers[0].Tokens[1] != c.left {
+			t.Errorf("%+v: %v left, %v", c, out.Payers[0].Tokens, err)
 		}
 	}
 	if _, err := r.Consume(t.Context(), newYear, charge); err != nil {

@@ -79,7 +79,7 @@ func TestOlderFilesAreReadAndMigrated(t *testing.T) {
 func checkOlder(t *testing.T, r *Repository) {
 	t.Helper()
 	out, err := r.Peek(t.Context(), newYear, chargeOf(limiter.Tokens("rpm", 2)))
-	if err != nil || !out.Admitted || out.Self.Tokens[0] != 4_000 || out.Self.Detail != nil {
+	if err != nil || !out.Admitted || out.Payers[0].Tokens[0] != 4_000 || out.Payers[0].Detail != nil {
 		t.Errorf("peek: %+v, %v; want 4 tokens left", out, err)
 	}
 	buckets := 0
@@ -118,13 +118,13 @@ func useNewColumns(t *testing.T, r *Repository) {
 		t.Fatal(err)
 	}
 	out, err := r.Consume(t.Context(), newYear, chargeOf(limiter.Tokens("rpm", 7).And("tokens", 5)))
-	if err != nil || !out.Admitted || !cmp.Equal(out.Self.Tokens, []int64{6_000, 0}) {
+	if err != nil || !out.Admitted || !cmp.Equal(out.Payers[0].Tokens, []int64{6_000, 0}) {
 		t.Fatalf("%+v, %v; want the shadow limit spared and the quota empty", out, err)
 	}
 	want := &limiter.Detail{
 		At: newYear.UnixMilli(), Starts: []int64{0, newYear.UnixMilli()}, Spared: []bool{true, false},
 	}
-	if diff := cmp.Diff(want, out.Self.Detail); diff != "" {
+	if diff := cmp.Diff(want, out.Payers[0].Detail); diff != "" {
 		t.Error(diff)
 	}
 	for u, err := range r.Usage(t.Context(), limiter.UsageQuery{Window: limiter.Monthly}) {
@@ -143,7 +143,7 @@ func TestReaderOfAMigratedFile(t *testing.T) {
 	writer := openFile(t, path, nil)
 	useNewColumns(t, writer)
 	out, err := reader.Peek(t.Context(), newYear, chargeOf(limiter.Tokens("tokens", 1)))
-	if err != nil || out.Admitted || out.Self.Detail == nil {
+	if err != nil || out.Admitted || out.Payers[0].Detail == nil {
 		t.Errorf("%+v, %v; want the quota", out, err)
 	}
 	off := limiter.Switch{Scope: limiter.Scope{Entity: "alice"}, Reason: "leaked", Since: newYear}

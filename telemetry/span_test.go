@@ -78,7 +78,7 @@ func TestEntitiesAreRecordedOnlyIfAsked(t *testing.T) {
 		check(t, err)
 		_, err = r.Peek(ctx, epoch, charge)
 		check(t, err)
-		check(t, r.Credit(ctx, epoch, limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("rpm", 1)}))
+		check(t, r.Credit(ctx, epoch, limiter.Credit{Account: out.Payers[0].Account, Amounts: limiter.Tokens("rpm", 1)}))
 		for range r.Buckets(ctx, epoch, scope) {
 			break
 		}

@@ -153,7 +153,7 @@ func bucketOperations() []operation {
 			w.ok(err)
 			w.Take(w.T)
 			w.ok(w.repo.Credit(w.Context(), noon.Add(24*time.Hour), limiter.Credit{
-				Account: out.Self.Account, Amounts: limiter.Tokens("rpm", -1),
+				Account: out.Payers[0].Account, Amounts: limiter.Tokens("rpm", -1),
 			}))
 		}},
 		{"Buckets: of an entity and a resource", reading, func(w *world) {
@@ -186,7 +186,7 @@ func bucketOperations() []operation {
 // credit credits a charge, and records only the credit.
 func (w *world) credit(entity string, c limiter.Credit) {
 	w.Helper()
-	c.Account = w.consume(w.repo, entity, noon).Self.Account
+	c.Account = w.consume(w.repo, entity, noon).Payers[0].Account
 	w.Take(w.T)
 	w.ok(w.repo.Credit(w.Context(), noon, c))
 }
