@@ -118,12 +118,19 @@ func (l *Lease) consumeError(ctx context.Context, lim *RateLimiter, charge *Char
 	err = translateError(ctx, "consume", charge.Entity, charge.Resource, err)
 	// An outage admits no call of a level that was off when the store last read
 	// it.
-	if isType[*UnavailableError](err) && lim.outageMode(l.readExtra().mode) == Allow {
+	if isType[*UnavailableError](err) && lim.outageMode(l.requestedMode()) == Allow {
 		if off := lim.repo.LastSwitch(charge.Entity, charge.Resource); off != nil {
 			return off.Refuse(charge.Entity, charge.Resource)
 		}
 	}
 	return l.allowOutage(lim, err)
+}
+
+// requestedMode returns Request.OnUnavailable. Another call may create extra meanwhile.
+func (l *Lease) requestedMode() OnUnavailable {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.readExtra().mode
 }
 
 // consumeCharge returns the charge for Consume, or a nil limiter if the lease

@@ -94,6 +94,34 @@ func TestLeaseIsSafeForConcurrentUse(t *testing.T) {
 	}
 }
 
+// TestLeaseIsSafeInAnOutage checks that a Consume that meets an outage reads the mode
+// of its lease while other calls change it. The race detector finds it otherwise.
+func TestLeaseIsSafeInAnOutage(t *testing.T) {
+	w := startWith(t, limiter.Options{OnUnavailable: limiter.Allow}, memory.Options{}, limiter.PerDay("rpm", 1000))
+	for range 20 {
+		lease := w.take(t, alice, rpm(1))
+		w.store.onConsume = func(context.Context, time.Time, limiter.Charge) (limiter.Outcome, error) {
+			return limiter.Outcome{}, errDown
+		}
+
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := lease.Consume(bg, rpm(1)); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Go(func() {
+			if err := lease.Adjust(rpm(1)); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Wait()
+
+		w.store.onConsume = nil
+		unavailable(t, lease.Outage(), "consume")
+	}
+}
+
 // TestLeaseEndsOnceUnderConcurrentUse checks that one of several concurrent ends
 // wins, and that no more is given back than was taken.
 func TestLeaseEndsOnceUnderConcurrentUse(t *testing.T) {

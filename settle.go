@@ -93,6 +93,7 @@ func (l *Lease) due() Amounts {
 // between, it returns the credits to send next: after a rollback they undo the
 // settlement, and after a commit they store the adjustments that waited for it.
 func (l *Lease) finishSettlement(s settlement, stored bool) []Credit {
+	// Nothing was sent. What still waits is sent by the Flush that it waits for.
 	if s.due.n == 0 {
 		return nil
 	}

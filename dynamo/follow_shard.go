@@ -56,7 +56,8 @@ func (f *follower) loadCheckpoints(ctx context.Context, shards []*shard) error {
 // records may be available at once.
 func (f *follower) read(ctx context.Context, s *shard) (more bool, err error) {
 	// A process that dies must repeat at most one batch, so nothing is read
-	// before the last one is saved. After a finished shard its children can be read.
+	// before the last one is saved. A finished shard has nothing to read, but
+	// its children may begin at once.
 	if s.unsaved {
 		if err := f.saveCheckpoint(ctx, s); err != nil || s.finished {
 			return err == nil, err
@@ -79,7 +80,8 @@ func (f *follower) read(ctx context.Context, s *shard) (more bool, err error) {
 		s.empty, err = 0, f.handleRecords(ctx, s, out.Records)
 	}
 
-	// The present iterator is after the records that were not handled.
+	// The next iterator would skip records that were not handled, so after an error the
+	// next read looks for its place again.
 	if s.iterator = out.NextShardIterator; err != nil {
 		s.iterator = nil
 	} else if s.iterator == nil {

@@ -62,6 +62,7 @@ func (s StreamRecord) Change() (c aggregator.Change, reason string, ok bool) {
 		return c, "the record has no old image; the stream must have new and old images", false
 	}
 
+	// Keys of tables from before namespaces have no prefix.
 	ns, _, prefixed := strings.Cut(k.pk, "/")
 	if !prefixed {
 		return c, "the table has no namespaces yet", false
@@ -79,7 +80,8 @@ func (s StreamRecord) Change() (c aggregator.Change, reason string, ok bool) {
 
 	at := s.At
 	if refill, err := it.number(attrRefill); at.IsZero() && err == nil && refill > 0 {
-		// Not the clock: a retry has to find the same window.
+		// The refill time replaces a missing time, and not the clock, so that a retry
+		// counts in the same window.
 		at = time.UnixMilli(refill)
 	}
 	if at.IsZero() {

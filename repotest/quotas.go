@@ -379,6 +379,18 @@ func quotaBound(f *fixture) {
 	bound.Amounts = tpd(-20)
 	f.ok("Credit", f.repo.Credit(f.ctx, at(midnight), bound))
 	f.holds(midnight, "key-1", 30_000, 10_000)
+
+	// A rate has no window, whether or not the bucket remembers other limits.
+	bound.Amounts = tpd(20)
+	f.setDefaults(limiter.Custom("tpd", 100, 1, time.Hour), slow)
+	f.take(midnight, ask("key-1", tpd(0)), 30_000, 10_000)
+	f.ok("Credit", f.repo.Credit(f.ctx, at(midnight), bound))
+	f.holds(midnight, "key-1", 30_000, 10_000)
+
+	f.setDefaults(limiter.Custom("tpd", 100, 1, time.Hour))
+	f.take(midnight, ask("key-1", tpd(0)), 30_000)
+	f.ok("Credit", f.repo.Credit(f.ctx, at(midnight), bound))
+	f.holds(midnight, "key-1", 30_000)
 }
 
 func quotaTakeLate(f *fixture) {

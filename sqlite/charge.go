@@ -263,8 +263,8 @@ func (r *Repository) begin(
 		return s, r.beginOverride(tx, s, key, charge, book)
 	}
 
-	// Generation 0 stands for limits that were never looked up, or may differ
-	// for the next call.
+	// Generation 0 stands for limits that were never looked up, or may differ for the
+	// next call. It never matches, since the generations of a namespace begin at 1.
 	if s.record == nil || s.record.generation != generation {
 		if err := r.refresh(tx, s, key, generation, charge.Defaults, book); err != nil {
 			return nil, err

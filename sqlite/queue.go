@@ -40,6 +40,7 @@ func (q *queuedWrite) start() bool { return q.state.CompareAndSwap(waiting, runn
 // alone the next time.
 func (q *queuedWrite) requeue() {
 	q.alone, q.ran = true, false
+	// A write that was abandoned meanwhile stays abandoned.
 	q.state.CompareAndSwap(running, waiting)
 }
 
@@ -139,7 +140,8 @@ func (w *writer) wait() bool {
 	select {
 	case q := <-w.queue:
 		w.waiting = append(w.waiting, q)
-		// Callers of the last commit come back to share this one.
+		// Callers that have just got their answer may queue their next call, which then
+		// shares this commit.
 		runtime.Gosched()
 	case <-w.closing:
 	}

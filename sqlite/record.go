@@ -253,7 +253,7 @@ func (t *tx) save(ns int64, r *record, all bool) (err error) {
 	details := []any{optionalInts(r.Starts), optionalInts(r.Spared), r.peaksColumn(), leftLimits, leftLevels}
 
 	// A row that has any of these columns gets them all, so that none keeps an
-	// old value. Other rows, which are most, spare them.
+	// old value. Other rows, which are most, are written without them.
 	if !all && (r.detailed || r.Starts != nil || r.Spared != nil || r.Left != nil) {
 		_, err = t.exec(
 			`UPDATE buckets_v5 SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = ?, pulled = ?,

@@ -292,9 +292,9 @@ func (f *file) checkSchema(tx *tx) error {
 		return err
 	}
 
-	// A reader needs a store, which the writer has created by now. Because of
-	// the table that is added here, a file without our application ID counts as
-	// one of another program even if it has no tables.
+	// A reader cannot turn an empty file into a store, and the writer has created one by
+	// now. One table more makes checkVersion refuse an empty file, as it refuses a file of
+	// another program.
 	return checkVersion(f.path, application, version, tables+1)
 }
 
@@ -404,8 +404,8 @@ func (f *file) read(ctx context.Context, work func(*tx) error) error {
 	return f.explain(ctx, f.retryBusy(ctx, began, func() error { return f.snapshot(ctx, work) }))
 }
 
-// snapshot makes one attempt of read. Only the first statement of work can find the
-// file busy, so a retry repeats nothing.
+// snapshot makes one attempt of read. SQLite takes the snapshot with the first
+// statement of work and is not busy afterwards, so a retry repeats nothing.
 func (f *file) snapshot(ctx context.Context, work func(*tx) error) error {
 	t, err := f.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {

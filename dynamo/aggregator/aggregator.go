@@ -107,7 +107,7 @@ func ParseWindows(list string) ([]limiter.Window, error) {
 type Result struct {
 	Snapshots int   // number of snapshots written
 	Refills   int   // number of refills written
-	Lost      []int // indexes of changes lost to a damaged snapshot
+	Lost      []int // indexes of changes lost to damaged snapshots, in order
 	// Failed is the index of the first change to process again, with all that
 	// follow it. It is -1 if there is none.
 	Failed int
@@ -125,6 +125,10 @@ func (a *Aggregator) Process(ctx context.Context, changes []Change) Result {
 	for begin := 0; begin < len(changes); begin += batchSize {
 		r.batch(begin, min(begin+batchSize, len(changes)))
 	}
+
+	// A change adds to a snapshot of each window, and several of them may be damaged.
+	slices.Sort(r.result.Lost)
+	r.result.Lost = slices.Compact(r.result.Lost)
 	return r.result
 }
 

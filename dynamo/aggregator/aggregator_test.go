@@ -79,13 +79,12 @@ func TestLaterChangesDoNotHideFailedOnes(t *testing.T) {
 func TestDamagedSnapshotIsReportedAsLost(t *testing.T) {
 	m := newModel()
 	damage := &limiter.CorruptError{Item: "snapshot", Reason: "tpm is text"}
-	result := newAggregator(t, failingFor{m, "bad", damage}, &aggregator.Options{
-		Windows: []limiter.Window{limiter.Daily},
-	}).Process(t.Context(), alternating(4))
+	// The snapshots of all windows are damaged, and each change is lost once.
+	result := newAggregator(t, failingFor{m, "bad", damage}, nil).Process(t.Context(), alternating(4))
 	if diff := cmp.Diff([]int{1, 3}, result.Lost); diff != "" || result.Failed >= 0 || !errors.Is(result.Err, damage) {
 		t.Errorf("%+v", result)
 	}
-	if len(m.usage) != 1 || result.Snapshots != 1 {
+	if len(m.usage) != 3 || result.Snapshots != 3 {
 		t.Errorf("%d snapshots, %+v", len(m.usage), result)
 	}
 }

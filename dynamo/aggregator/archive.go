@@ -84,7 +84,7 @@ const maxAttempts = 20
 // archiveFile adds the events with the given indexes to one file. It reports
 // whether it wrote the file.
 func (a *Aggregator) archiveFile(ctx context.Context, name string, events []Event, indexes []int) (bool, error) {
-	part := 1
+	part, last := 1, ErrChanged
 	for range maxAttempts {
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -100,7 +100,7 @@ func (a *Aggregator) archiveFile(ctx context.Context, name string, events []Even
 		if err != nil {
 			// A damaged file stays for an operator to repair, and the events go
 			// to the next part.
-			part++
+			part, last = part+1, err
 			continue
 		}
 
@@ -125,8 +125,9 @@ func (a *Aggregator) archiveFile(ctx context.Context, name string, events []Even
 		if err = a.opts.Archive.Write(ctx, file, version, content); !errors.Is(err, ErrChanged) {
 			return err == nil, err
 		}
+		last = err
 	}
-	return false, fmt.Errorf("%w %d times", ErrChanged, maxAttempts)
+	return false, fmt.Errorf("%s: %d attempts failed, the last with: %w", name, maxAttempts, last)
 }
 
 // partOf returns the name of a part of a file. Only a damaged file has a second

@@ -116,7 +116,8 @@ func differAsQuotas(a, b limiter.Limit) bool {
 // and the next call with the same override must find what this one has left. Rates
 // become quotas, and quotas rates. A limit of a name in stored, the limits in force,
 // stays and fills, since the override is for one call. Steps that are due are taken:
-// calls with different windows would otherwise lose them to each other in turn.
+// otherwise calls that alternate between two windows would replace the quota each time,
+// and no step would ever be taken.
 func (b *Bucket) FollowOverride(at, now int64, override, stored []limiter.Limit, book Book) error {
 	limits, follows := slices.Clone(b.Account.Limits), false
 	// Only quotas are followed: an override of rates ends with its call.

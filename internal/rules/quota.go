@@ -159,7 +159,7 @@ func (b *Bucket) detail(now int64, spared []bool) *limiter.Detail {
 // InWindow returns the amounts of a credit that apply to the bucket at now. It
 // leaves out what Starts of the credit binds to another window.
 func (b *Bucket) InWindow(c *limiter.Credit, now int64) limiter.Amounts {
-	if c.Starts == nil || b.Starts == nil && b.Left == nil {
+	if c.Starts == nil {
 		return c.Amounts
 	}
 

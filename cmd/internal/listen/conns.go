@@ -328,9 +328,9 @@ func countBusy(next http.Handler, vouching bool) http.Handler {
 		}
 
 		if len(r.TransferEncoding) > 0 {
-			// The library hides a Content-Length beside it. A server in front that goes
-			// by that sees the end of the request elsewhere, so what follows must not
-			// count as another (RFC 9112, section 6.1).
+			// net/http ignores a Content-Length beside Transfer-Encoding. A proxy in front
+			// that uses it would see the request end elsewhere, so the connection ends
+			// with this request (RFC 9112, section 6.1).
 			w.Header().Set("Connection", "close")
 		}
 

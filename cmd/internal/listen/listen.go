@@ -177,6 +177,7 @@ func limitRequests(next http.Handler, n int) http.Handler {
 		default:
 			w.Header().Set("Retry-After", "1")
 
+			// A client that has to wait must not keep a connection that others need.
 			w.Header().Set("Connection", "close")
 			refuse(w, http.StatusServiceUnavailable, "too many requests are under way; retry in a second")
 		}

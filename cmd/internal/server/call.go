@@ -180,8 +180,8 @@ func (s *Server) run(c *call, rt *route) (result *web.Answer) {
 	}
 	defer s.running.Give(1, s.allCalls)
 
-	// A panic must not end the process, nor keep the places that the call has
-	// taken.
+	// A panic becomes an answer and an error for the operator. net/http would only
+	// close the connection.
 	defer func() {
 		if p := recover(); p != nil {
 			result = s.fail(c.Header, web.Panicked(rt.Path, p))
@@ -203,7 +203,7 @@ func (s *Server) run(c *call, rt *route) (result *web.Answer) {
 	return result
 }
 
-// do makes a call whose parameters are right.
+// do checks the query of a call, and then makes the call.
 func (rt *route) do(c *call) (any, error) {
 	if err := rt.CheckQuery(c); err != nil {
 		return nil, err

@@ -60,11 +60,12 @@ func (t *keyTable) begin(by owner, key string, digest [sha256.Size]byte) (*web.A
 		t.tokens[by] = shelf
 	}
 
-	shelf.drop(t.most, now)
+	shelf.expire(now)
 
 	kept := shelf.byKey[key]
 	switch {
 	case kept == nil:
+		shelf.makeRoom(t.most)
 		shelf.byKey[key] = &keptAnswer{key: key, digest: digest}
 		return nil, nil //nolint:nilnil // the first request has no earlier answer
 	case kept.digest != digest:
@@ -78,25 +79,35 @@ func (t *keyTable) begin(by owner, key string, digest [sha256.Size]byte) (*web.A
 // sweep forgets tokens without answers, such as tokens that were revoked.
 func (t *keyTable) sweep(now time.Time) {
 	for by, shelf := range t.tokens {
-		if shelf.drop(t.most, now); len(shelf.byKey) == 0 {
+		if shelf.expire(now); len(shelf.byKey) == 0 {
 			delete(t.tokens, by)
 		}
 	}
 }
 
-// drop forgets answers that are too old, and the oldest if there is no room for
-// another.
-func (s *keyShelf) drop(most int, now time.Time) {
-	// Requests under way are not in the order, so that they keep their keys.
+// expire forgets answers that are too old.
+func (s *keyShelf) expire(now time.Time) {
 	for e := s.order.Front(); e != nil; e = s.order.Front() {
 		kept, _ := e.Value.(*keptAnswer)
-		if now.Before(kept.until) && len(s.byKey) < most {
+		if now.Before(kept.until) {
 			return
 		}
-
-		s.order.Remove(e)
-		delete(s.byKey, kept.key)
+		s.forget(e, kept)
 	}
+}
+
+// makeRoom forgets the oldest answers until there is room for another. Requests under
+// way are not in the order, so that they keep their keys.
+func (s *keyShelf) makeRoom(most int) {
+	for e := s.order.Front(); e != nil && len(s.byKey) >= most; e = s.order.Front() {
+		kept, _ := e.Value.(*keptAnswer)
+		s.forget(e, kept)
+	}
+}
+
+func (s *keyShelf) forget(e *list.Element, kept *keptAnswer) {
+	s.order.Remove(e)
+	delete(s.byKey, kept.key)
 }
 
 // finish stores the answer of a request. Without an answer the key is free again.

@@ -134,6 +134,7 @@ func TestKeysAreBounded(t *testing.T) {
 			t.Errorf("%d keys are kept, want 3", n)
 		}
 		spend("4") // known
+		spend("2") // known, and the oldest of a full table
 		spend("0") // forgotten
 		if r.left("key") != "rpm=10 tpm=994" {
 			t.Errorf("%s is left", r.left("key"))

@@ -137,16 +137,15 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 	if s.draining.Load() {
 		return nil, errDraining
 	}
-	// A call that commits at once leaves no lease, so it needs no place and gives
-	// none up.
-	kept := body.Commit
-	// The place comes before the charge, which would have to be rolled back
-	// without one.
-	if !kept && !s.leases.reserve(c.by.owner, s.leaseShare()) {
+	// A call that commits at once leaves no lease, so it needs no place. Any other
+	// gets its place before the charge, which would have to be rolled back without
+	// one.
+	reserved := !body.Commit
+	if reserved && !s.leases.reserve(c.by.owner, s.leaseShare()) {
 		return nil, errBusy
 	}
 	defer func() {
-		if !kept {
+		if reserved {
 			s.leases.release(c.by.owner)
 		}
 	}()
@@ -164,12 +163,10 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 		Consumed: maps.Collect(lease.Consumed().All()), Outage: outage != nil, Limits: ownLimits(req, decision),
 	}
 
-	if outage != nil {
-		s.opts.OnError(outage)
-	}
 	// In an outage the lease took nothing, so that the client has nothing to settle.
 	// Commit ends it without I/O, and the place is free again.
 	if outage != nil {
+		s.opts.OnError(outage)
 		return admitted, lease.Commit(c.ctx)
 	}
 	if body.Commit {
@@ -177,7 +174,8 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 		return admitted, nil
 	}
 
-	kept = true
+	// The lease has the place from here on.
+	reserved = false
 	open := s.leases.add(lease, c.by.owner)
 	c.answered = func(delivered bool) {
 		if delivered {
@@ -259,8 +257,9 @@ func consume(c *call, body consumeBody) (*settlement, error) {
 	}
 
 	return c.withLease(func(open *openLease) error {
+		earlier := open.lease.Outage()
 		err := open.lease.Consume(c.ctx, amountsOf(body.Consume))
-		c.server.writes.note(c.ctx, err)
+		c.server.noteConsume(c.ctx, err, earlier, open.lease.Outage())
 		// The request names only a lease, whose decision has the entity and the
 		// resource.
 		if d := open.lease.Decision(); len(d.Statuses) > 0 {
@@ -268,6 +267,20 @@ func consume(c *call, body consumeBody) (*settlement, error) {
 		}
 		return err
 	})
+}
+
+// noteConsume notes the result of Lease.Consume. A lease that allows outages returns no
+// error in one, and Outage returns the first alone.
+func (s *Server) noteConsume(ctx context.Context, err, earlier, outage error) {
+	switch {
+	case err != nil || outage == nil:
+		s.writes.note(ctx, err)
+	case earlier == nil:
+		s.writes.note(ctx, outage)
+		s.opts.OnError(outage)
+	// The lease had an outage before, so nothing shows whether this call had one too.
+	default:
+	}
 }
 
 // forOperator makes the lack of limits a fault of the server, which its log explains.
@@ -360,6 +373,7 @@ func (c *call) end(
 		c.server.leases.remove(open)
 		err := settle(open.lease, c.ctx)
 
+		// A success is not noted: a commit without corrections does no I/O.
 		if unavailable, ok := errors.AsType[*limiter.UnavailableError](err); ok {
 			c.server.writes.note(c.ctx, err)
 			c.server.opts.OnError(unavailable)

@@ -97,8 +97,8 @@ func (t *leaseTable) add(lease *limiter.Lease, by owner) *openLease {
 	t.byID[open.id] = open
 	open.place = t.order.PushBack(open)
 
-	// All leases live equally long, so that a timer that runs ends before this
-	// one.
+	// All leases live equally long, so a timer that runs is for an older lease, which
+	// ends first.
 	if t.timer == nil {
 		t.timer = time.AfterFunc(t.ttl, t.expire)
 	}

@@ -88,7 +88,8 @@ func (s *Server) problem(err error) *httplimit.Problem {
 	if off, ok := errors.AsType[*limiter.DisabledError](err); ok {
 		return &httplimit.Problem{Status: http.StatusForbidden, Detail: off.Public()}
 	}
-	// The same request, sent again, marks the rest of the buckets.
+	// The switch is stored, but does not reach every bucket yet. The same request, sent
+	// again, reaches the rest.
 	if late, ok := errors.AsType[*limiter.SwitchDelayedError](err); ok {
 		return &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: late.Public(), RetryAfter: time.Second}
 	}

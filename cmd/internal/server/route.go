@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
-// rules takes every fault of a request for one, and 2.0 for a whole number.
+// rules refuses every fault of a request, and accepts 2.0 as a whole number.
 var rules = &web.Rules{WholeNumbers: true}
 
 // route is a call that clients can make.

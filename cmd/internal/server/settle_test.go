@@ -99,6 +99,36 @@ func TestWriteOutageIsNotReady(t *testing.T) {
 	})
 }
 
+// An outage that a lease allows is an outage of the server all the same.
+func TestAllowedOutageOfALeaseIsNotReady(t *testing.T) {
+	var failing atomic.Bool
+	reported := 0
+	r := newRig(t, repotest.NewFaulty(memory.New(nil), func(method string) repotest.Fault {
+		if failing.Load() && method == "Consume" {
+			return repotest.Before
+		}
+		return repotest.None
+	}), Options{OnError: func(error) { reported++ }})
+	var leases []string
+	for range writeFailures {
+		leases = append(leases, r.acquire("", "key", `{"rpm":1},"on_unavailable":"allow"`))
+	}
+	failing.Store(true)
+	for _, id := range leases {
+		r.want(200, request{path: "/v1/leases/" + id + "/consume", body: `{"consume":{"rpm":1}}`})
+	}
+	if reported != len(leases) {
+		t.Errorf("%d outages are reported, want %d", reported, len(leases))
+	}
+	r.want(503, request{method: "GET", path: "/readyz"})
+	// The lease shows its first outage alone, so this one says nothing of the store.
+	failing.Store(false)
+	r.want(200, request{path: "/v1/leases/" + leases[0] + "/consume", body: `{"consume":{"rpm":1}}`})
+	r.want(503, request{method: "GET", path: "/readyz"})
+	r.acquire("", "key", `{"rpm":1}`)
+	r.want(200, request{method: "GET", path: "/readyz"})
+}
+
 // Where all leases are taken, calls without a lease pass.
 func TestSpendingNeedsNoPlace(t *testing.T) {
 	r := newMemoryRig(t, Options{MaxLeases: 1})

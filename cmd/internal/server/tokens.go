@@ -88,16 +88,16 @@ func OpenTokens(ctx context.Context, path string, changed func(error)) (*Tokens,
 func (t *Tokens) Check(token string) (Identity, bool) {
 	hash := sha256.Sum256([]byte(token))
 	var found Identity
-	ok := 0
+	ok := false
 	// The loop goes on after a match, so that its time does not show which
 	// entry it is.
 	for _, id := range t.file.Get() {
 		if subtle.ConstantTimeCompare(hash[:], id.hash[:]) == 1 {
-			found, ok = id, 1
+			found, ok = id, true
 		}
 	}
 
-	return found, ok == 1
+	return found, ok
 }
 
 // Len returns the number of tokens.

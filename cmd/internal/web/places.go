@@ -3,8 +3,8 @@ package web
 import "sync"
 
 // Bound is the most that a holder may have of some [Places] at a time. The holder is
-// one of a group, such as a client among clients; the zero names stand for all
-// together. Full is the error if there is no room.
+// one of a group, such as a client among clients; a Bound without names counts all
+// holders. Full is the error if there is no room.
 type Bound struct {
 	Group, Name string
 	Most        int64
