@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// A charge passes through these states. Its payers are the entity's bucket and,
-// if the entity cascades, its parent's.
+// A charge passes through these states. Its payers are the entity's bucket and, if the
+// entity cascades, its parent's.
 //
 //	gather  finds each payer's namespace, entity, switches, limits and the last image
 //	        of its bucket. A level that is off ends the charge. It costs nothing
@@ -34,7 +34,7 @@ import (
 //	        Then the charge is judged again. A refusal of the last second is
 //	        repeated without a read.
 //	write   sends one conditional write for each payer that has one of the limits,
-//	        in parallel. Two new buckets are one transaction. A payer has paid, or
+//	        in parallel. If all buckets are new, they are one transaction. A payer has paid, or
 //	        the response holds the image that contradicts the decision, or the
 //	        charge fails. A caller that leaves meanwhile does not end the requests:
 //	        what they turn out to have paid is undone.
@@ -73,9 +73,9 @@ type consumeOp struct {
 	repo   *Repository
 	now    int64
 	charge *limiter.Charge
-	self   *payer
-	// Nil if the entity does not cascade.
-	parent *payer
+	// The entity's, then those that its charges cascade to, from the parent up. Nil
+	// until the entity's is gathered.
+	payers []*payer
 	// The writes have ended, or the caller has left: whichever comes first.
 	ended atomic.Bool
 	// The caller has left, so that everything else belongs to the writes.
@@ -139,7 +139,7 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 	}
 
 	if fits {
-		for _, p := range c.payers() {
+		for _, p := range c.payers {
 			p.take(&charge.Amounts)
 		}
 	}
@@ -195,7 +195,7 @@ func (c *consumeOp) maxRounds() int {
 
 // namesShadow reports whether the charge names a limit that does not refuse it.
 func (c *consumeOp) namesShadow() bool {
-	return !c.charge.Strict && slices.ContainsFunc(c.payers(), func(p *payer) bool {
+	return !c.charge.Strict && slices.ContainsFunc(c.payers, func(p *payer) bool {
 		return slices.ContainsFunc(p.plan.view.Account.Limits, func(l limiter.Limit) bool {
 			_, named := c.charge.Amounts.Lookup(l.Name)
 			return named && l.IsShadow
@@ -203,25 +203,12 @@ func (c *consumeOp) namesShadow() bool {
 	})
 }
 
-// payers returns the payers of the charge, the entity first.
-func (c *consumeOp) payers() []*payer {
-	if c.parent == nil {
-		return []*payer{c.self}
-	}
-	return []*payer{c.self, c.parent}
-}
-
 // begin gathers and judges. If that finds the request invalid, or a level that is
 // off, it does so once more from records no older than maxFactAge. With read set,
 // it reads the buckets even if their images are cached.
 func (c *consumeOp) begin(ctx context.Context, read bool) (fits bool, err error) {
 	for _, maxAge := range []time.Duration{c.repo.factLife(ctx), maxFactAge} {
-		c.parent = nil
-		c.self, err = c.repo.gatherPayer(ctx, c.now, c.charge.Entity, c.charge, maxAge, read)
-		if err == nil {
-			err = c.gatherParent(ctx, maxAge, read)
-		}
-		if err == nil {
+		if err = c.gather(ctx, maxAge, read); err == nil {
 			fits, err = c.judge()
 		}
 
@@ -241,29 +228,42 @@ func (c *consumeOp) mayBeStale(err error) bool {
 
 	// A switch that this call has read itself is not stale.
 	_, disabled := errors.AsType[*limiter.DisabledError](err)
-	return disabled && !slices.ContainsFunc(c.payers(), func(p *payer) bool { return p.off != nil && p.offRead })
+	return disabled && !slices.ContainsFunc(c.payers, func(p *payer) bool { return p.off != nil && p.offRead })
 }
 
-// gatherParent finds the parent that pays, by the entity's record. It returns a
-// *limiter.DisabledError if a level of either is off.
-func (c *consumeOp) gatherParent(ctx context.Context, maxAge time.Duration, read bool) (err error) {
-	if err := c.checkSwitch(c.self); err != nil {
+// gather finds the payers by the records of their entities. It returns a
+// *limiter.DisabledError if a level of one is off.
+func (c *consumeOp) gather(ctx context.Context, maxAge time.Duration, read bool) error {
+	self, err := c.repo.gatherPayer(ctx, c.now, c.charge.Entity, c.charge, maxAge, read)
+	if err != nil {
+		return err
+	}
+	c.payers = []*payer{self}
+	return c.gatherParent(ctx, maxAge, read)
+}
+
+// gatherParent finds the parent that pays, by the entity's record.
+func (c *consumeOp) gatherParent(ctx context.Context, maxAge time.Duration, read bool) error {
+	self := c.payers[0]
+	if err := c.checkSwitch(self); err != nil {
 		return err
 	}
 
-	if !c.self.cascade {
-		c.parent = nil
+	if !self.cascade {
+		c.payers = c.payers[:1]
 		return nil
 	}
 
 	// A parent that stays the same keeps what it has paid.
-	if c.parent == nil || c.parent.entity != c.self.parent {
-		if c.parent, err = c.repo.gatherPayer(ctx, c.now, c.self.parent, c.charge, maxAge, read); err != nil {
+	if len(c.payers) < 2 || c.payers[1].entity != self.parent {
+		parent, err := c.repo.gatherPayer(ctx, c.now, self.parent, c.charge, maxAge, read)
+		if err != nil {
 			return err
 		}
+		c.payers = []*payer{self, parent}
 	}
 
-	return c.checkSwitch(c.parent)
+	return c.checkSwitch(c.payers[1])
 }
 
 // checkSwitch returns a *limiter.DisabledError if a level of a payer is off, unless
@@ -275,8 +275,8 @@ func (c *consumeOp) checkSwitch(p *payer) error {
 
 	// In an outage, LastSwitch finds the parent's switch only if the parent is
 	// known.
-	if p != c.self {
-		c.repo.seen.setParent(c.repo.entityFact(c.self.entity), p.entity)
+	if p.entity != c.charge.Entity {
+		c.repo.seen.setParent(c.repo.entityFact(c.charge.Entity), p.entity)
 	}
 
 	// A late charge pays for work that is done already, so a switch does not
@@ -291,10 +291,9 @@ func (c *consumeOp) checkSwitch(p *payer) error {
 // judge makes the plan of every payer that has not paid, and reports whether all
 // cover their amounts.
 func (c *consumeOp) judge() (fits bool, err error) {
-	payers := c.payers()
-	views := make([]limiter.Bucket, 0, len(payers))
+	views := make([]limiter.Bucket, 0, len(c.payers))
 	fits = true
-	for _, p := range payers {
+	for _, p := range c.payers {
 		if p.noLimits != nil {
 			return false, p.noLimits
 		}
@@ -353,41 +352,50 @@ func (c *consumeOp) write(ctx context.Context) (paid bool, err error) {
 		err = <-done
 	}
 
-	return !slices.ContainsFunc(c.payers(), func(p *payer) bool { return !p.paid }), err
+	return !slices.ContainsFunc(c.payers, (*payer).owes), err
 }
 
 // send sends the debits of the payers that have not paid yet.
 func (c *consumeOp) send(ctx context.Context) (err error) {
 	amounts := &c.charge.Amounts
-	for _, p := range c.payers() {
-		if !p.paid {
+	var owing []*payer
+	for _, p := range c.payers {
+		if p.owes() {
 			p.take(amounts)
+			owing = append(owing, p)
 		}
 	}
 
-	switch {
-	case c.parent == nil || c.parent.paid:
-		return c.self.write(ctx, amounts)
-	case c.self.paid:
-		return c.parent.write(ctx, amounts)
-	// One transaction creates both buckets or neither, so that there is no half
-	// to undo.
-	case c.self.cached.image == nil && c.parent.cached.image == nil:
-		return c.createBoth(ctx)
+	// One transaction creates all buckets or none, so that there is no part to
+	// undo.
+	isOld := func(p *payer) bool { return p.cached.image != nil }
+	if len(c.payers) > 1 && len(owing) == len(c.payers) && !slices.ContainsFunc(owing, isOld) {
+		return c.createAll(ctx)
 	}
 
-	var parentErr error
+	errs := make([]error, len(owing))
 	var wg sync.WaitGroup
-	wg.Go(func() { parentErr = c.parent.write(ctx, amounts) })
-	err = c.self.write(ctx, amounts)
+	for i, p := range owing[1:] {
+		wg.Go(func() { errs[i+1] = p.write(ctx, amounts) })
+	}
+	errs[0] = owing[0].write(ctx, amounts)
 	wg.Wait()
-	return errors.Join(err, parentErr)
+	return joined(errs)
 }
 
-// createBoth creates both buckets, or neither.
-func (c *consumeOp) createBoth(ctx context.Context) error {
+// joined returns the only error of a list as it is, and several joined.
+func joined(errs []error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
+}
+
+// createAll creates the buckets of all payers, or none.
+func (c *consumeOp) createAll(ctx context.Context) error {
 	var items []types.TransactWriteItem
-	for _, p := range c.payers() {
+	for _, p := range c.payers {
 		items = append(items, types.TransactWriteItem{Put: &types.Put{
 			TableName: &p.repo.table, Item: p.newItem(&c.charge.Amounts), ConditionExpression: aws.String(ifNoBucket),
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
@@ -401,7 +409,7 @@ func (c *consumeOp) createBoth(ctx context.Context) error {
 		return c.repo.explain(err)
 	}
 
-	for i, p := range c.payers() {
+	for i, p := range c.payers {
 		var applyErr error
 		if err == nil {
 			applyErr = p.applyResponse(items[i].Put.Item, nil)
@@ -419,7 +427,7 @@ func (c *consumeOp) createBoth(ctx context.Context) error {
 // buckets that do not follow the limits in force, or an override that would be
 // refused for too long.
 func (c *consumeOp) refuse(ctx context.Context) limiter.Outcome {
-	for _, p := range c.payers() {
+	for _, p := range c.payers {
 		if p.paid {
 			p.untake(&c.charge.Amounts)
 			continue
@@ -448,8 +456,8 @@ func (c *consumeOp) refuse(ctx context.Context) limiter.Outcome {
 
 // outcome returns the outcome by the payers' plans.
 func (c *consumeOp) outcome(admitted bool) limiter.Outcome {
-	out := limiter.Outcome{Admitted: admitted}
-	for _, p := range c.payers() {
+	out := limiter.Outcome{Admitted: admitted, Payers: make([]limiter.Bucket, 0, len(c.payers))}
+	for _, p := range c.payers {
 		out.Payers = append(out.Payers, p.plan.view)
 	}
 	return out
@@ -458,10 +466,7 @@ func (c *consumeOp) outcome(admitted bool) limiter.Outcome {
 // diagnose returns the reason for a ValidationException if an attribute of a
 // bucket is not a number, and err otherwise. Corrupt data is no outage.
 func (c *consumeOp) diagnose(ctx context.Context, err error) error {
-	if c.self == nil {
-		return err
-	}
-	for _, p := range c.payers() {
+	for _, p := range c.payers {
 		readErr := p.readBucket(ctx)
 		if _, corrupt := errors.AsType[*limiter.CorruptError](readErr); corrupt {
 			return readErr

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
@@ -33,7 +34,7 @@ func (c *consumeOp) verify(ctx context.Context, fits bool) (bool, error) {
 // before a bucket follows them, a bucket before it refuses. It reports whether it
 // read anything.
 func (c *consumeOp) readStale(ctx context.Context) (bool, error) {
-	for _, p := range c.payers() {
+	for _, p := range c.payers {
 		switch {
 		case p.paid:
 		// A repair needs records of one moment. A new bucket needs a namespace
@@ -47,7 +48,7 @@ func (c *consumeOp) readStale(ctx context.Context) (bool, error) {
 		}
 	}
 
-	for _, p := range c.payers() {
+	for _, p := range c.payers {
 		if p.paid || p.covers(&c.charge.Amounts) || p.provesRefusal(c.now, &c.charge.Amounts) {
 			continue
 		}
@@ -96,12 +97,12 @@ func (c *consumeOp) readLevels(ctx context.Context, p *payer) error {
 	return nil
 }
 
-// readBuckets reads the bucket of a payer that refuses, and with it that of the other
-// payer: a copy of a switch in either precedes the refusal.
+// readBuckets reads the bucket of a payer that refuses, and with it those of the other
+// payers: a copy of a switch in one precedes the refusal.
 func (c *consumeOp) readBuckets(ctx context.Context, refusing *payer) error {
 	var read []*payer
 	var keys []key
-	for _, p := range c.payers() {
+	for _, p := range c.payers {
 		if p == refusing || !p.paid && !p.verified && p.cached.image != nil {
 			read, keys = append(read, p), append(keys, p.key)
 		}
@@ -136,14 +137,16 @@ func (c *consumeOp) refresh(ctx context.Context, p *payer) error {
 		return off
 	}
 
-	if err != nil || p == c.parent {
+	if err != nil || p != c.payers[0] {
 		return err
 	}
 
-	before := c.parent
+	before := c.payers
 	err = c.gatherParent(ctx, c.repo.cache.life, false)
-	if before != nil && before != c.parent {
-		before.undo(ctx, c.now, &c.charge.Amounts)
+	for _, p := range before {
+		if !slices.Contains(c.payers, p) {
+			p.undo(ctx, c.now, &c.charge.Amounts)
+		}
 	}
 	return err
 }

@@ -9,10 +9,7 @@ import (
 
 // undo gives back what the payers paid for a charge that failed.
 func (c *consumeOp) undo(ctx context.Context) {
-	if c.self == nil {
-		return
-	}
-	for _, p := range c.payers() {
+	for _, p := range c.payers {
 		p.undo(ctx, c.now, &c.charge.Amounts)
 	}
 }

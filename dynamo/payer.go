@@ -64,6 +64,9 @@ type plan struct {
 	fill     *limiter.Fill // what the write resets or tops up; nil for a charge
 }
 
+// owes reports whether the payer has not paid yet.
+func (p *payer) owes() bool { return !p.paid }
+
 // gatherPayer returns the payer of a charge of an entity. Cached records are no
 // older than maxAge. The bucket is read if its image is not cached, or if read is
 // set.
