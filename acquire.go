@@ -13,7 +13,7 @@ type Request struct {
 	// limit is not in debt.
 	Consume Amounts
 	// Limits, if not nil, judges this call in place of the stored limits, for the
-	// entity and for its parent. It changes no stored limit, and takes from the
+	// entity and for its parent, not for ancestors above it. It changes no stored limit, and takes from the
 	// same bucket. For example, where 100 a minute are stored, a call with 10 a
 	// minute can take at most 10 of what those 100 have left.
 	//
@@ -60,7 +60,7 @@ func (l *RateLimiter) charge(r *Request) Charge {
 }
 
 // Acquire takes the requested amounts from the entity and, if it cascades, from
-// its parent. It takes everything or nothing, and stores the charge before it
+// its ancestors. It takes everything or nothing, and stores the charge before it
 // returns. The caller must end the lease with Commit or Rollback.
 //
 // Acquire returns an *ExceededError if a limit does not cover its amount, a

@@ -142,14 +142,60 @@ func TestEntityFactsAreNeverStale(t *testing.T) {
 	})
 }
 
-// TestMutualParentsDoNotDeadlock checks that two entities that are parents of
-// each other charge one another, each once.
-func TestMutualParentsDoNotDeadlock(t *testing.T) {
-	w := start(t, limiter.PerMinute("rpm", 10))
-	for a, b := range map[string]string{alice: "bob", "bob": alice} {
-		_, err := w.CreateEntity(bg, limiter.Entity{ID: a, Parent: b, Cascade: true})
+// storeOld stores an entity as releases before deep trees did.
+func (w *world) storeOld(t *testing.T, id, parent string) {
+	t.Helper()
+	e := limiter.Entity{ID: id, Name: id, Parent: parent, Cascade: true}
+	check(t, w.store.CreateEntity(bg, e, limiter.AuditEvent{ID: id, At: noon}))
+}
+
+// TestGiveBackFollowsTheChainsThatPaid checks that what comes back goes to the chain of
+// the last charge first, and that every entity of both chains gets all of its own.
+func TestGiveBackFollowsTheChainsThatPaid(t *testing.T) {
+	w := start(t, limiter.PerDay("rpm", 100))
+	for _, id := range []string{"team-1", "team-2", "org"} {
+		check(t, w.SetLimits(bg, id, "", limiter.PerDay("rpm", 100)))
+	}
+	create := func(id, parent string) {
+		t.Helper()
+		_, err := w.CreateEntity(bg, limiter.Entity{ID: id, Parent: parent, Cascade: parent != ""})
 		check(t, err)
 	}
+	create(alice, project)
+	create(project, "team-1")
+	create("team-1", "org")
+	create("team-2", "org")
+
+	lease := w.take(t, alice, rpm(10))
+	check(t, w.DeleteEntity(bg, project))
+	create(project, "team-2")
+	check(t, lease.Consume(bg, rpm(10)))
+	want := func(when string, left map[string]int64) {
+		t.Helper()
+		for id, n := range left {
+			if got := w.left(t, id, "rpm"); got != n {
+				t.Errorf("%s: %s has %d left, want %d", when, id, got, n)
+			}
+		}
+	}
+	want("charged", map[string]int64{alice: 80, "team-1": 90, "team-2": 90, "org": 80})
+
+	check(t, lease.Release(rpm(15)))
+	check(t, lease.Flush(bg))
+	want("released", map[string]int64{alice: 95, "team-1": 95, "team-2": 100, "org": 95})
+	check(t, lease.Adjust(rpm(7)))
+	check(t, lease.Flush(bg))
+	want("used more", map[string]int64{alice: 88, "team-1": 95, "team-2": 93, "org": 88})
+	check(t, lease.Rollback(bg))
+	want("rolled back", map[string]int64{alice: 100, "team-1": 100, "team-2": 100, "org": 100})
+}
+
+// TestMutualParentsDoNotDeadlock checks that two entities that are parents of
+// each other charge one another, each once. Only older releases store them.
+func TestMutualParentsDoNotDeadlock(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 10))
+	w.storeOld(t, alice, "bob")
+	w.storeOld(t, "bob", alice)
 	done := make(chan struct{})
 	for _, e := range []string{alice, "bob"} {
 		go func() {

@@ -22,14 +22,25 @@ type changes struct {
 	sending  Amounts // taken by a Flush in progress
 	pending  Amounts // adjusted, not yet sent
 	entries  []entry // nil while each account has paid the acquired amounts
+	rounds   []round // nil as long as entries are
 }
+
+// round is the part of a lease that one chain of entities has paid. A charge through
+// another chain, because an ancestor was replaced or removed, begins a new round.
+type round struct {
+	net    Amounts    // taken less given back
+	payers []*Account // only their entity and resource count
+}
+
+// has reports whether the bucket of an account was among the payers.
+func (r *round) has(a *Account) bool { return slices.ContainsFunc(r.payers, a.sameBucket) }
 
 // entry is the net amount that one account is known to have paid. It is never
 // negative.
 type entry struct {
 	account *Account
 	stored  Amounts
-	past    bool // another bucket or parent has replaced the account, so it pays no more
+	past    bool // another bucket or ancestor has replaced the account, so it pays no more
 	// spared marks the entry of amounts that shadow limits did not cover: they
 	// changed the usage and not the balance, and so do their corrections.
 	spared bool
@@ -129,6 +140,7 @@ func (l *Lease) initEntries() {
 		return
 	}
 
+	x.rounds = []round{{net: l.amounts, payers: accountsOf(l.payers)}}
 	for _, b := range l.payers {
 		paid, spared := b.divide(l.amounts)
 		x.entries = append(x.entries, entry{account: b.Account, stored: paid})
@@ -173,6 +185,50 @@ func (c *changes) recordConsume(amounts Amounts, buckets []Bucket) {
 	}
 
 	c.taken = c.taken.plus(amounts)
+	c.recordRound(amounts, accountsOf(buckets))
+}
+
+// recordRound adds the amounts of a charge to the last round, or begins a new one.
+func (c *changes) recordRound(amounts Amounts, payers []*Account) {
+	if n := len(c.rounds); n > 0 && slices.EqualFunc(c.rounds[n-1].payers, payers, (*Account).sameBucket) {
+		c.rounds[n-1].net = c.rounds[n-1].net.plus(amounts)
+		return
+	}
+	c.rounds = append(c.rounds, round{amounts, payers})
+}
+
+// recordDue adds what was taken late to the last round, and takes what was given back
+// from the rounds, the last one first.
+func (c *changes) recordDue(due Amounts) {
+	for limit, n := range due.All() {
+		if n > 0 {
+			last := &c.rounds[len(c.rounds)-1]
+			last.net = last.net.And(limit, n)
+			continue
+		}
+		for i, back := range c.backs(limit, -n) {
+			c.rounds[i].net = c.rounds[i].net.And(limit, -back)
+		}
+	}
+}
+
+// backs divides n tokens that come back among the rounds, the last one first.
+func (c *changes) backs(limit string, n int64) []int64 {
+	backs := make([]int64, len(c.rounds))
+	for i := range slices.Backward(c.rounds) {
+		backs[i] = max(0, min(n, c.rounds[i].net.Get(limit)))
+		n -= backs[i]
+	}
+	return backs
+}
+
+// accountsOf returns the accounts of buckets.
+func accountsOf(buckets []Bucket) []*Account {
+	all := make([]*Account, len(buckets))
+	for i, b := range buckets {
+		all[i] = b.Account
+	}
+	return all
 }
 
 // record adds amounts to the entry of an account and updates the account of that
@@ -239,28 +295,34 @@ func (c *changes) takes(parts []Amounts, limit string, n int64) {
 }
 
 // split divides due among the entries, by index. Every current account that has or had
-// the limit pays a positive amount. A negative amount goes back to the accounts that
-// paid, at most as much as each paid: first to the current account, then to past
-// ones, latest first. The entity and its parents are handled separately.
-func (l *Lease) split(due Amounts) []Amounts {
-	parts := make([]Amounts, len(l.entries))
+// the limit pays a positive amount. A negative amount goes back to every payer, by
+// rounds, the last one first. For example, a lease takes 10 while a key is below one
+// team, and 10 below another. If 15 come back, the second team gets 10, the first one 5,
+// and the key 15.
+func (c *changes) split(due Amounts) []Amounts {
+	parts := make([]Amounts, len(c.entries))
 	for limit, n := range due.All() {
 		if n > 0 {
-			l.takes(parts, limit, n)
+			c.takes(parts, limit, n)
 			continue
 		}
-		// The entity and its parents have each paid the amount, so each
-		// side gets it back.
-		var given [2]int64
-		for _, i := range l.payOrder() {
-			e := &l.entries[i]
-			role := 0
-			if e.account.Entity != l.payers[0].Account.Entity {
-				role = 1
+
+		backs := c.backs(limit, -n)
+		given := make([]int64, len(c.entries)) // to the bucket of an entry, by its first entry
+		for _, i := range c.payOrder() {
+			e := &c.entries[i]
+			share := int64(0)
+			for j := range c.rounds {
+				if c.rounds[j].has(e.account) {
+					share += backs[j]
+				}
 			}
-			// No account gets back more than it paid.
-			if back := min(-n-given[role], e.stored.Get(limit)); back > 0 {
-				given[role] += back
+
+			// A bucket has several entries if it was deleted and created again, or has
+			// lost a limit. No account gets back more than it paid.
+			first := slices.IndexFunc(c.entries, func(other entry) bool { return other.account.sameBucket(e.account) })
+			if back := min(share-given[first], e.stored.Get(limit)); back > 0 {
+				given[first] += back
 				parts[i] = parts[i].And(limit, -back)
 			}
 		}

@@ -44,7 +44,8 @@ func (s Status) Deficit() int64 {
 }
 
 // Decision holds the status of every limit that a call concerned. The limits of
-// the entity come first, then the limits of its parent, each ordered by name.
+// the entity come first, then those of its parent and of each further ancestor that
+// pays, each ordered by name.
 type Decision struct {
 	Statuses []Status // empty if an outage was allowed
 }
@@ -103,9 +104,15 @@ func newDecision(charge *Charge, out Outcome) Decision {
 
 	d := Decision{Statuses: make([]Status, 0, n)}
 	// The limits of ancestors follow the entity's: Decision promises this order.
-	for _, b := range out.Payers {
+	for level, b := range out.Payers {
+		judged := charge
+		// The limits of a call replace those of the entity and its parent alone.
+		if level > 1 && charge.Limits != nil {
+			stored := *charge
+			stored.Limits, judged = nil, &stored
+		}
 		for i := range b.Tokens {
-			d.Statuses = append(d.Statuses, newStatus(charge, b, i, out.Admitted))
+			d.Statuses = append(d.Statuses, newStatus(judged, b, i, out.Admitted))
 		}
 	}
 

@@ -2,16 +2,23 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"maps"
 	"time"
 	"unicode/utf8"
+
+	"github.com/zeroae/zae-limiter-go/internal/chain"
 )
 
 // Entity is a subject of limits, such as a user, an API key or a project. An
-// entity needs a record only to have a parent, a name or metadata. With Cascade,
-// its parent pays the same amounts, one level up. The parent may be created later.
-// Parent and Cascade cannot be changed.
+// entity needs a record only to have a parent, a name or metadata. The parent may be
+// created later.
+//
+// With Cascade, the parent pays the same amounts. A parent that cascades passes them
+// on, so that a charge has up to MaxLevels payers: a key, its project, its team and its
+// organization, for example. The entity and its parent have limits by Precedence. From
+// the grandparent up, an entity pays only by limits that are stored for that entity.
 type Entity struct {
 	// ID begins with a letter or digit, then has letters, digits or _.-:@ and at
 	// most 256 characters in all.
@@ -21,7 +28,14 @@ type Entity struct {
 	Cascade   bool              // needs a parent
 	Metadata  map[string]string // for people; nil if empty
 	CreatedAt time.Time         // whole seconds; set by CreateEntity
+	// Generation rises with each change of Parent and Cascade; set by CreateEntity. It
+	// is 0 for a record that the Python library or a release before deep trees has
+	// stored. Its charges reach its parent and go no further, as they did.
+	Generation int64
 }
+
+// MaxLevels is the largest number of entities that one charge reaches.
+const MaxLevels = chain.MaxLevels
 
 // Validate checks e. The error is an *[InvalidError].
 func (e Entity) Validate() error {
@@ -54,8 +68,8 @@ func (e Entity) Validate() error {
 }
 
 // CreateEntity stores a new entity and returns it as stored. It returns ErrExists
-// if the entity has a record, and an *InvalidError if the entity is its own
-// parent or cascades without a parent.
+// if the entity has a record, and an *InvalidError if the entity would be
+// its own ancestor or too deep, or cascades without a parent.
 func (l *RateLimiter) CreateEntity(ctx context.Context, e Entity) (Entity, error) {
 	if err := e.Validate(); err != nil {
 		return Entity{}, err
@@ -77,6 +91,8 @@ func (l *RateLimiter) CreateEntity(ctx context.Context, e Entity) (Entity, error
 	// Stores keep whole seconds, and the result shows the entity as it is
 	// stored.
 	e.CreatedAt = ev.At.Truncate(time.Second)
+	// An entity that is deleted and created again has a later generation.
+	e.Generation = ev.At.UnixMilli()
 	if err := callStore(ctx, "create entity", e.ID, "", func() error {
 		return l.repo.CreateEntity(ctx, e, ev)
 	}); err != nil {
@@ -106,6 +122,30 @@ func (l *RateLimiter) Entity(ctx context.Context, id string) (Entity, error) {
 	var e Entity
 	err := callStore(ctx, "entity", id, "", func() (err error) { e, err = l.repo.Entity(ctx, id); return err })
 	return e, err
+}
+
+// Chain returns the records of an entity and of the ancestors that its charges reach,
+// from the parent up. The record of an entity that has none holds the ID alone. From the
+// grandparent up, an ancestor pays only if limits are stored for it.
+func (l *RateLimiter) Chain(ctx context.Context, id string) ([]Entity, error) {
+	if err := validEntity(id); err != nil {
+		return nil, err
+	}
+
+	var all []Entity
+	climb := chain.Begin(id)
+	for next := id; next != ""; {
+		e, err := l.Entity(ctx, next)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+		e.ID = next
+		all = append(all, e)
+
+		// A chain that is too deep ends where its charges fail.
+		next, _ = climb.Next(chain.Place{Parent: e.Parent, Cascade: e.Cascade, Generation: e.Generation})
+	}
+	return all, nil
 }
 
 // DeleteEntity deletes the record, buckets, limits and usage of an entity. It

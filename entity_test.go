@@ -27,6 +27,7 @@ func TestEntityIsStoredAsReturned(t *testing.T) {
 		{limiter.Entity{ID: "c", Metadata: map[string]string{}}, limiter.Entity{ID: "c", Name: "c"}},
 	} {
 		c.want.CreatedAt = noon.Add(time.Second) // in whole seconds
+		c.want.Generation = noon.Add(1234 * time.Millisecond).UnixMilli()
 		created, err := w.CreateEntity(bg, c.in)
 		check(t, err)
 		metadata["tier"] = "changed later"

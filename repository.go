@@ -42,8 +42,11 @@ type Repository interface {
 // BucketStore charges buckets.
 type BucketStore interface {
 	// Consume takes every amount from the bucket of the entity and, if the entity
-	// cascades, from the bucket of its parent. It takes all amounts or none;
-	// other callers may briefly see a charge that is then undone. If a limit does
+	// cascades, from the buckets of its ancestors, up to the first that does not
+	// cascade. The record of an entity without a generation ends the chain at its
+	// parent. From the grandparent up, an ancestor for which no limits are stored, for
+	// the resource or for all, pays nothing. Consume takes all amounts or none; other
+	// callers may briefly see a charge that is then undone. If a limit does
 	// not cover its amount, Consume returns an Outcome with Admitted false and a
 	// nil error.
 	//
@@ -82,7 +85,7 @@ type BucketStore interface {
 	// the limit, or ErrNoLimits), a *CorruptError, ErrNotFound (the namespace is gone)
 	// or ErrClosed. Any other error is an outage.
 	Consume(ctx context.Context, now time.Time, charge Charge) (Outcome, error)
-	// Peek returns the Outcome that Consume would return, including the parent,
+	// Peek returns the Outcome that Consume would return, including all ancestors,
 	// and writes nothing. The amounts may be empty. It returns the same errors.
 	Peek(ctx context.Context, now time.Time, charge Charge) (Outcome, error)
 	// Credit applies each credit separately, unconditionally and at most once. It
@@ -131,9 +134,9 @@ type Fill struct {
 // the store's caches expire.
 //
 // A charge is refused with a *DisabledError if one of the levels of the entity and
-// the resource is off or, if the entity cascades, one of its parent and the
-// resource. The error names the first in the order of Precedence, the entity's
-// before the parent's. Credit and Fill work as usual. A switch outlives its entity:
+// the resource is off, or one of an ancestor that the charge reaches and the resource.
+// The error names the first in the order of Precedence, the entity's before those of
+// its ancestors. Credit and Fill work as usual. A switch outlives its entity:
 // only DeleteSwitch and PurgeNamespace remove it.
 type SwitchStore interface {
 	// SetSwitch turns s.Scope off. If it is off already, SetSwitch replaces the
@@ -158,15 +161,15 @@ type Switch struct {
 }
 
 // Charge asks for Amounts from the bucket of Entity and Resource and, if the
-// entity cascades, from the bucket of its parent. An account pays the amounts for
+// entity cascades, from those of its ancestors. An account pays the amounts for
 // which it has a limit. Callers validate a charge first.
 type Charge struct {
 	Entity, Resource string  // valid
 	Amounts          Amounts // none is negative; empty to be admitted with nothing taken
-	// Limits, if not nil, replaces the stored limits for this call. It is valid, in
-	// any order.
+	// Limits, if not nil, replaces the stored limits of the entity and its parent for
+	// this call. It is valid, in any order.
 	Limits []Limit
-	// Defaults applies to an account for which no level holds limits; valid, by
+	// Defaults applies to the entity and its parent where no level holds limits; valid, by
 	// name. The bucket keeps its limits that are not in Defaults, because programs
 	// with other defaults may share it.
 	Defaults []Limit
@@ -250,7 +253,8 @@ type Credit struct {
 // the store keeps in whole seconds. The store fills in the fields of ev that only it
 // knows.
 type EntityStore interface {
-	// CreateEntity stores e, or returns ErrExists. The next Consume uses the new
+	// CreateEntity stores e, or returns ErrExists, or an *InvalidError if e would be its
+	// own ancestor or make its chain longer than MaxLevels. The next Consume uses the new
 	// record, even on an existing bucket.
 	CreateEntity(ctx context.Context, e Entity, ev AuditEvent) error
 	// Entity returns the record of an entity, or ErrNotFound.

@@ -63,6 +63,7 @@ func (l *Lease) beginSettlement() settlement {
 	// What is given back is gone whatever the store answers, or it could be
 	// given back twice.
 	l.recordPaid(s.parts, Amounts.negative)
+	l.recordDue(due.negative())
 	l.pending = l.pending.plus(due.negated()).nonzero()
 	l.adjusted = l.adjusted.plus(due.negative())
 	// What is taken counts only once it is stored, or more could be given back
@@ -102,6 +103,7 @@ func (l *Lease) finishSettlement(s settlement, stored bool) []Credit {
 	// The takes are stored, so the accounts can get them back.
 	if stored {
 		l.recordPaid(s.parts, Amounts.positive)
+		l.recordDue(s.due.positive())
 		l.adjusted = l.adjusted.plus(s.due.positive())
 	} else {
 		l.clampPending()

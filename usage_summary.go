@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/chain"
 )
 
 // UsageSummary is the sum of usage snapshots.
@@ -14,7 +15,7 @@ type UsageSummary struct {
 	// Total is the number of tokens used, by limit. A call that cascades counts
 	// once.
 	Total map[string]int64
-	// Cascaded is the part that parents paid for their children, by limit. Total
+	// Cascaded is the part that ancestors paid for their descendants, by limit. Total
 	// counts it as usage of the children. It is empty if the query names an entity.
 	Cascaded map[string]int64
 	Average  map[string]float64 // Total over the windows that have the limit
@@ -43,29 +44,29 @@ func (l *RateLimiter) UsageSummary(ctx context.Context, q UsageQuery) (UsageSumm
 
 	t := newUsageTally()
 	var group []UsageSnapshot // one window and resource
-	var parents map[string]string
+	var places map[string]chain.Place
 	for s, err := range l.Usage(ctx, q) {
 		if err != nil {
 			return UsageSummary{}, err
 		}
 		// Only a group of several entities can hold a parent beside its
 		// children, so most queries read no entities.
-		if q.Entity == "" && len(group) == 1 && parents == nil && group[0].sameGroup(s) {
-			if parents, err = l.cascadeParents(ctx); err != nil {
+		if q.Entity == "" && len(group) == 1 && places == nil && group[0].sameGroup(s) {
+			if places, err = l.places(ctx); err != nil {
 				return UsageSummary{}, err
 			}
 		}
 		// Snapshots come newest first, and by resource within a window. A group
 		// ends where one of the two changes.
 		if len(group) > 0 && !group[0].sameGroup(s) {
-			t.add(group, parents)
+			t.add(group, places)
 			group = group[:0]
 		}
 
 		group = append(group, s)
 	}
 	// The last group has no successor that would end it.
-	t.add(group, parents)
+	t.add(group, places)
 	return t.summary(), nil
 }
 
@@ -74,18 +75,18 @@ func (s *UsageSnapshot) sameGroup(o UsageSnapshot) bool {
 	return s.Start.Equal(o.Start) && s.Resource == o.Resource
 }
 
-// cascadeParents maps every entity that cascades to its parent.
-func (l *RateLimiter) cascadeParents(ctx context.Context) (map[string]string, error) {
-	parents := map[string]string{}
+// places maps every entity that cascades to where its charges go.
+func (l *RateLimiter) places(ctx context.Context) (map[string]chain.Place, error) {
+	places := map[string]chain.Place{}
 	for e, err := range l.Entities(ctx) {
 		if err != nil {
 			return nil, err
 		}
 		if e.Cascade {
-			parents[e.ID] = e.Parent
+			places[e.ID] = chain.Place{Parent: e.Parent, Cascade: true, Generation: e.Generation}
 		}
 	}
-	return parents, nil
+	return places, nil
 }
 
 // usageTally accumulates a UsageSummary.
@@ -105,7 +106,7 @@ func newUsageTally() *usageTally {
 
 // add adds the snapshots of one window and resource. The caller passes windows
 // newest first.
-func (t *usageTally) add(group []UsageSnapshot, parents map[string]string) {
+func (t *usageTally) add(group []UsageSnapshot, places map[string]chain.Place) {
 	if len(group) == 0 {
 		return
 	}
@@ -122,12 +123,12 @@ func (t *usageTally) add(group []UsageSnapshot, parents map[string]string) {
 	t.sum.First = start
 	t.sum.Snapshots += len(group)
 
-	own := ownPart(group, parents, func(s UsageSnapshot) map[string]int64 { return s.Counters })
-	spared := ownPart(group, parents, func(s UsageSnapshot) map[string]int64 { return s.WouldRefuse })
+	own := ownPart(group, places, func(s UsageSnapshot) map[string]int64 { return s.Counters })
+	spared := ownPart(group, places, func(s UsageSnapshot) map[string]int64 { return s.WouldRefuse })
 	for _, s := range group {
 		t.addShadow(spared(s.Entity))
-		// A call that cascades is in the snapshots of the child and of the
-		// parent, and counts for the child.
+		// A call that cascades is in the snapshots of each payer, and counts for
+		// the entity of the call.
 		for limit, n := range s.Counters {
 			part := own(s.Entity)[limit]
 			t.sum.Total[limit] = bucket.Add(t.sum.Total[limit], part)
@@ -166,23 +167,26 @@ func (t *usageTally) summary() UsageSummary {
 }
 
 // ownPart returns a function that computes the own part of an entity in the group:
-// its counters less the own part of the children that cascade to it. The result is
-// never below 0, or below a negative counter, since children cannot have caused
+// its counters less the own parts of the descendants whose charges reach it. The result
+// is never below 0, or below a negative counter, since descendants cannot have caused
 // more than the entity paid. In a cycle of parents, the first entity requested is
 // computed last.
 func ownPart(
-	group []UsageSnapshot, parents map[string]string, counters func(UsageSnapshot) map[string]int64,
+	group []UsageSnapshot, places map[string]chain.Place, counters func(UsageSnapshot) map[string]int64,
 ) func(entity string) map[string]int64 {
 	charged := make(map[string]map[string]int64, len(group))
 	for _, s := range group {
 		charged[s.Entity] = counters(s)
 	}
 
-	children := map[string][]string{}
-	// Only children in the group can have caused what its parents paid.
+	below := map[string][]string{}
+	// Only entities in the group can have caused what their ancestors paid.
 	for _, s := range group {
-		if parent, ok := parents[s.Entity]; ok && charged[parent] != nil {
-			children[parent] = append(children[parent], s.Entity)
+		climb := chain.Begin(s.Entity)
+		for next := s.Entity; next != ""; {
+			if next, _ = climb.Next(places[next]); charged[next] != nil {
+				below[next] = append(below[next], s.Entity)
+			}
 		}
 	}
 
@@ -192,16 +196,16 @@ func ownPart(
 		if part, ok := known[entity]; ok {
 			return part
 		}
-		// Most entities have no children, and all that was charged is their
+		// Most entities have no descendants, and all that was charged is their
 		// own.
-		if len(children[entity]) == 0 {
+		if len(below[entity]) == 0 {
 			return charged[entity]
 		}
 
 		known[entity] = nil // ends the recursion in a cycle
 		caused := map[string]int64{}
-		for _, child := range children[entity] {
-			for limit, n := range own(child) {
+		for _, descendant := range below[entity] {
+			for limit, n := range own(descendant) {
 				caused[limit] = bucket.Add(caused[limit], n)
 			}
 		}

@@ -169,12 +169,28 @@ func TestSummaryNeverTakesMoreFromAParentThanItHas(t *testing.T) {
 	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 53}, counts{"rpm": 5})
 }
 
-// TestSummaryOfThreeGenerations checks that a call is charged one level up only,
-// and that a grandparent pays for the parent's own calls.
-func TestSummaryOfThreeGenerations(t *testing.T) {
+// TestSummaryOfDeepTrees checks that a call counts once at every depth, also where a
+// level between pays nothing.
+func TestSummaryOfDeepTrees(t *testing.T) {
 	w := start(t, limiter.PerDay("rpm", 1000))
 	w.family(t)
-	w.create(t, project, "org", true)
+	w.create(t, project, "team", true)
+	w.create(t, "team", "org", true)
+	check(t, w.SetLimits(bg, "org", "", limiter.PerDay("rpm", 1000)))
+	w.take(t, alice, rpm(5))
+	w.take(t, project, rpm(20))
+	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 25}, counts{"rpm": 2*5 + 2*20})
+	w.take(t, "team", rpm(100))
+	w.take(t, "org", rpm(300))
+	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 425}, counts{"rpm": 2*5 + 2*20 + 100})
+}
+
+// TestSummaryOfOldTrees checks that a call of an entity from before deep trees counts
+// for its parent, and not for its grandparent.
+func TestSummaryOfOldTrees(t *testing.T) {
+	w := start(t, limiter.PerDay("rpm", 1000))
+	w.storeOld(t, alice, project)
+	w.storeOld(t, project, "org")
 	w.take(t, alice, rpm(5))
 	w.take(t, project, rpm(20))
 	w.take(t, "org", rpm(100))
@@ -184,8 +200,8 @@ func TestSummaryOfThreeGenerations(t *testing.T) {
 // TestSummaryOfACircle checks that a cycle of parents ends.
 func TestSummaryOfACircle(t *testing.T) {
 	w := start(t, limiter.PerDay("rpm", 1000))
-	w.create(t, "a", "b", true)
-	w.create(t, "b", "a", true)
+	w.storeOld(t, "a", "b")
+	w.storeOld(t, "b", "a")
 	w.take(t, "a", rpm(5))
 	w.take(t, "b", rpm(7))
 	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 12}, counts{"rpm": 12})

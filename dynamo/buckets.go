@@ -276,7 +276,7 @@ func (p *payer) currentBucket(now int64, all levels) (limiter.Bucket, bool) {
 func (r *Repository) syncBucket(ctx context.Context, now int64, s limiter.Scope) error {
 	charge := limiter.Charge{Entity: s.Entity, Resource: s.Resource}
 
-	p, err := r.gatherPayer(ctx, now, s.Entity, &charge, 0, true)
+	p, err := r.gatherPayer(ctx, now, s.Entity, 0, &charge, 0, true)
 	if err == nil {
 		err = p.noLimits
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/chain"
 )
 
 var errRead = errors.New("the table does not answer")
@@ -38,7 +40,7 @@ func (s *source) read(keys []factKey) ([]*fact, error) {
 	var facts []*fact
 	for _, k := range keys {
 		s.reads = append(s.reads, k.kind)
-		facts = append(facts, &fact{parent: s.parent})
+		facts = append(facts, &fact{place: chain.Place{Parent: s.parent}})
 	}
 	return facts, s.err
 }
@@ -138,7 +140,7 @@ func TestReadThatAChangeOvertookIsNotKept(t *testing.T) {
 		c.evict(keysNamed("a")...)
 		for range 2 {
 			facts, err := c.ask(&source{parent: "new"}, moment{clock: time.Now()}, "a")
-			if err != nil || facts[0].parent != "new" {
+			if err != nil || facts[0].place.Parent != "new" {
 				t.Errorf("facts %v, error %v, want the new one", facts, err)
 			}
 			if old.hold != nil {
@@ -161,7 +163,7 @@ func TestOldFactsServeWhileTheTableFails(t *testing.T) {
 	}
 	s.err = errRead
 	facts, err := c.ask(s, moment{clock: now.Add(time.Hour)}, "a")
-	if err != nil || facts[0].parent != "p" {
+	if err != nil || facts[0].place.Parent != "p" {
 		t.Errorf("facts %v, error %v, want the old one", facts, err)
 	}
 	if _, err := c.ask(s, moment{clock: now}, "b"); !errors.Is(err, errRead) {
@@ -180,7 +182,7 @@ func TestFailingReadsAreNotRepeatedByEveryCaller(t *testing.T) {
 		c, s := newCache(time.Minute, 10), &source{parent: "p"}
 		ask := func() {
 			t.Helper()
-			if facts, err := c.ask(s, moment{clock: time.Now()}, "a"); err != nil || facts[0].parent != "p" {
+			if facts, err := c.ask(s, moment{clock: time.Now()}, "a"); err != nil || facts[0].place.Parent != "p" {
 				t.Errorf("facts %v, error %v, want the old one", facts, err)
 			}
 		}
@@ -207,7 +209,7 @@ func TestReadThatPanicsDoesNotBlock(t *testing.T) {
 				panic("middleware")
 			})
 	}()
-	if facts, err := c.ask(s, moment{clock: time.Now()}, "a"); err != nil || facts[0].parent != "p" {
+	if facts, err := c.ask(s, moment{clock: time.Now()}, "a"); err != nil || facts[0].place.Parent != "p" {
 		t.Errorf("facts %v, error %v after a panic", facts, err)
 	}
 }
@@ -291,7 +293,7 @@ func TestOldFactsServeAfterAReaderTimesOut(t *testing.T) {
 					return nil, ctx.Err()
 				})
 			cancel()
-			if err != nil || facts[0].parent != "old" {
+			if err != nil || facts[0].place.Parent != "old" {
 				t.Errorf("facts %v, error %v, want the old one", facts, err)
 			}
 		}

@@ -12,12 +12,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/chain"
 	"github.com/zeroae/zae-limiter-go/internal/pause"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // A charge passes through these states. Its payers are the entity's bucket and, if the
-// entity cascades, its parent's.
+// entity cascades, those of its ancestors.
 //
 //	gather  finds each payer's namespace, entity, switches, limits and the last image
 //	        of its bucket. A level that is off ends the charge. It costs nothing
@@ -73,8 +74,10 @@ type consumeOp struct {
 	repo   *Repository
 	now    int64
 	charge *limiter.Charge
-	// The entity's, then those that its charges cascade to, from the parent up. Nil
-	// until the entity's is gathered.
+	// The entity and those that the charge reaches, from the parent up. Nil until the
+	// entity's records are gathered.
+	chain []*payer
+	// Those of the chain that pay, in the same order.
 	payers []*payer
 	// The writes have ended, or the caller has left: whichever comes first.
 	ended atomic.Bool
@@ -228,42 +231,49 @@ func (c *consumeOp) mayBeStale(err error) bool {
 
 	// A switch that this call has read itself is not stale.
 	_, disabled := errors.AsType[*limiter.DisabledError](err)
-	return disabled && !slices.ContainsFunc(c.payers, func(p *payer) bool { return p.off != nil && p.offRead })
+	return disabled && !slices.ContainsFunc(c.chain, func(p *payer) bool { return p.off != nil && p.offRead })
 }
 
 // gather finds the payers by the records of their entities. It returns a
 // *limiter.DisabledError if a level of one is off.
 func (c *consumeOp) gather(ctx context.Context, maxAge time.Duration, read bool) error {
-	self, err := c.repo.gatherPayer(ctx, c.now, c.charge.Entity, c.charge, maxAge, read)
-	if err != nil {
-		return err
-	}
-	c.payers = []*payer{self}
-	return c.gatherParent(ctx, maxAge, read)
+	c.chain, c.payers = nil, nil
+	return c.climb(ctx, maxAge, read)
 }
 
-// gatherParent finds the parent that pays, by the entity's record.
-func (c *consumeOp) gatherParent(ctx context.Context, maxAge time.Duration, read bool) error {
-	self := c.payers[0]
-	if err := c.checkSwitch(self); err != nil {
-		return err
-	}
+// climb finds the chain by the records of its entities. An entity that stays at its
+// level keeps its records, and what it has paid.
+func (c *consumeOp) climb(ctx context.Context, maxAge time.Duration, read bool) error {
+	known := c.chain
+	climb := chain.Begin(c.charge.Entity)
+	c.chain, c.payers = nil, nil
 
-	if !self.cascade {
-		c.payers = c.payers[:1]
-		return nil
-	}
+	for entity := c.charge.Entity; entity != ""; {
+		level := len(c.chain)
+		var p *payer
+		if level < len(known) && known[level].entity == entity {
+			p = known[level]
+		} else {
+			var err error
+			if p, err = c.repo.gatherPayer(ctx, c.now, entity, level, c.charge, maxAge, read); err != nil {
+				return err
+			}
+		}
 
-	// A parent that stays the same keeps what it has paid.
-	if len(c.payers) < 2 || c.payers[1].entity != self.parent {
-		parent, err := c.repo.gatherPayer(ctx, c.now, self.parent, c.charge, maxAge, read)
+		c.chain = append(c.chain, p)
+		if !p.exempt {
+			c.payers = append(c.payers, p)
+		}
+
+		err := c.checkSwitch(p)
+		if err == nil {
+			entity, err = rules.Next(&climb, p.place)
+		}
 		if err != nil {
 			return err
 		}
-		c.payers = []*payer{self, parent}
 	}
-
-	return c.checkSwitch(c.payers[1])
+	return nil
 }
 
 // checkSwitch returns a *limiter.DisabledError if a level of a payer is off, unless
@@ -273,10 +283,10 @@ func (c *consumeOp) checkSwitch(p *payer) error {
 		return nil
 	}
 
-	// In an outage, LastSwitch finds the parent's switch only if the parent is
+	// In an outage, LastSwitch finds the switch of an ancestor only if the ancestor is
 	// known.
 	if p.entity != c.charge.Entity {
-		c.repo.seen.setParent(c.repo.entityFact(c.charge.Entity), p.entity)
+		c.repo.seen.setAncestor(c.repo.entityFact(c.charge.Entity), p.entity)
 	}
 
 	// A late charge pays for work that is done already, so a switch does not

@@ -34,8 +34,13 @@ func (c *consumeOp) verify(ctx context.Context, fits bool) (bool, error) {
 // before a bucket follows them, a bucket before it refuses. It reports whether it
 // read anything.
 func (c *consumeOp) readStale(ctx context.Context) (bool, error) {
-	for _, p := range c.payers {
+	for _, p := range c.chain {
 		switch {
+		case p.exempt:
+			// No write meets the copy of a switch in its bucket.
+			if c.switchIsOld(ctx, p) {
+				return true, c.readSwitch(ctx, p)
+			}
 		case p.paid:
 		// A repair needs records of one moment. A new bucket needs a namespace
 		// that is not being purged.
@@ -65,9 +70,14 @@ func (c *consumeOp) readStale(ctx context.Context) (bool, error) {
 // mayMissSwitch reports whether nothing in this call shows a switch of the payer: its
 // bucket has none of the limits, so that no write meets the copy in it.
 func (c *consumeOp) mayMissSwitch(ctx context.Context, p *payer) bool {
-	return !p.offRead && !c.charge.Late && !rules.Pays(p.account.Limits, &c.charge.Amounts) &&
-		p.mode(&c.charge.Amounts) != modeLocked &&
-		c.repo.factLife(ctx) > maxFactAge
+	return c.switchIsOld(ctx, p) && !rules.Pays(p.account.Limits, &c.charge.Amounts) &&
+		p.mode(&c.charge.Amounts) != modeLocked
+}
+
+// switchIsOld reports whether the switches of a payer may be older than a charge allows
+// that nothing else shows them to.
+func (c *consumeOp) switchIsOld(ctx context.Context, p *payer) bool {
+	return !p.offRead && !c.charge.Late && c.repo.factLife(ctx) > maxFactAge
 }
 
 // readSwitch reads the switches of a payer's entity, unless they are cached and no
@@ -127,8 +137,8 @@ func (c *consumeOp) readBuckets(ctx context.Context, refusing *payer) error {
 	return nil
 }
 
-// refresh reads a payer's records anew. If the entity has got another parent
-// since, the old one gets back what it paid.
+// refresh reads a payer's records anew. If its entity has got another parent since,
+// those that pay no more get back what they paid.
 func (c *consumeOp) refresh(ctx context.Context, p *payer) error {
 	err := p.refresh(ctx, c.now, c.charge)
 
@@ -137,12 +147,12 @@ func (c *consumeOp) refresh(ctx context.Context, p *payer) error {
 		return off
 	}
 
-	if err != nil || p != c.payers[0] {
+	if err != nil {
 		return err
 	}
 
 	before := c.payers
-	err = c.gatherParent(ctx, c.repo.cache.life, false)
+	err = c.climb(ctx, c.repo.cache.life, false)
 	for _, p := range before {
 		if !slices.Contains(c.payers, p) {
 			p.undo(ctx, c.now, &c.charge.Amounts)

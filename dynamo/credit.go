@@ -264,7 +264,7 @@ func (p *payer) resolveLate(ctx context.Context, now int64, lease *limiter.Accou
 		return false, err
 	}
 
-	p.cascade, p.parent = facts[1].cascade, facts[1].parent
+	p.place = facts[1].place
 	if p.resolveLimits(charge, facts[firstLevel:]) != nil {
 		if lease.Default {
 			p.defaults = lease.Limits

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/chain"
 	"github.com/zeroae/zae-limiter-go/internal/pause"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
@@ -22,6 +23,18 @@ import (
 // taken.
 func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limiter.AuditEvent) error {
 	if err := r.requireActiveNow(ctx, ev.At); err != nil {
+		return err
+	}
+
+	// Another process may store an ancestor meanwhile. A chain that becomes too deep by
+	// that is found by a charge, and an entity that becomes its own ancestor ends it.
+	if err := rules.CheckPlace(&e, 1, func(id string) (chain.Place, error) {
+		facts, err := r.facts(ctx, ev.At.UnixMilli(), r.entityFact(id))
+		if err != nil {
+			return chain.Place{}, err
+		}
+		return facts[0].place, nil
+	}); err != nil {
 		return err
 	}
 
@@ -51,6 +64,9 @@ func (r *Repository) entityItem(e limiter.Entity) item {
 	it[attrCascade] = truth(e.Cascade)
 	it[attrMetadata], _ = value(e.Metadata)
 	it[attrCreatedAt] = stamp(e.CreatedAt)
+	if e.Generation != 0 {
+		it[attrGeneration] = number(e.Generation)
+	}
 
 	if e.Parent != "" {
 		it[attrGSI1PK], it[attrGSI1SK] = text(parentPK(r.ns, e.Parent)), text(childGSIPrefix+e.ID)
@@ -73,13 +89,17 @@ func (r *Repository) Entity(ctx context.Context, id string) (limiter.Entity, err
 
 // decodeEntity decodes the record of an entity.
 func (r *Repository) decodeEntity(it item) limiter.Entity {
+	// A damaged number counts as none, as other damage does here.
+	generation, _ := it.number(attrGeneration)
+
 	return limiter.Entity{
-		ID:        strings.TrimPrefix(it.text(attrPK), entityPKPrefix(r.ns)),
-		Name:      it.text(attrName),
-		Parent:    it.text(attrParent),
-		Cascade:   it.truth(attrCascade),
-		Metadata:  decodeMetadata(it),
-		CreatedAt: it.time(attrCreatedAt),
+		ID:         strings.TrimPrefix(it.text(attrPK), entityPKPrefix(r.ns)),
+		Name:       it.text(attrName),
+		Parent:     it.text(attrParent),
+		Cascade:    it.truth(attrCascade),
+		Metadata:   decodeMetadata(it),
+		CreatedAt:  it.time(attrCreatedAt),
+		Generation: generation,
 	}
 }
 
@@ -284,5 +304,5 @@ func (r *Repository) forgetEntity(id string) {
 	r.cache.evictIf(ofEntity)
 	r.listed.evictIf(ofEntity)
 	r.images.forget(entityPK(r.ns, id))
-	r.seen.setParent(r.entityFact(id), "")
+	r.seen.forgetAncestor(r.entityFact(id))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/chain"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
@@ -28,13 +29,12 @@ const (
 // fact is the decoded record of a factKey: of a level, an entity, a namespace or
 // its switches. It is immutable. If nothing is stored, its fields are zero.
 type fact struct {
-	config  limiter.Config
-	days    int64 // audit retention of the system level, 0 if not set
-	cascade bool
-	parent  string
-	active  bool
-	exists  bool // the namespace may be deleted, but is not being purged
-	off     rules.Switches
+	config limiter.Config
+	days   int64 // audit retention of the system level, 0 if not set
+	place  chain.Place
+	active bool
+	exists bool // the namespace may be deleted, but is not being purged
+	off    rules.Switches
 }
 
 // configFact returns the key of the fact about a level.
@@ -77,10 +77,10 @@ func (k factKey) decode(it item) (f *fact, err error) {
 			f.days, err = it.number(attrRetention)
 		}
 	case factEntity:
-		f.parent = it.text(attrParent)
-
+		f.place.Parent = it.text(attrParent)
 		// Python accepts an entity as its own parent.
-		f.cascade = it.truth(attrCascade) && f.parent != "" && f.parent != k.scope.Entity
+		f.place.Cascade = it.truth(attrCascade) && f.place.Parent != "" && f.place.Parent != k.scope.Entity
+		f.place.Generation, err = it.number(attrGeneration)
 	case factNamespace:
 		f.active = it.text(attrStatus) == statusActive
 		f.exists = it != nil && it.text(attrStatus) != statusPurging

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/chain"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
@@ -21,10 +22,13 @@ type payer struct {
 	strict   bool            // shadow limits refuse as well
 	defaults []limiter.Limit // of the charge, if no level stores limits
 
+	// The entity is above the parent of the charge's, so that only limits stored for
+	// itself count. It does not pay if there are none.
+	ownOnly, exempt bool
+
 	// How long the bucket is kept without a write; 0 means forever.
-	idle    int64
-	cascade bool // of the entity's record, as is parent
-	parent  string
+	idle  int64
+	place chain.Place // of the entity
 
 	// Limits, switches and entity were read at one moment, no earlier than the
 	// image.
@@ -67,16 +71,17 @@ type plan struct {
 // owes reports whether the payer has not paid yet.
 func (p *payer) owes() bool { return !p.paid }
 
-// gatherPayer returns the payer of a charge of an entity. Cached records are no
-// older than maxAge. The bucket is read if its image is not cached, or if read is
-// set.
+// gatherPayer returns the payer of a charge of an entity, which is at a level of the
+// chain. Cached records are no older than maxAge. The bucket is read if its image is not
+// cached, or if read is set.
 func (r *Repository) gatherPayer(
-	ctx context.Context, now int64, entity string, charge *limiter.Charge, maxAge time.Duration, read bool,
+	ctx context.Context, now int64, entity string, level int, charge *limiter.Charge, maxAge time.Duration, read bool,
 ) (*payer, error) {
 	p := &payer{
-		repo: r, entity: entity, key: bucketKey(r.ns, entity, charge.Resource), override: charge.Limits != nil,
-		strict: charge.Strict,
+		repo: r, entity: entity, key: bucketKey(r.ns, entity, charge.Resource), strict: charge.Strict,
+		ownOnly: level >= rules.OwnLimitsFrom,
 	}
+	p.override = charge.Limits != nil && !p.ownOnly
 
 	p.cached = r.images.get(p.key, r.moment(now))
 	p.changes = p.cached.changes
@@ -176,7 +181,7 @@ func (p *payer) apply(charge *limiter.Charge, facts []*fact, items map[key]item)
 		return err
 	}
 
-	p.cascade, p.parent = facts[1].cascade, facts[1].parent
+	p.place = facts[1].place
 	own, all := facts[2].off, facts[3].off
 
 	if items != nil {
@@ -317,8 +322,8 @@ func (p *payer) mayFollow() bool {
 // off.
 func (p *payer) differs(img *image) bool {
 	return p.hasStrayCopy(img) || !p.override &&
-		(!img.hasExactly(p.account.Limits) || (img.ttl != 0) != (p.idle != 0) || img.cascade != p.cascade ||
-			img.parent != p.parent)
+		(!img.hasExactly(p.account.Limits) || (img.ttl != 0) != (p.idle != 0) || img.cascade != p.place.Cascade ||
+			img.parent != p.place.Parent)
 }
 
 // covers reports whether the bucket has enough of each of its limits that refuse.

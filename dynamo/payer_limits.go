@@ -12,6 +12,10 @@ import (
 // first.
 func (p *payer) appendLevels(keys []factKey, resource string) []factKey {
 	for _, s := range limiter.Precedence(p.entity, resource) {
+		// The wider levels follow those of the entity.
+		if p.ownOnly && s.Entity == "" {
+			break
+		}
 		keys = append(keys, p.repo.configFact(s))
 	}
 	return keys
@@ -25,11 +29,15 @@ func (p *payer) resolveLimits(charge *limiter.Charge, levels []*fact) error {
 		return nil
 	}
 
-	p.defaults = nil
+	p.defaults, p.exempt = nil, false
 	if i := firstWithLimits(levels); i >= 0 {
 		limits := levels[i].config.Limits
 		p.setLimits(limits, charge.Resource, limiter.Precedence(p.entity, charge.Resource)[i])
 		return rules.CheckZones(limits)
+	}
+
+	if p.exempt = p.ownOnly; p.exempt {
+		return nil
 	}
 
 	if len(charge.Defaults) == 0 {

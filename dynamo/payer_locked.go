@@ -205,16 +205,16 @@ func (p *payer) renew(u *update) {
 		return
 	}
 
-	if img.cascade != p.cascade {
-		u.setTo(u.attr(attrCascade), truth(p.cascade))
+	if img.cascade != p.place.Cascade {
+		u.setTo(u.attr(attrCascade), truth(p.place.Cascade))
 	}
 
-	switch {
-	case img.parent == p.parent:
-	case p.parent == "":
+	switch parent := p.place.Parent; parent {
+	case img.parent:
+	case "":
 		u.removeAttr(attrParent)
 	default:
-		u.setTo(u.attr(attrParent), text(p.parent))
+		u.setTo(u.attr(attrParent), text(parent))
 	}
 }
 
@@ -225,10 +225,10 @@ func (p *payer) newItem(amounts *limiter.Amounts) item {
 	resource := p.account.Resource
 	it[attrEntity], it[attrResource] = text(p.entity), text(resource)
 	it[attrGSI2PK], it[attrGSI2SK] = text(resourcePK(p.repo.ns, resource)), text(bucketGSIPrefix+p.entity)
-	it[attrRefill], it[attrCascade], it[attrLife] = number(after.At), truth(p.cascade), newLife()
+	it[attrRefill], it[attrCascade], it[attrLife] = number(after.At), truth(p.place.Cascade), newLife()
 
-	if p.parent != "" {
-		it[attrParent] = text(p.parent)
+	if p.place.Parent != "" {
+		it[attrParent] = text(p.place.Parent)
 	}
 
 	// Only a late charge creates a bucket while a level of its entity is off.

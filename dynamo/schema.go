@@ -33,6 +33,7 @@ const (
 	attrName          = "name"
 	attrParent        = "parent_id"
 	attrCascade       = "cascade"
+	attrGeneration    = "_gen" // Go only: of an entity's record, see limiter.Entity
 	attrMetadata      = "metadata"
 	attrCreatedAt     = "created_at"
 	attrRefill        = "rf"

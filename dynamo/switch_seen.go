@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/chain"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
@@ -11,15 +12,18 @@ import (
 // would not do: it drops what a change of this process makes obsolete, and what
 // does not fit.
 type seenSwitches struct {
-	maxParents int
+	maxAncestors int
 
-	mu      sync.RWMutex
-	off     map[factKey]rules.Switches // without items that have none
-	parents map[factKey]string         // of entities that a switch of their parent refused
+	mu  sync.RWMutex
+	off map[factKey]rules.Switches // without items that have none
+	// The ancestors whose switches have refused entities.
+	ancestors map[factKey]string
 }
 
-func newSeenSwitches(maxParents int) *seenSwitches {
-	return &seenSwitches{maxParents: maxParents, off: map[factKey]rules.Switches{}, parents: map[factKey]string{}}
+func newSeenSwitches(maxAncestors int) *seenSwitches {
+	return &seenSwitches{
+		maxAncestors: maxAncestors, off: map[factKey]rules.Switches{}, ancestors: map[factKey]string{},
+	}
 }
 
 // set keeps the switches of an item.
@@ -33,23 +37,25 @@ func (s *seenSwitches) set(k factKey, off rules.Switches) {
 	s.off[k] = off
 }
 
-// setParent keeps the parent of an entity, or forgets it if parent is "". It drops
-// others at random if there are too many.
-func (s *seenSwitches) setParent(entity factKey, parent string) {
+// setAncestor keeps the ancestor whose switch refused an entity. It drops others at
+// random if there are too many.
+func (s *seenSwitches) setAncestor(entity factKey, ancestor string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if parent == "" {
-		delete(s.parents, entity)
-		return
-	}
-
-	for other := range s.parents {
-		if len(s.parents) < s.maxParents {
+	for other := range s.ancestors {
+		if len(s.ancestors) < s.maxAncestors {
 			break
 		}
-		delete(s.parents, other)
+		delete(s.ancestors, other)
 	}
-	s.parents[entity] = parent
+	s.ancestors[entity] = ancestor
+}
+
+// forgetAncestor drops the ancestor whose switch refused an entity.
+func (s *seenSwitches) forgetAncestor(entity factKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.ancestors, entity)
 }
 
 // forgetNamespace drops the switches of a namespace.
@@ -62,9 +68,9 @@ func (s *seenSwitches) forgetNamespace(ns string) {
 		}
 	}
 
-	for k := range s.parents {
+	for k := range s.ancestors {
 		if k.ns == ns {
-			delete(s.parents, k)
+			delete(s.ancestors, k)
 		}
 	}
 }
@@ -72,33 +78,35 @@ func (s *seenSwitches) forgetNamespace(ns string) {
 // LastSwitch returns the switch that refused the charges of an entity and a
 // resource when this process last read the switches, or nil. It reads nothing.
 func (r *Repository) LastSwitch(entity, resource string) *limiter.Switch {
-	if s := r.lastSwitch(entity, resource); s != nil {
-		return s
+	climb := chain.Begin(entity)
+	for id := entity; id != ""; {
+		if s := r.lastSwitch(id, resource); s != nil {
+			return s
+		}
+
+		f := r.cache.stale(r.entityFact(id))
+		if f == nil {
+			break
+		}
+		id, _ = climb.Next(f.place)
+		// The records say where the charges go now.
+		if id == "" {
+			return nil
+		}
 	}
-	if parent := r.lastParent(entity); parent != "" {
-		return r.lastSwitch(parent, resource)
+
+	// A record of the chain is not known.
+	r.seen.mu.RLock()
+	ancestor := r.seen.ancestors[r.entityFact(entity)]
+	r.seen.mu.RUnlock()
+	if ancestor == "" {
+		return nil
 	}
-	return nil
+	return r.lastSwitch(ancestor, resource)
 }
 
 func (r *Repository) lastSwitch(entity, resource string) *limiter.Switch {
 	r.seen.mu.RLock()
 	defer r.seen.mu.RUnlock()
 	return refusing(r.seen.off[r.switchFact(entity)], r.seen.off[r.switchFact("")], entity, resource)
-}
-
-// lastParent returns the parent that an entity cascaded to when its record was last
-// read, or "".
-func (r *Repository) lastParent(entity string) string {
-	k := r.entityFact(entity)
-	if f := r.cache.stale(k); f != nil {
-		if f.cascade {
-			return f.parent
-		}
-		return ""
-	}
-
-	r.seen.mu.RLock()
-	defer r.seen.mu.RUnlock()
-	return r.seen.parents[k]
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/chain"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
@@ -98,16 +99,18 @@ type payer struct {
 func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limiter.Outcome, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	chain := n.chain(charge.Entity)
+	levels, err := n.chain(charge.Entity)
 	// A late charge records work that is done, so switches do not refuse it.
-	if off := n.switches.Refusing(chain, charge.Resource); off != nil && !charge.Late {
+	if off := n.switches.Refusing(levels, charge.Resource); off != nil && !charge.Late {
 		return limiter.Outcome{}, off.Refuse(charge.Entity, charge.Resource)
 	}
-	defer n.lockAll(chain)()
+	if err != nil {
+		return limiter.Outcome{}, err
+	}
+	defer n.lockAll(levels)()
 
-	payers := make([]*payer, 0, len(chain))
-	out := limiter.Outcome{Payers: make([]limiter.Bucket, 0, len(chain))}
-	var err error
+	payers := make([]*payer, 0, len(levels))
+	out := limiter.Outcome{Payers: make([]limiter.Bucket, 0, len(levels))}
 	defer func() {
 		for _, p := range payers {
 			// Invalid input writes nothing, so the repair is undone.
@@ -122,10 +125,13 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 		}
 	}()
 
-	for _, entity := range chain {
+	for level, entity := range levels {
 		var p *payer
-		if p, err = n.begin(now, entity, charge, write); err != nil {
+		if p, err = n.begin(now, entity, level, charge, write); err != nil {
 			return limiter.Outcome{}, err
+		}
+		if p == nil {
+			continue
 		}
 		// The fast path serves buckets that pay alone, and knows them by this.
 		p.entry.cascade = n.parent(entity) != ""
@@ -158,12 +164,15 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 	return out, nil
 }
 
-// chain returns an entity and the ancestors that its charges cascade to.
-func (n *namespace) chain(entity string) []string {
-	if parent := n.parent(entity); parent != "" {
-		return []string{entity, parent}
-	}
-	return []string{entity}
+// chain returns an entity and the ancestors that its charges reach.
+func (n *namespace) chain(entity string) ([]string, error) {
+	return rules.Climb(entity, n.place)
+}
+
+// place returns where the charges of an entity go.
+func (n *namespace) place(id string) (chain.Place, error) {
+	e := n.entities[id]
+	return rules.PlaceOf(&e), nil
 }
 
 // parent returns the parent that an entity cascades to, or "".
@@ -174,12 +183,16 @@ func (n *namespace) parent(entity string) string {
 	return ""
 }
 
-// begin starts the charge of an entity's bucket under the current limits.
-func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, write bool) (*payer, error) {
+// begin starts the charge of the bucket of an entity, which is at a level of the chain,
+// under the current limits. It returns nil if the entity does not pay.
+func (n *namespace) begin(
+	now int64, entity string, level int, charge *limiter.Charge, write bool,
+) (*payer, error) {
+	ownOnly := level >= rules.OwnLimitsFrom
 	p := &payer{shard: n.shard(entity), key: limiter.Scope{Entity: entity, Resource: charge.Resource}}
 	p.entry, p.now = n.lookup(p.shard, p.key, now, write)
 
-	if charge.Limits != nil {
+	if charge.Limits != nil && !ownOnly {
 		limits := rules.Sorted(charge.Limits)
 		if p.entry == nil {
 			p.entry = n.newEntry(now, p.key, limitSet{limits: limits})
@@ -193,8 +206,11 @@ func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, writ
 	}
 
 	if p.entry == nil || p.entry.generation != n.generation.Load() || p.entry.hasOtherDefaults(charge.Defaults) {
-		in := n.resolve(p.key).withDefaults(charge.Defaults, p.entry)
-		if in.limits == nil {
+		in := n.resolve(p.key)
+		if ownOnly && in.source.Entity == "" {
+			return nil, nil //nolint:nilnil // nothing is stored for the entity, so it does not pay
+		}
+		if in = in.withDefaults(charge.Defaults, p.entry); in.limits == nil {
 			return nil, rules.NoLimits(entity, charge.Resource)
 		}
 		if p.entry == nil {
@@ -204,6 +220,9 @@ func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, writ
 		}
 	}
 
+	if ownOnly && p.entry.Account.Source.Entity == "" {
+		return nil, nil //nolint:nilnil // as above, for a bucket of its own charges
+	}
 	p.turn = rules.Begin(&p.entry.Bucket, p.now)
 	return p, nil
 }

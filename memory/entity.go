@@ -25,6 +25,10 @@ func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limi
 		return fmt.Errorf("entity %q: %w", e.ID, limiter.ErrExists)
 	}
 
+	if err := rules.CheckPlace(&e, 1, r.place); err != nil {
+		return err
+	}
+
 	r.entities[e.ID] = cloned(e)
 	r.generation.Add(1)
 	r.record(ev)

@@ -62,5 +62,7 @@ func (r *Repository) Switches(ctx context.Context) iter.Seq2[limiter.Switch, err
 func (r *Repository) LastSwitch(entity, resource string) *limiter.Switch {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.switches.Refusing(r.chain(entity), resource)
+	// Switches precede the error about a chain that is too deep.
+	levels, _ := r.chain(entity)
+	return r.switches.Refusing(levels, resource)
 }

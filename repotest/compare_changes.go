@@ -95,7 +95,9 @@ func (h *history) deleteConfigAt(now time.Time, scope limiter.Scope) {
 
 func (h *history) createEntity() {
 	ev := h.event(h.clock(), "entity_created", pick(h.rng, someEntities))
-	e := limiter.Entity{ID: ev.Entity, Name: "n", CreatedAt: ev.At.Truncate(time.Second)}
+	e := limiter.Entity{
+		ID: ev.Entity, Name: "n", CreatedAt: ev.At.Truncate(time.Second), Generation: h.generation(ev),
+	}
 
 	if h.chance(3) {
 		e.Metadata = map[string]string{"tier": "gold"}

@@ -36,6 +36,11 @@ func (b balance) spares(i int) bool {
 }
 
 func balanceOf(b limiter.Bucket, overridden bool) balance {
+	// BucketsAt has no account where there is no bucket.
+	if b.Account == nil {
+		return balance{}
+	}
+
 	out := balance{
 		b.Account.Entity, b.Account.Resource, b.Account.Limits, b.Account.Source, b.Account.Default, b.Tokens,
 		b.Ahead, b.Detail,
@@ -51,8 +56,8 @@ func balanceOf(b limiter.Bucket, overridden bool) balance {
 func answerOf(out limiter.Outcome, charge limiter.Charge) answer {
 	overridden := charge.Limits != nil
 	got := answer{Admitted: out.Admitted}
-	for _, b := range out.Payers {
-		got.Payers = append(got.Payers, balanceOf(b, overridden))
+	for level, b := range out.Payers {
+		got.Payers = append(got.Payers, balanceOf(b, overridden && level < 2))
 	}
 	return got
 }
@@ -181,6 +186,9 @@ func (h *history) consumed(now time.Time, charge limiter.Charge, err error) (par
 // entered enters what a charge did, and returns the payments of the accounts.
 func (h *history) entered(now time.Time, charge limiter.Charge, done answer, first, second result) (parts []*lease) {
 	h.oracle.outcome(h, now, charge, done, first.err)
+	if first.err == nil && done.Admitted {
+		h.checkChain(charge, done)
+	}
 	for _, b := range done.Payers {
 		h.charged[entityKey{h.where, b.Entity}] = true
 	}

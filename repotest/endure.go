@@ -174,8 +174,9 @@ type payer struct {
 
 func (e *endurance) prepare() {
 	e.Helper()
+	e.create("team", "org")
 	for _, child := range []string{"key-1", "key-2", "key-3"} {
-		e.createChild(child)
+		e.create(child, "team")
 	}
 
 	e.late = []string{"bob", "carol"}
@@ -186,12 +187,14 @@ func (e *endurance) prepare() {
 	e.store()
 }
 
-// createChild creates an entity that cascades to the team.
-func (e *endurance) createChild(child string) {
+// create creates an entity that cascades to a parent.
+func (e *endurance) create(child, parent string) {
 	e.Helper()
-	ent := limiter.Entity{ID: child, Name: child, Parent: "team", Cascade: true, CreatedAt: e.now}
+	ent := limiter.Entity{
+		ID: child, Name: child, Parent: parent, Cascade: true, CreatedAt: e.now, Generation: e.now.UnixMilli(),
+	}
 	e.must(e.admin.CreateEntity(e.ctx, ent, e.event("entity_created")))
-	e.note("CreateEntity %s, a child of team", child)
+	e.note("CreateEntity %s, a child of %s", child, parent)
 }
 
 func (e *endurance) limit(name string) limiter.Limit {
@@ -266,7 +269,10 @@ const maxCacheAge = time.Minute + skew
 
 func (e *endurance) store() {
 	e.Helper()
-	e.must(e.admin.SetConfig(e.ctx, limiter.Config{Limits: e.limits}, e.event("limits_set")))
+	// An organization pays for keys below its teams only by limits of its own.
+	for _, s := range []limiter.Scope{{}, {Entity: "org"}} {
+		e.must(e.admin.SetConfig(e.ctx, limiter.Config{Scope: s, Limits: e.limits}, e.event("limits_set")))
+	}
 	e.note("%s SetConfig %v", stamp(e.now), e.limits)
 }
 
@@ -309,7 +315,7 @@ func (e *endurance) step() {
 	case n < 6:
 		e.restart()
 	case n == 6 && len(e.late) > 0:
-		e.createChild(e.late[0])
+		e.create(e.late[0], "team")
 		e.late = e.late[1:]
 	case n == 7 && e.busy == nil:
 		e.toggle()

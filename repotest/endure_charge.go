@@ -37,8 +37,9 @@ func (e *endurance) consume() {
 	e.checkSwitch(c, err)
 	if err != nil {
 		e.forgetBalances(c.Entity, c.Resource)
-		// The parent may have been charged too.
+		// Its ancestors may have been charged too.
 		e.forgetBalances("team", c.Resource)
+		e.forgetBalances("org", c.Resource)
 		return
 	}
 

@@ -66,7 +66,11 @@ func (o *oracle) outcome(h *history, now time.Time, charge limiter.Charge, got a
 	}
 
 	short := got.Admitted
-	for _, b := range got.Payers {
+	for level, b := range got.Payers {
+		// The limits of a call and its defaults end at the parent.
+		if level == 2 {
+			charge.Limits, charge.Defaults = nil, nil
+		}
 		short = o.enter(h, now.UnixMilli(), charge, b, got.Admitted) || short
 	}
 

@@ -85,6 +85,7 @@ func nouns() []noun {
 		{"ahead", aheadChecks()},
 		{"peek", peekChecks()},
 		{"cascade", cascadeChecks()},
+		{"trees", treeChecks()},
 		{overrideNoun, overrideChecks()},
 		{"defaults", defaultsChecks()},
 		{"credit", creditChecks()},

@@ -39,7 +39,7 @@ func (r *Repository) bucketPage(
 		rec, err := tx.record(scan)
 		records = append(records, rec)
 		return err
-	}, "SELECT "+tx.columns()+" FROM buckets_v5 b WHERE "+where+" AND (resource, entity) > (?, ?) ORDER BY "+
+	}, "SELECT "+tx.columns()+" FROM buckets_v7 b WHERE "+where+" AND (resource, entity) > (?, ?) ORDER BY "+
 		"resource, entity LIMIT ?",
 		append(args, after.Resource, after.Entity, pageSize)...)
 	if err != nil {

@@ -197,40 +197,41 @@ func (r *Repository) repairBucket(tx *tx, now int64, key limiter.Scope) error {
 	return tx.save(r.key, found, true)
 }
 
-// payers starts the charge of the entity and, if it cascades, of its parent.
+// payers starts the charge of the entity and of the ancestors that pay.
 func (r *Repository) payers(tx *tx, now int64, charge *limiter.Charge, book rules.Book) ([]*payer, error) {
 	key := limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}
 	found, facts, err := r.find(tx, key)
+	if err != nil {
+		return nil, err
+	}
 
+	levels, err := r.chainAt(tx, charge.Entity, found, facts.generation)
 	// A late charge is for work that is done, which no switch can prevent.
-	if err == nil && !charge.Late {
-		err = r.checkSwitches(tx, key, found, facts)
+	if off := facts.switches.Refusing(levels, key.Resource); off != nil && !charge.Late {
+		return nil, off.Refuse(key.Entity, key.Resource)
 	}
 	if err != nil {
 		return nil, err
 	}
 
-	self, err := r.begin(tx, now, key, found, facts.generation, charge, book)
-	if err != nil {
-		return nil, err
-	}
+	payers := make([]*payer, 0, len(levels))
+	for level, entity := range levels {
+		if level > 0 {
+			key.Entity = entity
+			if found, facts, err = r.find(tx, key); err != nil {
+				return nil, err
+			}
+		}
 
-	r.sawParent(tx, key.Entity, self.parent)
-	if self.parent == "" {
-		return []*payer{self}, nil
+		p, err := r.begin(tx, now, key, level, found, facts.generation, charge, book)
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
+			payers = append(payers, p)
+		}
 	}
-
-	// checkSwitches covers the parent too. A charge cascades to one parent only.
-	key.Entity = self.parent
-	if found, facts, err = r.find(tx, key); err != nil {
-		return nil, err
-	}
-
-	parent, err := r.begin(tx, now, key, found, facts.generation, charge, book)
-	if err != nil {
-		return nil, err
-	}
-	return []*payer{self, parent}, nil
+	return payers, nil
 }
 
 func views(payers []*payer) []limiter.Bucket {
@@ -242,9 +243,10 @@ func views(payers []*payer) []limiter.Bucket {
 }
 
 // begin starts the charge of the bucket at a key, nil if there is none, under the
-// current limits.
+// current limits. Its entity is at a level of the chain. begin returns nil if the entity
+// does not pay.
 func (r *Repository) begin(
-	tx *tx, now int64, key limiter.Scope, found *record, generation int64, charge *limiter.Charge,
+	tx *tx, now int64, key limiter.Scope, level int, found *record, generation int64, charge *limiter.Charge,
 	book rules.Book,
 ) (*payer, error) {
 	s := &payer{record: found, now: now}
@@ -259,16 +261,28 @@ func (r *Repository) begin(
 		}
 	}
 
-	if charge.Limits != nil {
+	ownOnly := level >= rules.OwnLimitsFrom
+	if charge.Limits != nil && !ownOnly {
 		return s, r.beginOverride(tx, s, key, charge, book)
 	}
 
 	// Generation 0 stands for limits that were never looked up, or may differ for the
 	// next call. It never matches, since the generations of a namespace begin at 1.
 	if s.record == nil || s.record.generation != generation {
+		if ownOnly {
+			_, source, err := tx.resolve(r.key, key)
+			if err != nil || source.Entity == "" {
+				return nil, err
+			}
+		}
 		if err := r.refresh(tx, s, key, generation, charge.Defaults, book); err != nil {
 			return nil, err
 		}
+	}
+
+	// The bucket of the entity's own charges may have the limits of a wider level.
+	if ownOnly && s.Account.Source.Entity == "" {
+		return nil, nil //nolint:nilnil // nothing is stored for the entity, so it does not pay
 	}
 
 	if err := rules.CheckZones(s.Account.Limits); err != nil {
@@ -290,7 +304,7 @@ func (r *Repository) find(tx *tx, key limiter.Scope) (found *record, now *facts,
 		found, err = tx.record(scan, &generation)
 		return err
 	}, "SELECT n.facts, "+tx.columns()+
-		` FROM namespaces_v5 n LEFT JOIN buckets_v5 b ON b.ns = n.key AND b.entity = ? AND b.resource = ?
+		` FROM namespaces_v7 n LEFT JOIN buckets_v7 b ON b.ns = n.key AND b.entity = ? AND b.resource = ?
 		WHERE n.key = ? AND n.deleted IS NULL`, key.Entity, key.Resource, r.key)
 	if err == nil && !active {
 		err = noNamespace(r.name)

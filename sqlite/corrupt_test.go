@@ -34,24 +34,24 @@ func TestDamagedRowsAreNamed(t *testing.T) {
 	for _, c := range []struct{ name, damage, repair, says string }{
 		{
 			"limits without a capacity",
-			`UPDATE configs SET limits = '[{"name":"rpm"}]'; UPDATE namespaces_v5 SET facts = facts + 1`, "",
+			`UPDATE configs SET limits = '[{"name":"rpm"}]'; UPDATE namespaces_v7 SET facts = facts + 1`, "",
 			"limits of resource gpt-4",
 		},
 		{
 			"limits that are not JSON",
-			`UPDATE configs SET limits = '['; UPDATE namespaces_v5 SET facts = facts + 1`, "",
+			`UPDATE configs SET limits = '['; UPDATE namespaces_v7 SET facts = facts + 1`, "",
 			"limits of resource gpt-4",
 		},
 		{
-			"a balance that is not a number", `UPDATE buckets_v5 SET tokens = '[many]'`,
-			`UPDATE buckets_v5 SET tokens = '[9000]'`, "bucket of alice and gpt-4",
+			"a balance that is not a number", `UPDATE buckets_v7 SET tokens = '[many]'`,
+			`UPDATE buckets_v7 SET tokens = '[9000]'`, "bucket of alice and gpt-4",
 		},
 		{
-			"a missing balance", `UPDATE buckets_v5 SET tokens = '[]'`,
-			`UPDATE buckets_v5 SET tokens = '[9000]'`, "bucket of alice and gpt-4",
+			"a missing balance", `UPDATE buckets_v7 SET tokens = '[]'`,
+			`UPDATE buckets_v7 SET tokens = '[9000]'`, "bucket of alice and gpt-4",
 		},
 		{
-			"an invalid level", `UPDATE buckets_v5 SET level = 7`, `UPDATE buckets_v5 SET level = 2`,
+			"an invalid level", `UPDATE buckets_v7 SET level = 7`, `UPDATE buckets_v7 SET level = 2`,
 			"bucket of alice and gpt-4",
 		},
 	} {
@@ -76,7 +76,7 @@ func TestDamagedRowsAreNamed(t *testing.T) {
 // damaged row stores nothing.
 func TestFailedChangeStoresNothing(t *testing.T) {
 	for name, damage := range map[string]string{
-		"a bucket":                 `UPDATE buckets_v5 SET tokens = '[many]'`,
+		"a bucket":                 `UPDATE buckets_v7 SET tokens = '[many]'`,
 		"limits that would follow": `UPDATE configs SET limits = '[' WHERE entity = ''`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestPagesLeaveDamagedBucketsOut(t *testing.T) {
 		}
 	}
 	script(ctx, t, path,
-		`UPDATE buckets_v5 SET tokens = '[many]' WHERE entity = 'b'; UPDATE configs SET limits = '[' WHERE entity = 'd'; UPDATE namespaces_v5 SET facts = facts + 1`)
+		`UPDATE buckets_v7 SET tokens = '[many]' WHERE entity = 'b'; UPDATE configs SET limits = '[' WHERE entity = 'd'; UPDATE namespaces_v7 SET facts = facts + 1`)
 	for _, size := range []int{1, 2, 10} {
 		var found, damaged []string
 		q := limiter.BucketQuery{Max: size}

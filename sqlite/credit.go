@@ -77,7 +77,7 @@ func (r *Repository) credit(tx *tx, now int64, c limiter.Credit) error {
 // opposed to expired.
 func (t *tx) wasDeleted(ns int64, entity string, id int64) (bool, error) {
 	var deleted bool
-	err := t.row(`SELECT NOT EXISTS (SELECT 1 FROM namespaces_v5 WHERE key = ? AND NOT purging)
+	err := t.row(`SELECT NOT EXISTS (SELECT 1 FROM namespaces_v7 WHERE key = ? AND NOT purging)
 		OR EXISTS (SELECT 1 FROM deleted_buckets WHERE ns = ? AND entity = ? AND last >= ?)`, ns, ns, entity,
 		id).scan(&deleted)
 	return deleted, err
@@ -139,7 +139,7 @@ func (t *tx) bucket(where string, args ...any) (found *record, err error) {
 	err = t.query(func(scan func(...any) error) (err error) {
 		found, err = t.record(scan)
 		return err
-	}, "SELECT "+t.columns()+" FROM buckets_v5 b WHERE "+where, args...)
+	}, "SELECT "+t.columns()+" FROM buckets_v7 b WHERE "+where, args...)
 	return found, err
 }
 
@@ -148,6 +148,6 @@ func (t *tx) expire(ns int64, r *record) error {
 	if err := r.Flush(t.book(ns)); err != nil {
 		return err
 	}
-	_, err := t.exec("DELETE FROM buckets_v5 WHERE id = ?", r.id)
+	_, err := t.exec("DELETE FROM buckets_v7 WHERE id = ?", r.id)
 	return err
 }

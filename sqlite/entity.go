@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/chain"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
@@ -26,7 +27,7 @@ func (r *Repository) change(ctx context.Context, at time.Time, work func(*tx) er
 
 		// The new generation makes the next charge of each bucket look its
 		// limits up.
-		_, err := tx.exec("UPDATE namespaces_v5 SET facts = facts + 1 WHERE key = ?", r.key)
+		_, err := tx.exec("UPDATE namespaces_v7 SET facts = facts + 1 WHERE key = ?", r.key)
 		if err != nil {
 			return err
 		}
@@ -52,30 +53,47 @@ func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limi
 	}
 
 	return r.change(ctx, ev.At, func(tx *tx) error {
-		n, err := tx.exec(
-			`INSERT INTO entities (ns, id, name, parent, cascade, metadata, created) VALUES (?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO NOTHING`, r.key, e.ID, e.Name, e.Parent, e.Cascade, string(metadata), e.CreatedAt.Unix(),
-		)
-		if err == nil && n == 0 {
+		var exists bool
+		err := tx.row("SELECT EXISTS (SELECT 1 FROM entities WHERE ns = ? AND id = ?)", r.key, e.ID).scan(&exists)
+		switch {
+		case err != nil:
+			return err
+		case exists:
 			return fmt.Errorf("entity %q: %w", e.ID, limiter.ErrExists)
 		}
-		if err != nil {
+
+		// Nothing may be written before the last check.
+		if err := rules.CheckPlace(&e, 1, tx.placeIn(r.key)); err != nil {
 			return err
 		}
 
-		if e.Cascade {
-			r.sawParent(tx, e.ID, e.Parent)
+		if _, err = tx.exec(`INSERT INTO entities (ns, id, name, parent, cascade, metadata, created, generation)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+			r.key, e.ID, e.Name, e.Parent, e.Cascade, string(metadata), e.CreatedAt.Unix(), e.Generation); err != nil {
+			return err
+		}
+
+		// In an outage the process has to know whose switch refuses the entity.
+		if _, err := r.climb(tx, e.ID, 0); err != nil {
+			return err
 		}
 		return r.record(tx, ev)
 	})
 }
 
-const entityColumns = "id, name, parent, cascade, metadata, created"
+// entityColumns returns the columns of an entity.
+func (t *tx) entityColumns() string {
+	const always = "id, name, parent, cascade, metadata, created, "
+	if t.schema < treesSince {
+		return always + "0"
+	}
+	return always + "generation"
+}
 
 func (t *tx) entity(scan func(...any) error) (e limiter.Entity, err error) {
 	var metadata string
 	var created int64
-	if err := scan(&e.ID, &e.Name, &e.Parent, &e.Cascade, &metadata, &created); err != nil {
+	if err := scan(&e.ID, &e.Name, &e.Parent, &e.Cascade, &metadata, &created, &e.Generation); err != nil {
 		return e, err
 	}
 
@@ -101,7 +119,7 @@ func (r *Repository) Entity(ctx context.Context, id string) (e limiter.Entity, e
 			found = true
 			e, err = tx.entity(scan)
 			return err
-		}, "SELECT "+entityColumns+" FROM entities WHERE ns = ? AND id = ?", r.key, id)
+		}, "SELECT "+tx.entityColumns()+" FROM entities WHERE ns = ? AND id = ?", r.key, id)
 		if err == nil && !found {
 			err = fmt.Errorf("entity %q: %w", id, limiter.ErrNotFound)
 		}
@@ -110,13 +128,33 @@ func (r *Repository) Entity(ctx context.Context, id string) (e limiter.Entity, e
 	return e, err
 }
 
-// parent returns the parent that an entity cascades to, or "".
-func (t *tx) parent(ns int64, entity string) (parent string, err error) {
-	err = t.row("SELECT parent FROM entities WHERE ns = ? AND id = ? AND cascade", ns, entity).scan(&parent)
-	if errors.Is(err, errNoRow) {
-		return "", nil
+// place returns where the charges of an entity go.
+func (t *tx) place(ns int64, id string) (p chain.Place, err error) {
+	generation := "generation"
+	if t.schema < treesSince {
+		generation = "0"
 	}
-	return parent, err
+
+	err = t.row("SELECT parent, cascade, "+generation+" FROM entities WHERE ns = ? AND id = ?", ns, id).
+		scan(&p.Parent, &p.Cascade, &p.Generation)
+	if errors.Is(err, errNoRow) {
+		return p, nil
+	}
+	return p, err
+}
+
+// placeIn returns a function that returns the places of entities of a namespace.
+func (t *tx) placeIn(ns int64) func(string) (chain.Place, error) {
+	return func(id string) (chain.Place, error) { return t.place(ns, id) }
+}
+
+// parent returns the parent that an entity cascades to, or "".
+func (t *tx) parent(ns int64, entity string) (string, error) {
+	p, err := t.place(ns, entity)
+	if err != nil || !p.Cascade {
+		return "", err
+	}
+	return p.Parent, nil
 }
 
 // Entities iterates over the children of parent in ID order, or over all entities
@@ -136,7 +174,7 @@ func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limi
 				e, err := tx.entity(scan)
 				page = append(page, e)
 				return err
-			}, "SELECT "+entityColumns+" FROM entities WHERE "+where+" AND id > ? ORDER BY id LIMIT ?",
+			}, "SELECT "+tx.entityColumns()+" FROM entities WHERE "+where+" AND id > ? ORDER BY id LIMIT ?",
 				// Clip, since each page appends to the same arguments.
 				append(slices.Clip(args), after, pageSize)...)
 		})
@@ -165,7 +203,7 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.Aud
 			return err
 		}
 
-		r.sawParent(tx, id, "")
+		r.sawChain(tx, 0, []string{id})
 		return r.record(tx, rules.With(ev, "records_deleted", records))
 	})
 }
@@ -181,14 +219,14 @@ func (r *Repository) removeEntity(tx *tx, id string, now time.Time) (records int
 	// A lease may outlive its bucket. Buckets of this entity with an ID up to the
 	// last one were deleted, and did not expire, so they owe nothing.
 	if _, err := tx.exec(`INSERT INTO deleted_buckets (ns, entity, last, at)
-		SELECT ?, ?, coalesce(max(seq), 0), ? FROM sqlite_sequence WHERE name = 'buckets_v5'
+		SELECT ?, ?, coalesce(max(seq), 0), ? FROM sqlite_sequence WHERE name = 'buckets_v7'
 		ON CONFLICT DO UPDATE SET last = excluded.last, at = excluded.at`, r.key, id, now.Unix()); err != nil {
 		return 0, err
 	}
 
 	for _, from := range []string{
 		"entities WHERE ns = ? AND id = ?", "configs WHERE ns = ? AND entity = ?",
-		"buckets_v5 WHERE ns = ? AND entity = ?", "usage WHERE ns = ? AND entity = ?",
+		"buckets_v7 WHERE ns = ? AND entity = ?", "usage WHERE ns = ? AND entity = ?",
 	} {
 		n, err := tx.exec("DELETE FROM "+from, r.key, id)
 		if err != nil {
@@ -214,6 +252,6 @@ func (r *Repository) hasData(tx *tx, id string, now int64) (found bool, err erro
 			found = true
 		}
 		return err
-	}, "SELECT "+tx.columns()+" FROM buckets_v5 b WHERE b.ns = ? AND b.entity = ?", r.key, id)
+	}, "SELECT "+tx.columns()+" FROM buckets_v7 b WHERE b.ns = ? AND b.entity = ?", r.key, id)
 	return found, err
 }

@@ -55,7 +55,7 @@ func TestExistingCreatesNothing(t *testing.T) {
 		"a deleted namespace": {func(t *testing.T, path string) {
 			t.Helper()
 			createStore(t, path)
-			script(t.Context(), t, path, "UPDATE namespaces_v5 SET deleted = 1")
+			script(t.Context(), t, path, "UPDATE namespaces_v7 SET deleted = 1")
 		}, "", isNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestExistingMigratesAnOlderStore(t *testing.T) {
 	defer db.Close()
 	var version, namespaces int
 	row := db.QueryRowContext(t.Context(),
-		"SELECT user_version, (SELECT count(*) FROM namespaces_v5) FROM pragma_user_version")
+		"SELECT user_version, (SELECT count(*) FROM namespaces_v7) FROM pragma_user_version")
 	if err := row.Scan(&version, &namespaces); err != nil || version < 1 || namespaces != 0 {
 		t.Errorf("version %d, %d namespaces, %v", version, namespaces, err)
 	}
@@ -140,8 +140,8 @@ func TestSchemaVersion(t *testing.T) {
 	if err := repo.Close(); err != nil {
 		t.Fatal(err)
 	}
-	script(t.Context(), t, path, `DROP VIEW buckets; ALTER TABLE buckets_v5 RENAME TO buckets; DROP VIEW namespaces;
-		ALTER TABLE namespaces_v5 RENAME TO namespaces; PRAGMA user_version = 0`) // as if it were older
+	script(t.Context(), t, path, `DROP VIEW buckets; ALTER TABLE buckets_v7 RENAME TO buckets; DROP VIEW namespaces;
+		ALTER TABLE namespaces_v7 RENAME TO namespaces; PRAGMA user_version = 0`) // as if it were older
 	older := open(t, path, &sqlite.Options{ReadOnly: true})
 	view, err := older.Namespace(t.Context(), "default")
 	if err != nil {

@@ -73,7 +73,7 @@ func (n *namespace) readFacts(tx *tx, known *facts) (*facts, error) {
 
 	// The query leaves out the limits of the row, which may be damaged.
 	var mode *string
-	err := tx.row("SELECT "+switched+`, c.on_unavailable FROM namespaces_v5 n
+	err := tx.row("SELECT "+switched+`, c.on_unavailable FROM namespaces_v7 n
 		LEFT JOIN configs c ON c.ns = n.key AND c.entity = '' AND c.resource = '' WHERE n.key = ?`, n.key).
 		scan(&next.switched, &mode)
 	if err != nil && !errors.Is(err, errNoRow) {
@@ -104,47 +104,81 @@ func (t *tx) switches(ns int64) (rules.Switches, error) {
 	return all, err
 }
 
-// parents caches the parents that entities cascade to, as the process last saw
-// them. It is for outages only: a charge reads the file.
-type parents struct {
+// chains caches the chains of entities that cascade. A charge uses a chain of its own
+// generation; in an outage, LastSwitch uses the last one that is known.
+type chains struct {
 	mu sync.RWMutex
-	by map[string]string
+	by map[string]knownChain
 }
 
-// of returns the parent of an entity, or "".
-func (p *parents) of(entity string) string {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.by[entity]
+// knownChain is a chain as of a generation of the namespace, 0 for an unknown one. It is
+// immutable.
+type knownChain struct {
+	generation int64
+	entities   []string
 }
 
-// set stores the parent of an entity, "" for none.
-func (p *parents) set(entity, parent string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if parent == "" {
-		delete(p.by, entity)
+// of returns the chain of an entity.
+func (c *chains) of(entity string) knownChain {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if known, ok := c.by[entity]; ok {
+		return known
+	}
+	return knownChain{0, []string{entity}}
+}
+
+// set stores a chain. Entities that do not cascade need no entry.
+func (c *chains) set(generation int64, entities []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(entities) == 1 {
+		delete(c.by, entities[0])
 		return
 	}
-	const maxParents = 100_000
+	const maxChains = 100_000
 
-	// The cache is for outages alone, so it may lose everything, but must not
-	// grow forever.
-	if p.by == nil || len(p.by) >= maxParents {
-		p.by = map[string]string{}
+	// An entry that is gone costs reads, so the cache may lose everything, but must
+	// not grow forever.
+	if c.by == nil || len(c.by) >= maxChains {
+		c.by = map[string]knownChain{}
 	}
 
-	p.by[entity] = parent
+	c.by[entities[0]] = knownChain{generation, entities}
 }
 
-// sawParent caches the parent of an entity, "" for none, after the commit if tx
-// writes.
-func (n *namespace) sawParent(tx *tx, entity, parent string) {
-	switch {
-	case n.parents.of(entity) == parent:
-	case tx.writes:
-		tx.onCommit(func() { n.parents.set(entity, parent) })
-	default:
-		n.parents.set(entity, parent)
+// sawChain caches a chain, after the commit if tx writes.
+func (n *namespace) sawChain(tx *tx, generation int64, entities []string) {
+	if tx.writes {
+		tx.onCommit(func() { n.chains.set(generation, entities) })
+		return
 	}
+	n.chains.set(generation, entities)
+}
+
+// chainAt returns an entity and the ancestors that its charges reach, as of a
+// generation. found is a bucket of the entity, or nil.
+func (n *namespace) chainAt(tx *tx, entity string, found *record, generation int64) ([]string, error) {
+	known := n.chains.of(entity)
+	switch {
+	// The bucket of an entity that does not cascade says so without a read.
+	case found != nil && found.generation == generation && found.parent == "":
+		if len(known.entities) > 1 {
+			n.sawChain(tx, generation, []string{entity})
+		}
+		return []string{entity}, nil
+	case known.generation == generation:
+		return known.entities, nil
+	}
+	return n.climb(tx, entity, generation)
+}
+
+// climb reads a chain and caches it.
+func (n *namespace) climb(tx *tx, entity string, generation int64) ([]string, error) {
+	levels, err := rules.Climb(entity, tx.placeIn(n.key))
+	// A chain that is too deep is climbed each time.
+	if err == nil {
+		n.sawChain(tx, generation, levels)
+	}
+	return levels, err
 }

@@ -73,7 +73,7 @@ func TestOneFailingCallDoesNotFailTheOthers(t *testing.T) {
 	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
 	release := block(t, r)
 	insert := func(tx *tx, name string) error {
-		_, err := tx.exec("INSERT INTO namespaces_v5 (id, name, created) VALUES (?, ?, 0)", name, name)
+		_, err := tx.exec("INSERT INTO namespaces_v7 (id, name, created) VALUES (?, ?, 0)", name, name)
 		return err
 	}
 	const calls = 6
@@ -202,7 +202,7 @@ func TestExpiredRowsAreSwept(t *testing.T) {
 		}
 		err := r.read(t.Context(), func(tx *tx) error {
 			return tx.row(
-				"SELECT (SELECT count(*) FROM buckets_v5), (SELECT count(*) FROM usage), (SELECT count(*) FROM audit)",
+				"SELECT (SELECT count(*) FROM buckets_v7), (SELECT count(*) FROM usage), (SELECT count(*) FROM audit)",
 			).scan(&buckets, &usage, &audit)
 		})
 		if err != nil {
@@ -267,7 +267,7 @@ func TestDamagedUsageDoesNotStopTheSweep(t *testing.T) {
 			err := scan(&entity)
 			left = append(left, entity)
 			return err
-		}, "SELECT entity FROM buckets_v5 ORDER BY entity")
+		}, "SELECT entity FROM buckets_v7 ORDER BY entity")
 	})
 	if err != nil || !slices.Equal(left, []string{"busy", "damaged"}) {
 		t.Errorf("buckets of %v are left: %v", left, err)

@@ -53,7 +53,7 @@ func readContinuously(t *testing.T, r *Repository) (stop func()) {
 			}
 			for range 20 { // lets commits happen meanwhile
 				var rows int
-				if err := next.QueryRowContext(t.Context(), "SELECT count(*) FROM buckets_v5").Scan(&rows); err != nil {
+				if err := next.QueryRowContext(t.Context(), "SELECT count(*) FROM buckets_v7").Scan(&rows); err != nil {
 					t.Error(err)
 				}
 			}
@@ -120,7 +120,7 @@ func TestLongReaderOnlyDelaysTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	var rows int
-	if err := reader.QueryRowContext(t.Context(), "SELECT count(*) FROM buckets_v5").Scan(&rows); err != nil {
+	if err := reader.QueryRowContext(t.Context(), "SELECT count(*) FROM buckets_v7").Scan(&rows); err != nil {
 		t.Fatal(err)
 	}
 	take := func(n int) {

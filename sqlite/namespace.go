@@ -17,7 +17,7 @@ type namespace struct {
 	key      int64
 	id, name string
 	facts    atomic.Pointer[facts]
-	parents  parents
+	chains   chains
 }
 
 const namespaceColumns = "key, id, name, created, deleted, purging"
@@ -47,7 +47,7 @@ func (t *tx) namespace(where string, args ...any) (s namespaceRow, err error) {
 		found = true
 		s, err = scanNamespace(scan)
 		return err
-	}, "SELECT "+namespaceColumns+" FROM namespaces_v5 WHERE "+where, args...)
+	}, "SELECT "+namespaceColumns+" FROM namespaces_v7 WHERE "+where, args...)
 	if err == nil && !found {
 		err = errNoRow
 	}
@@ -109,7 +109,7 @@ func (f *file) findNamespace(ctx context.Context, name string) (*namespace, erro
 // facts.
 func (n *namespace) requireActive(tx *tx) (int64, error) {
 	var generation int64
-	err := tx.row("SELECT facts FROM namespaces_v5 WHERE key = ? AND deleted IS NULL", n.key).scan(&generation)
+	err := tx.row("SELECT facts FROM namespaces_v7 WHERE key = ? AND deleted IS NULL", n.key).scan(&generation)
 	if errors.Is(err, errNoRow) {
 		return 0, noNamespace(n.name)
 	}
@@ -141,7 +141,7 @@ func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace
 				s, err := scanNamespace(scan)
 				all = append(all, s.Namespace)
 				return err
-			}, "SELECT "+namespaceColumns+" FROM namespaces_v5 ORDER BY name, id")
+			}, "SELECT "+namespaceColumns+" FROM namespaces_v7 ORDER BY name, id")
 		})
 		return all, err
 	})
@@ -163,7 +163,7 @@ func (t *tx) register(now time.Time, name string) (namespaceRow, error) {
 	}
 
 	if _, err := t.exec(
-		"INSERT INTO namespaces_v5 (id, name, created) VALUES (?, ?, ?)", rules.NewNamespaceID(), name,
+		"INSERT INTO namespaces_v7 (id, name, created) VALUES (?, ?, ?)", rules.NewNamespaceID(), name,
 		now.Unix(),
 	); err != nil {
 		return namespaceRow{}, err
@@ -176,7 +176,7 @@ func (t *tx) register(now time.Time, name string) (namespaceRow, error) {
 // its ID until it is purged.
 func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name string) error {
 	return r.write(ctx, now, func(tx *tx) error {
-		n, err := tx.exec("UPDATE namespaces_v5 SET deleted = ? WHERE "+activeName, now.Unix(), name)
+		n, err := tx.exec("UPDATE namespaces_v7 SET deleted = ? WHERE "+activeName, now.Unix(), name)
 		if err == nil && n == 0 {
 			return noNamespace(name)
 		}
@@ -216,7 +216,7 @@ func (r *Repository) RecoverNamespace(ctx context.Context, now time.Time, id str
 		}
 
 		s.DeletedAt = time.Time{}
-		_, err = tx.exec("UPDATE namespaces_v5 SET deleted = NULL WHERE key = ?", s.key)
+		_, err = tx.exec("UPDATE namespaces_v7 SET deleted = NULL WHERE key = ?", s.key)
 		return s.Namespace, err
 	})
 }

@@ -92,7 +92,7 @@ func pageQuery(columns string, ns int64, prefix string, after rules.Position, ro
 		}
 	}
 
-	query, args := "SELECT "+columns+" FROM buckets_v5 b WHERE ns = ? AND (entity, resource) > (?, ?)",
+	query, args := "SELECT "+columns+" FROM buckets_v7 b WHERE ns = ? AND (entity, resource) > (?, ?)",
 		[]any{ns, entity, resource}
 	if end := prefixEnd(prefix); end != "" {
 		query, args = query+" AND entity < ?", append(args, end)
@@ -145,7 +145,7 @@ func (r *Repository) bucketAt(
 		rec, err := tx.record(scan)
 		records = append(records, rec)
 		return err
-	}, "SELECT "+tx.columns()+" FROM buckets_v5 b WHERE ns = ? AND entity = ? AND resource = ?", r.key, key.Entity,
+	}, "SELECT "+tx.columns()+" FROM buckets_v7 b WHERE ns = ? AND entity = ? AND resource = ?", r.key, key.Entity,
 		key.Resource)
 	if err != nil {
 		return found, err

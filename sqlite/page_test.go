@@ -38,7 +38,7 @@ func TestPagesFollowAnIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := strings.Join(plan, "; ")
-		if len(plan) != 1 || !strings.HasPrefix(got, "SEARCH b USING INDEX sqlite_autoindex_buckets_v5_1 (ns=? AND ") {
+		if len(plan) != 1 || !strings.HasPrefix(got, "SEARCH b USING INDEX sqlite_autoindex_buckets_v7_1 (ns=? AND ") {
 			t.Errorf("%s: plan %q, want one search of the index by entity and resource", name, got)
 		}
 	}

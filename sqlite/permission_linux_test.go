@@ -62,7 +62,7 @@ func TestFileOfAnotherUserIsRefused(t *testing.T) {
 	if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // readable on purpose
 		t.Fatal(err)
 	}
-	for _, version := range []string{"5", "99"} {
+	for _, version := range []string{"6", "99"} {
 		script(t.Context(), t, path, "PRAGMA user_version = "+version)
 		if said := runAs(t, stranger, "visit", path); !isRefused(said) || !strings.Contains(said, "open it read-only") {
 			t.Errorf("version %s: a stranger got %s", version, said)
@@ -74,7 +74,7 @@ func TestFileOfAnotherUserIsRefused(t *testing.T) {
 	if err := openError(t, path, nil); !isType[*limiter.VersionError](err) {
 		t.Error(err)
 	}
-	script(t.Context(), t, path, "PRAGMA user_version = 6")
+	script(t.Context(), t, path, "PRAGMA user_version = 7")
 	if said := runAs(t, owner, "visit", path); !isOpened(said) {
 		t.Errorf("the owner got %s", said)
 	}

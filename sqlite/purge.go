@@ -38,7 +38,7 @@ func (r *Repository) beginPurge(ctx context.Context, id string) (key int64, err 
 		}
 
 		// A namespace that has lost some of its data must not be recovered.
-		_, err = tx.exec("UPDATE namespaces_v5 SET purging = 1 WHERE key = ?", s.key)
+		_, err = tx.exec("UPDATE namespaces_v7 SET purging = 1 WHERE key = ?", s.key)
 		return s.key, err
 	})
 }
@@ -50,7 +50,7 @@ func (t *tx) purge(key int64) (removed int, err error) {
 
 	// One kind of rows is removed at a time, so that a transaction stays short.
 	for _, delete := range []string{
-		"DELETE FROM buckets_v5 WHERE rowid IN (SELECT rowid FROM buckets_v5 WHERE ns = ? LIMIT ?)",
+		"DELETE FROM buckets_v7 WHERE rowid IN (SELECT rowid FROM buckets_v7 WHERE ns = ? LIMIT ?)",
 		"DELETE FROM usage WHERE rowid IN (SELECT rowid FROM usage WHERE ns = ? LIMIT ?)",
 		"DELETE FROM audit WHERE rowid IN (SELECT rowid FROM audit WHERE ns = ? LIMIT ?)",
 		"DELETE FROM configs WHERE (ns, entity, resource) IN (SELECT ns, entity, resource FROM configs WHERE " +
@@ -69,7 +69,7 @@ func (t *tx) purge(key int64) (removed int, err error) {
 		}
 	}
 
-	_, err = t.exec("DELETE FROM namespaces_v5 WHERE key = ?", key)
+	_, err = t.exec("DELETE FROM namespaces_v7 WHERE key = ?", key)
 	return 0, err
 }
 

@@ -18,16 +18,16 @@ import (
 // enough to be swept.
 func fill(t *testing.T, path, id string, step int) (rows int) {
 	t.Helper()
-	const from = "FROM n, namespaces_v5 WHERE id = ?"
+	const from = "FROM n, namespaces_v7 WHERE id = ?"
 	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
 	for i, insert := range []string{
-		"INSERT INTO entities SELECT key, i, '', '', 0, '{}', 0 " + from,
+		"INSERT INTO entities SELECT key, i, '', '', 0, '{}', 0, 0 " + from,
 		"INSERT INTO configs SELECT key, i, '', '[]', '' " + from,
-		"INSERT INTO buckets_v5 (ns, entity, resource, facts, parent, limits, level, tokens, at, idle, " +
+		"INSERT INTO buckets_v7 (ns, entity, resource, facts, parent, limits, level, tokens, at, idle, " +
 			"expires, hour, used, events) " +
 			"SELECT key, i, 'r', 0, '', '[]', 0, '[]', 0, 0, 0, 0, '[]', 0 " + from,
 		"INSERT INTO usage (ns, entity, resource, window, start, counters, events, expires) SELECT key, i, " +

@@ -69,7 +69,7 @@ func TestUnknownZoneIsNoDamage(t *testing.T) {
 		t.Helper()
 		err := r.write(ctx, time.Time{}, func(tx *tx) error {
 			return tx.script(`UPDATE configs SET limits = replace(limits, 'Europe/Berlin', 'Mars/Olympus');
-				UPDATE buckets_v5 SET limits = replace(limits, 'Europe/Berlin', 'Mars/Olympus'); UPDATE namespaces_v5 SET facts = facts + 1`)
+				UPDATE buckets_v7 SET limits = replace(limits, 'Europe/Berlin', 'Mars/Olympus'); UPDATE namespaces_v7 SET facts = facts + 1`)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -133,7 +133,7 @@ func TestWhatWasSpentAboveACapacityIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := r.write(t.Context(), time.Time{}, func(tx *tx) error {
-		return tx.script(`UPDATE buckets_v5 SET starts = replace(starts, ']', ',0,40000]')`)
+		return tx.script(`UPDATE buckets_v7 SET starts = replace(starts, ']', ',0,40000]')`)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestDamagedWindowsAreNamed(t *testing.T) {
 		`limits = replace(limits, '"window":"day"', '"window":"hour","zone":"Mars/Olympus"')`,
 	} {
 		err := r.write(t.Context(), time.Time{}, func(tx *tx) error {
-			if err := tx.script("SAVEPOINT intact; UPDATE buckets_v5 SET " + damage); err != nil {
+			if err := tx.script("SAVEPOINT intact; UPDATE buckets_v7 SET " + damage); err != nil {
 				return err
 			}
 			_, err := r.charge(tx, newYear.UnixMilli(), &charge, false)

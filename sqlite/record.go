@@ -256,7 +256,7 @@ func (t *tx) save(ns int64, r *record, all bool) (err error) {
 	// old value. Other rows, which are most, are written without them.
 	if !all && (r.detailed || r.Starts != nil || r.Spared != nil || r.Left != nil) {
 		_, err = t.exec(
-			`UPDATE buckets_v5 SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = ?, pulled = ?,
+			`UPDATE buckets_v7 SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = ?, pulled = ?,
 			starts = ?, spared = ?, peaks = ?, left_limits = ?, left_levels = ? WHERE id = ?`,
 			append(append([]any{tokens, r.At, r.Expires, r.Hour, used, r.Events, r.Pulled}, details...), r.id)...,
 		)
@@ -264,7 +264,7 @@ func (t *tx) save(ns int64, r *record, all bool) (err error) {
 	}
 
 	if !all {
-		_, err = t.exec("UPDATE buckets_v5 SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = "+
+		_, err = t.exec("UPDATE buckets_v7 SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = "+
 			"?, pulled = ? WHERE id = ?",
 			tokens, r.At, r.Expires, r.Hour, used, r.Events, r.Pulled, r.id)
 		return err
@@ -282,14 +282,14 @@ func (t *tx) save(ns int64, r *record, all bool) (err error) {
 	}, details...)
 
 	if r.id != 0 {
-		_, err = t.exec(`UPDATE buckets_v5 SET facts = ?, parent = ?, limits = ?, level = ?, tokens = ?, at = ?,
+		_, err = t.exec(`UPDATE buckets_v7 SET facts = ?, parent = ?, limits = ?, level = ?, tokens = ?, at = ?,
 			idle = ?, expires = ?, hour = ?, used = ?, events = ?, pulled = ?, keep = ?, starts = ?, spared = ?,
 			peaks = ?, left_limits = ?, left_levels = ? WHERE id = ?`,
 			append(row, r.id)...)
 		return err
 	}
 
-	r.id, err = t.insert(`INSERT INTO buckets_v5 (facts, parent, limits, level, tokens, at, idle, expires, hour, used,
+	r.id, err = t.insert(`INSERT INTO buckets_v7 (facts, parent, limits, level, tokens, at, idle, expires, hour, used,
 		events, pulled, keep, starts, spared, peaks, left_limits, left_levels, ns, entity, resource)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		append(row, ns, r.Account.Entity, r.Account.Resource)...)

@@ -168,16 +168,32 @@ ALTER TABLE buckets_v5 ADD COLUMN left_limits TEXT;
 ALTER TABLE buckets_v5 ADD COLUMN left_levels TEXT;
 -- The bucket does not expire before; 0 for none.
 ALTER TABLE buckets_v5 ADD COLUMN keep INTEGER NOT NULL DEFAULT 0;
+`, `
+-- Rises with each change of parent and cascade; 0 for an entity whose charges reach its
+-- parent and go no further.
+ALTER TABLE entities ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;
+
+-- An older process that has the file open must not go on: it charges two entities
+-- where more have to pay. It finds no tables of these names.
+ALTER TABLE namespaces_v5 RENAME TO namespaces_v7;
+ALTER TABLE buckets_v5 RENAME TO buckets_v7;
 `}
 
 // The first schema versions with the column pulled, with quotas, shadow limits and
-// switches, and with the peaks of quotas and limits that have left. An older file that
-// is opened read-only lacks them.
-const pulledSince, quotasSince, peaksSince = 4, 5, 6
+// switches, with the peaks of quotas and limits that have left, and with the generations
+// of entities. An older file that is opened read-only lacks them.
+const pulledSince, quotasSince, peaksSince, treesSince = 4, 5, 6, 7
 
-// olderNames translates a query for a file from before the tables were renamed.
-func olderNames(query string) string {
-	return strings.NewReplacer("namespaces_v5", "namespaces", "buckets_v5", "buckets").Replace(query)
+// olderNames translates a query for a file of a version in which the tables had other
+// names.
+func olderNames(version int, query string) string {
+	switch {
+	case version >= treesSince:
+		return query
+	case version >= quotasSince:
+		return strings.NewReplacer("namespaces_v7", "namespaces_v5", "buckets_v7", "buckets_v5").Replace(query)
+	}
+	return strings.NewReplacer("namespaces_v7", "namespaces", "buckets_v7", "buckets").Replace(query)
 }
 
 // version reads the application ID, the schema version and the number of tables.

@@ -28,16 +28,13 @@ func olderFile(t *testing.T, version int) (path string) {
 	defer db.Close()
 	const limits = `[{"name":"rpm","capacity":10,"refill_amount":10,"refill_period_seconds":60}]`
 	ms := newYear.UnixMilli()
-	names := func(query string) string { return query }
-	if version < quotasSince {
-		names = olderNames
-	}
+	names := func(query string) string { return olderNames(version, query) }
 	script := append([]string{"PRAGMA journal_mode = WAL; BEGIN"}, migrations[:version]...)
 	script = append(script,
 		fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, version),
-		names("INSERT INTO namespaces_v5 (id, name, created) VALUES ('first', 'default', 0)"),
+		names("INSERT INTO namespaces_v7 (id, name, created) VALUES ('first', 'default', 0)"),
 		"INSERT INTO configs VALUES (1, '', '', '"+limits+"', 'allow')",
-		fmt.Sprintf(names(`INSERT INTO buckets_v5 (ns, entity, resource, facts, parent, limits, level, tokens, at, idle, expires, hour, used, events)
+		fmt.Sprintf(names(`INSERT INTO buckets_v7 (ns, entity, resource, facts, parent, limits, level, tokens, at, idle, expires, hour, used, events)
 			VALUES (1, 'alice', 'gpt-4', 1, '', '%s', 3, '[6000]', %d, 420000, %d, %d, '[4]', 1)`), limits, ms,
 			ms+420000, ms),
 		fmt.Sprintf(`INSERT INTO usage (ns, entity, resource, window, start, counters, events, expires)

@@ -318,7 +318,7 @@ func (r *Repository) SchemaVersion() int { return r.schema }
 func (r *Repository) Ping(ctx context.Context) error {
 	return r.read(ctx, func(tx *tx) error {
 		var one int
-		return tx.row("SELECT 1 FROM namespaces_v5 LIMIT 1").scan(&one)
+		return tx.row("SELECT 1 FROM namespaces_v7 LIMIT 1").scan(&one)
 	})
 }
 

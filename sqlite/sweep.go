@@ -62,7 +62,7 @@ func (s *sweeper) buckets(t *tx, now int64) error {
 
 	// The part is counted in rows, expired or not, so that each sweep costs the
 	// same.
-	if err := t.row("SELECT coalesce(max(id), 0), count(*) FROM (SELECT id FROM buckets_v5 WHERE id > ? "+
+	if err := t.row("SELECT coalesce(max(id), 0), count(*) FROM (SELECT id FROM buckets_v7 WHERE id > ? "+
 		"ORDER BY id LIMIT ?)",
 		s.last, sweepPart).scan(&end, &rows); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (s *sweeper) buckets(t *tx, now int64) error {
 
 		// A damaged row is skipped.
 		return nil
-	}, "SELECT b.ns, "+t.columns()+" FROM buckets_v5 b WHERE b.id > ? AND b.id <= ? AND b.expires > 0 AND "+
+	}, "SELECT b.ns, "+t.columns()+" FROM buckets_v7 b WHERE b.id > ? AND b.id <= ? AND b.expires > 0 AND "+
 		"b.expires <= ?", s.last, end, now)
 	if err != nil {
 		return err

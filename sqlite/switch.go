@@ -51,7 +51,7 @@ func (r *Repository) DeleteSwitch(ctx context.Context, of limiter.Scope, ev limi
 // switched marks the generation that r.change starts next as a change of switches,
 // and stores the event.
 func (r *Repository) switched(tx *tx, ev limiter.AuditEvent) error {
-	if _, err := tx.exec("UPDATE namespaces_v5 SET switched = facts + 1 WHERE key = ?", r.key); err != nil {
+	if _, err := tx.exec("UPDATE namespaces_v7 SET switched = facts + 1 WHERE key = ?", r.key); err != nil {
 		return err
 	}
 	return r.record(tx, ev)
@@ -79,44 +79,5 @@ func (r *Repository) Switches(ctx context.Context) iter.Seq2[limiter.Switch, err
 // LastSwitch returns the switch that refused the charges of an entity and a
 // resource when this process last read the file, or nil.
 func (r *Repository) LastSwitch(entity, resource string) *limiter.Switch {
-	return r.facts.Load().switches.Refusing(chain(entity, r.parents.of(entity)), resource)
-}
-
-// checkSwitches returns a *limiter.DisabledError if a switch refuses the charges
-// of an entity and a resource. found is their bucket, or nil.
-func (r *Repository) checkSwitches(tx *tx, key limiter.Scope, found *record, now *facts) error {
-	// Where nothing is off, a charge must not pay for a look at its parent.
-	if len(now.switches) == 0 {
-		return nil
-	}
-
-	parent, err := r.parentAt(tx, key.Entity, found, now.generation)
-	if err != nil {
-		return err
-	}
-
-	if off := now.switches.Refusing(chain(key.Entity, parent), key.Resource); off != nil {
-		// In an outage the process has to know whose switch refused.
-		r.sawParent(tx, key.Entity, parent)
-		return off.Refuse(key.Entity, key.Resource)
-	}
-	return nil
-}
-
-// chain returns an entity and the parent that its charges cascade to, unless that is
-// "".
-func chain(entity, parent string) []string {
-	if parent == "" {
-		return []string{entity}
-	}
-	return []string{entity, parent}
-}
-
-// parentAt returns the parent that an entity cascades to, or "". It knows it from
-// a bucket of the same generation.
-func (r *Repository) parentAt(tx *tx, entity string, found *record, generation int64) (string, error) {
-	if found != nil && found.generation == generation {
-		return found.parent, nil
-	}
-	return tx.parent(r.key, entity)
+	return r.facts.Load().switches.Refusing(r.chains.of(entity).entities, resource)
 }

@@ -122,16 +122,17 @@ func TestSwitchOfAGrandparent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := lim.Acquire(t.Context(), oneOfAlice); err != nil {
+		t.Fatal(err)
+	}
 	if err := lim.Disable(t.Context(), limiter.Scope{Entity: "firm"}, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lim.Acquire(t.Context(), oneOfAlice); err != nil { // cascades one level only
-		t.Fatal(err)
-	}
 	req := oneOfAlice
-	req.Entity = "team"
-	if _, err := lim.Acquire(t.Context(), req); !isDisabled(err) {
-		t.Errorf("got %v, want a DisabledError", err)
+	for _, req.Entity = range []string{"team", "alice"} {
+		if _, err := lim.Acquire(t.Context(), req); !isDisabled(err) {
+			t.Errorf("%s: got %v, want a DisabledError", req.Entity, err)
+		}
 	}
 }
 

@@ -64,9 +64,7 @@ func (t *tx) script(statements string) error {
 func (t *tx) query(each func(scan func(...any) error) error, query string, args ...any) error {
 	// The tables of an older file, which is opened read-only, have their old
 	// names.
-	if t.schema < quotasSince {
-		query = olderNames(query)
-	}
+	query = olderNames(t.schema, query)
 
 	rows, err := t.on.QueryContext(t.ctx, query, args...)
 	if err != nil {

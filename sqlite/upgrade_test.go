@@ -118,7 +118,7 @@ func TestNewerProcessLocksThisOneOut(t *testing.T) {
 	defer db.Close()
 	if _, err := db.ExecContext(
 		t.Context(),
-		"ALTER TABLE namespaces_v5 RENAME TO namespaces_v99; ALTER TABLE buckets_v5 RENAME TO buckets_v99; "+
+		"ALTER TABLE namespaces_v7 RENAME TO namespaces_v99; ALTER TABLE buckets_v7 RENAME TO buckets_v99; "+
 			"PRAGMA user_version = 99",
 	); err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestListsOfAnOlderProcess(t *testing.T) {
 		"starts = '[0,5,7]', spared = '[3,0,0]'",
 	} {
 		err := r.write(t.Context(), time.Time{}, func(tx *tx) error {
-			return tx.script("UPDATE buckets_v5 SET " + left)
+			return tx.script("UPDATE buckets_v7 SET " + left)
 		})
 		if err != nil {
 			t.Fatal(err)

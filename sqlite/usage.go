@@ -168,7 +168,7 @@ func (r *Repository) usage(tx *tx, q limiter.UsageQuery) ([]limiter.UsageSnapsho
 			add(u)
 		}
 		return nil
-	}, "SELECT "+tx.columns()+" FROM buckets_v5 b WHERE "+where+" AND events > 0"+during, slices.Concat(args, times)...)
+	}, "SELECT "+tx.columns()+" FROM buckets_v7 b WHERE "+where+" AND events > 0"+during, slices.Concat(args, times)...)
 	return all, err
 }
 

@@ -96,7 +96,7 @@ func (w *writer) prepare(ctx context.Context) error {
 	err := migrate(t)
 	if err == nil {
 		// This changes nothing, but fails if the file is read-only.
-		_, err = t.exec("DELETE FROM namespaces_v5 WHERE ?", false)
+		_, err = t.exec("DELETE FROM namespaces_v7 WHERE ?", false)
 	}
 	if err != nil {
 		// The rollback has to run even if ctx has ended.

@@ -84,14 +84,18 @@ func entity(c *call) (any, error) {
 		return nil, err
 	}
 
-	// Levels of the parent refuse calls of the entity only if the parent is
+	// Levels of an ancestor refuse calls of the entity only if the ancestor is
 	// charged with them.
-	parent := ""
-	if e.Cascade {
-		parent = e.Parent
+	var above []limiter.Entity
+	if off := c.off(c.ctx); len(off) > 0 && e.Cascade {
+		chain, err := c.lim.Chain(c.ctx, id)
+		if err != nil {
+			return nil, outage(err)
+		}
+		above = chain[1:]
 	}
 
-	v.Disabled = c.off(c.ctx).of(id, parent, v.Resources...)
+	v.Disabled = c.off(c.ctx).of(id, above, v.Resources...)
 
 	// An ID without a record may still be in use. Looking for usage and
 	// children costs reads, so it comes last.

@@ -56,7 +56,7 @@ func resources(c *call) (any, error) {
 
 	lines := make([]ResourceLine, len(names))
 	for i, name := range names {
-		lines[i] = ResourceLine{Name: name, Limits: []jsonview.Limit{}, Disabled: off.of("", "", name)}
+		lines[i] = ResourceLine{Name: name, Limits: []jsonview.Limit{}, Disabled: off.of("", nil, name)}
 		if !slices.Contains(shared, name) {
 			continue
 		}
@@ -112,7 +112,7 @@ func resource(c *call) (any, error) {
 
 	v := ResourceView{
 		Resource: name, Limits: t.totals(), Entities: t.scanned, Scanned: t.scanned, Done: done,
-		Disabled: c.off(c.ctx).of("", "", name),
+		Disabled: c.off(c.ctx).of("", nil, name),
 	}
 
 	if len(defaults.Limits) > 0 {

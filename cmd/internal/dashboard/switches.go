@@ -59,11 +59,13 @@ func (set switchSet) refusing(entity, resource string, l label) *jsonview.Switch
 }
 
 // of returns the levels that are off and refuse some or all calls of an entity, or
-// of all entities if it is "", for some resources. A parent counts if it is given.
-func (set switchSet) of(entity, parent string, resources ...string) []jsonview.Switch {
+// of all entities if it is "", for some resources. The ancestors are those that the calls
+// of the entity reach.
+func (set switchSet) of(entity string, ancestors []limiter.Entity, resources ...string) []jsonview.Switch {
 	found := []limiter.Switch{}
 	for scope, one := range set {
-		mine := scope.Entity == "" || scope.Entity == entity || scope.Entity == parent
+		mine := scope.Entity == "" || scope.Entity == entity ||
+			slices.ContainsFunc(ancestors, func(e limiter.Entity) bool { return e.ID == scope.Entity })
 		// A switch of the entity itself concerns it whatever the resource, so
 		// the page shows all of them.
 		if mine && (scope.Resource == "" || slices.Contains(resources, scope.Resource) || entity != "" &&

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"iter"
 	"strings"
 	"time"
@@ -69,13 +68,11 @@ func ReadBuckets(
 			return
 		}
 
-		e, err := lim.Entity(ctx, id)
-		if err != nil && !errors.Is(err, limiter.ErrNotFound) {
+		chain, err := lim.Chain(ctx, id)
+		if err != nil {
 			yield(BucketLimit{}, err)
 			return
 		}
-		// Switches may refuse an entity without a record.
-		e.ID = id
 
 		off, err := allSwitches(lim.Switches(ctx))
 		if err != nil {
@@ -95,7 +92,7 @@ func ReadBuckets(
 			}
 			for i, s := range b.Statuses() {
 				source := cmp.Or(sources[[2]string{s.Resource, s.Limit.Name}], s.Source)
-				if !yield(BucketLimit{s.Resource, source, s.Limit, b.Tokens[i], s, Refusing(off, e, s.Resource)}, nil) {
+				if !yield(BucketLimit{s.Resource, source, s.Limit, b.Tokens[i], s, Refusing(off, s.Resource, chain...)}, nil) {
 					return
 				}
 			}

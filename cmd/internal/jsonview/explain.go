@@ -11,7 +11,7 @@ import (
 // Explanation is an explanation as JSON.
 type Explanation struct {
 	Decision
-	Levels []Level `json:"levels" doc:"levels of the entity, then of its parent, most specific first; see below"`
+	Levels []Level `json:"levels" doc:"levels of the entity, then of its ancestors, most specific first; see below"`
 }
 
 // Level is a level as JSON.
@@ -80,14 +80,14 @@ func Explain(
 	return d, levels, err
 }
 
-// readDisabledLevels reads the levels of the entity, and of its parent if a switch
-// of the parent refuses.
+// readDisabledLevels reads the levels of the entity, and of an ancestor if a switch of
+// the ancestor refuses.
 func readDisabledLevels(
 	ctx context.Context, repo limiter.Repository, off *limiter.DisabledError,
 ) ([]StoredLevel, error) {
 	payers := []limiter.Status{{Entity: off.Entity, Resource: off.Resource}}
 
-	// A switch of the parent is on a level that the entity itself does not
+	// A switch of an ancestor is on a level that the entity itself does not
 	// have.
 	if other := off.Scope.Entity; other != "" && other != off.Entity {
 		payers = append(payers, limiter.Status{Entity: other, Resource: off.Resource})
@@ -126,10 +126,11 @@ func explain(ctx context.Context, lim *limiter.RateLimiter, req limiter.Request)
 	return current, nil
 }
 
-// readLevels reads the four levels of the entity and of a parent that pays.
+// readLevels reads the four levels of the entity and of its parent, if that pays, and
+// for each further ancestor that pays the two of its own.
 func readLevels(ctx context.Context, repo limiter.Repository, d limiter.Decision) ([]StoredLevel, error) {
 	var levels []StoredLevel
-	payer := ""
+	payer, payers := "", 0
 	for _, s := range d.Statuses {
 		// Statuses of one payer follow each other, so that a new entity is the
 		// next payer.
@@ -137,8 +138,12 @@ func readLevels(ctx context.Context, repo limiter.Repository, d limiter.Decision
 			continue
 		}
 
-		payer = s.Entity
+		payer, payers = s.Entity, payers+1
 		for _, scope := range limiter.Precedence(s.Entity, s.Resource) {
+			// Wider levels do not reach beyond the parent.
+			if payers > 2 && scope.Entity == "" {
+				break
+			}
 			cfg, err := repo.Config(ctx, scope)
 			if err != nil {
 				return nil, err

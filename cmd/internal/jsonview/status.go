@@ -105,7 +105,7 @@ type Owner struct {
 	Entity   string   `json:"entity_id" doc:"ID of the entity"`
 	Parent   *string  `json:"parent_id" doc:"ID of the parent"`
 	Cascade  bool     `json:"cascade" doc:"whether the parent is charged too"`
-	Limits   []Status `json:"limits" doc:"limits of the entity, then of its parent; see below"`
+	Limits   []Status `json:"limits" doc:"limits of the entity, then of its ancestors; see below"`
 	Disabled []Switch `json:"disabled,omitempty"`
 }
 
@@ -119,15 +119,16 @@ func NewOwner(id string, e limiter.Entity, statuses []limiter.Status, used []Use
 	return Owner{id, OrNull(e.Parent), e.Cascade, NewStatuses(statuses, used), NewSwitches(off)}
 }
 
-// ReadStatuses returns the record of an entity, which is empty if there is none,
-// and the statuses of its limits, then of a parent that is charged too. If resource
-// is not "", only limits for that resource are returned, also unused ones.
+// ReadStatuses returns an entity and the ancestors that its charges reach, and the
+// statuses of their limits, in the same order. The record of an entity that has none
+// holds the ID alone. If resource is not "", only limits for that resource are returned,
+// also unused ones.
 func ReadStatuses(
 	ctx context.Context, lim *limiter.RateLimiter, id, resource string,
-) (limiter.Entity, []limiter.Status, error) {
-	e, err := lim.Entity(ctx, id)
-	if err != nil && !errors.Is(err, limiter.ErrNotFound) {
-		return e, nil, err
+) ([]limiter.Entity, []limiter.Status, error) {
+	chain, err := lim.Chain(ctx, id)
+	if err != nil {
+		return nil, nil, err
 	}
 
 	if resource != "" {
@@ -135,28 +136,32 @@ func ReadStatuses(
 		// Explain has no limits for a level that is off, nor those that an earlier
 		// request brought. Their buckets may exist all the same.
 		if !errors.Is(err, limiter.ErrNoLimits) && SwitchOf(err) == nil {
-			return e, d.Statuses, err
+			return chain, d.Statuses, err
 		}
 	}
 
 	all, err := lim.Status(ctx, id)
 	if err != nil {
-		return e, nil, err
+		return chain, nil, err
 	}
 
 	if all, err = addUnused(ctx, lim, id, all); err != nil {
-		return e, nil, err
+		return chain, nil, err
 	}
 
-	if e.Cascade {
-		parents, err := lim.Status(ctx, e.Parent)
+	for level, e := range chain[1:] {
+		above, err := lim.Status(ctx, e.ID)
 		if err != nil {
-			return e, nil, err
+			return chain, nil, err
 		}
-		all = append(all, parents...)
+		all = append(all, slices.DeleteFunc(above, func(s limiter.Status) bool {
+			// From the grandparent up, only limits of the entity itself pay.
+			return level > 0 && s.Source != limiter.Scope{Entity: e.ID}.Level() &&
+				s.Source != limiter.Scope{Entity: e.ID, Resource: s.Resource}.Level()
+		})...)
 	}
 
-	return e, slices.DeleteFunc(all, func(s limiter.Status) bool {
+	return chain, slices.DeleteFunc(all, func(s limiter.Status) bool {
 		return resource != "" && s.Resource != resource
 	}), nil
 }

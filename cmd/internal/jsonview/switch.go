@@ -43,11 +43,10 @@ func SwitchOf(err error) *limiter.Switch {
 	return &limiter.Switch{Scope: off.Scope, Reason: off.Reason, Since: off.Since}
 }
 
-// ReadSwitches returns the levels that are off and refuse calls of an entity: its
-// own, the levels of its parent if it cascades, of the given resources, and
-// everything.
+// ReadSwitches returns the levels that are off and refuse calls of the first entity of a
+// chain: those of each entity of the chain, of the given resources, and everything.
 func ReadSwitches(
-	ctx context.Context, lim *limiter.RateLimiter, e limiter.Entity, resources ...string,
+	ctx context.Context, lim *limiter.RateLimiter, chain []limiter.Entity, resources ...string,
 ) ([]limiter.Switch, error) {
 	var all []limiter.Switch
 	for s, err := range lim.Switches(ctx) {
@@ -55,10 +54,10 @@ func ReadSwitches(
 			return nil, err
 		}
 		of := s.Scope
-		payer := of.Entity == "" || of.Entity == e.ID || e.Cascade && of.Entity == e.Parent
+		reached := of.Entity == "" || slices.ContainsFunc(chain, func(e limiter.Entity) bool { return e.ID == of.Entity })
 		// A switch of another level concerns the calls of the given resources
 		// only.
-		if payer && (of.Resource == "" || of.Entity == e.ID || slices.Contains(resources, of.Resource)) {
+		if reached && (of.Resource == "" || of.Entity == chain[0].ID || slices.Contains(resources, of.Resource)) {
 			all = append(all, s)
 		}
 	}
@@ -76,22 +75,16 @@ func allSwitches(seq iter.Seq2[limiter.Switch, error]) (all []limiter.Switch, er
 	return all, nil
 }
 
-// Refusing returns the switch among those that are off that refuses calls of an
-// entity for a resource, or nil.
-func Refusing(off []limiter.Switch, e limiter.Entity, resource string) *limiter.Switch {
-	levels := limiter.Precedence(e.ID, resource)
-	scopes := levels[:]
-	if e.Cascade {
-		parents := limiter.Precedence(e.Parent, resource)
-		scopes = append(scopes, parents[:]...)
-	}
-
-	for _, scope := range scopes {
-		if i := slices.IndexFunc(off, func(s limiter.Switch) bool { return s.Scope == scope }); i >= 0 {
-			return &off[i]
+// Refusing returns the switch among those that are off that refuses calls of a chain of
+// entities for a resource, or nil.
+func Refusing(off []limiter.Switch, resource string, chain ...limiter.Entity) *limiter.Switch {
+	for _, e := range chain {
+		for _, scope := range limiter.Precedence(e.ID, resource) {
+			if i := slices.IndexFunc(off, func(s limiter.Switch) bool { return s.Scope == scope }); i >= 0 {
+				return &off[i]
+			}
 		}
 	}
-
 	return nil
 }
 

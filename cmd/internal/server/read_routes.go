@@ -89,7 +89,12 @@ func showEntity(c *call) (jsonview.Entity, error) {
 		return jsonview.Entity{}, err
 	}
 
-	off, err := jsonview.ReadSwitches(c.ctx, c.lim, e)
+	chain, err := c.lim.Chain(c.ctx, id)
+	if err != nil {
+		return jsonview.Entity{}, err
+	}
+
+	off, err := jsonview.ReadSwitches(c.ctx, c.lim, chain)
 	shown := jsonview.NewEntity(e)
 	shown.Disabled = jsonview.NewSwitches(off)
 	return shown, err
@@ -141,7 +146,7 @@ func entityStatus(c *call) (jsonview.Owner, error) {
 		return jsonview.Owner{}, err
 	}
 
-	e, statuses, err := jsonview.ReadStatuses(c.ctx, c.lim, id, resource)
+	chain, statuses, err := jsonview.ReadStatuses(c.ctx, c.lim, id, resource)
 	if err != nil {
 		return jsonview.Owner{}, err
 	}
@@ -150,16 +155,14 @@ func entityStatus(c *call) (jsonview.Owner, error) {
 	for _, s := range statuses {
 		resources = append(resources, s.Resource)
 	}
-	// Switches may refuse an entity without a record.
-	e.ID = id
 
-	off, err := jsonview.ReadSwitches(c.ctx, c.lim, e, resources...)
+	off, err := jsonview.ReadSwitches(c.ctx, c.lim, chain, resources...)
 	if err != nil {
 		return jsonview.Owner{}, err
 	}
 
 	used, err := jsonview.ReadUsed(c.ctx, c.lim, c.server.opts.Now(), statuses)
-	return jsonview.NewOwner(id, e, statuses, used, off...), err
+	return jsonview.NewOwner(id, chain[0], statuses, used, off...), err
 }
 
 func limitedEntities(c *call) ([]jsonview.EntityID, error) {

@@ -201,7 +201,11 @@ func runEntityShow(ctx context.Context, o entityShowOptions) error {
 			return err
 		}
 
-		off, err := jsonview.ReadSwitches(ctx, lim, e)
+		chain, err := lim.Chain(ctx, o.id)
+		if err != nil {
+			return err
+		}
+		off, err := jsonview.ReadSwitches(ctx, lim, chain)
 		if err != nil {
 			return err
 		}

@@ -136,8 +136,8 @@ func (o explainOptions) print(d limiter.Decision, levels []jsonview.StoredLevel)
 
 	if o.Terminal {
 		answer := o.answer(d)
-		if who := o.parentLevel(d); who != "" {
-			answer += "\n" + who
+		for _, s := range ancestors(d) {
+			answer += "\n" + s.Entity + " is charged too, by " + levelWords(s)
 		}
 		if _, err := fmt.Fprintf(o.Out, "%s\n\n", tty.Wrap(answer, o.Width)); err != nil {
 			return err
@@ -201,15 +201,14 @@ func (o explainOptions) answer(d limiter.Decision) string {
 	return verdict
 }
 
-// parentLevel returns a sentence with the level by which the parent is charged, or
-// "" if the parent does not pay.
-func (o explainOptions) parentLevel(d limiter.Decision) string {
-	for _, s := range d.Statuses {
-		if s.Entity != o.request.Entity {
-			return s.Entity + " is charged too, by " + levelWords(s)
+// ancestors returns the first status of each payer but the entity.
+func ancestors(d limiter.Decision) (first []limiter.Status) {
+	for i, s := range d.Statuses {
+		if i > 0 && s.Entity != d.Statuses[i-1].Entity {
+			first = append(first, s)
 		}
 	}
-	return ""
+	return first
 }
 
 // levelWords describes the level at which the limit of a status is stored.

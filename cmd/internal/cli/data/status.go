@@ -55,7 +55,7 @@ func runEntityStatus(ctx context.Context, o entityStatusOptions) error {
 	}
 
 	return o.WithStore(ctx, kit.Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
-		e, statuses, err := jsonview.ReadStatuses(ctx, lim, o.id, o.resource)
+		chain, statuses, err := jsonview.ReadStatuses(ctx, lim, o.id, o.resource)
 		if err != nil {
 			return err
 		}
@@ -65,10 +65,7 @@ func runEntityStatus(ctx context.Context, o entityStatusOptions) error {
 			resources = append(resources, s.Resource)
 		}
 
-		// An entity without a record has an empty one here, and its switches
-		// are found by its ID.
-		e.ID = o.id
-		off, err := jsonview.ReadSwitches(ctx, lim, e, resources...)
+		off, err := jsonview.ReadSwitches(ctx, lim, chain, resources...)
 		if err != nil {
 			return err
 		}
@@ -80,18 +77,19 @@ func runEntityStatus(ctx context.Context, o entityStatusOptions) error {
 
 		nothing := ""
 		if len(statuses) == 0 {
-			if nothing, err = o.nothing(ctx, lim, e); err != nil {
+			if nothing, err = o.nothing(ctx, lim, chain[0]); err != nil {
 				return err
 			}
 		}
 
-		return o.print(e, statuses, used, off, nothing)
+		return o.print(chain, statuses, used, off, nothing)
 	})
 }
 
 func (o entityStatusOptions) print(
-	e limiter.Entity, statuses []limiter.Status, used []jsonview.Used, off []limiter.Switch, nothing string,
+	chain []limiter.Entity, statuses []limiter.Status, used []jsonview.Used, off []limiter.Switch, nothing string,
 ) error {
+	e := chain[0]
 	if o.json {
 		return o.PrintJSON(jsonview.NewOwner(o.id, e, statuses, used, off...))
 	}
@@ -100,12 +98,15 @@ func (o entityStatusOptions) print(
 	defer warnZones(o.Connection.Console, statuses)
 
 	if o.Terminal && e.Parent != "" {
-		relation := "whose parent is "
-		if e.Cascade {
-			relation = "charged together with its parent "
+		relation := "whose parent is " + o.Style.Bold(e.Parent)
+		if len(chain) > 1 {
+			relation = "charged together with its parent " + o.Style.Bold(chain[1].ID)
+		}
+		for _, above := range chain[min(2, len(chain)):] {
+			relation += ", then " + o.Style.Bold(above.ID)
 		}
 		if _, err := fmt.Fprintf(
-			o.Out, "%s\n\n", tty.Wrap(o.Style.Bold(o.id)+", "+relation+o.Style.Bold(e.Parent), o.Width),
+			o.Out, "%s\n\n", tty.Wrap(o.Style.Bold(o.id)+", "+relation, o.Width),
 		); err != nil {
 			return err
 		}

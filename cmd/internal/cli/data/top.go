@@ -262,7 +262,7 @@ func (o topOptions) readBuckets(ctx context.Context, repo limiter.Repository) (s
 		for i, s := range b.Statuses() {
 			v.gauges = append(v.gauges, gauge{
 				s.Entity, s.Resource, s.Limit, b.Tokens[i], s, 0,
-				jsonview.Refusing(off, limiter.Entity{ID: s.Entity}, s.Resource),
+				jsonview.Refusing(off, s.Resource, limiter.Entity{ID: s.Entity}),
 			})
 		}
 	}

@@ -27,7 +27,9 @@ func newCheck(c *kit.Console) *cobra.Command {
 		Long: `Check that this program can use a table: that it knows the table's version, that
 the table admits the program's version, that no migration is pending, and that
 no namespace has buckets of Python's zae-limiter 0.10.1 or newer, which admits
-the limits a second time. The command only reads. The exit code is 1 if the
+the limits a second time. It also lists entities from before there were deep
+trees whose charges would go further if you created them again. The command only
+reads. The exit code is 1 if the
 program cannot use the table.
 
 ` + kit.StackHelp,
@@ -52,6 +54,9 @@ type checkJSON struct {
 	Pending    []string `json:"pending_migrations" doc:"migrations that upgrade would run"`
 	Compatible bool     `json:"compatible" doc:"whether this program can use the table"`
 	Result     string   `json:"result" doc:"the reason, in a sentence"`
+	// Both are empty unless the program can use the table.
+	OldTrees []oldTree `json:"old_trees" doc:"entities whose charges would go further if they were created again"`
+	AllTrees bool      `json:"all_trees" doc:"whether every entity was looked at"`
 }
 
 func runCheck(ctx context.Context, o *checkOptions) (err error) {
@@ -63,7 +68,7 @@ func runCheck(ctx context.Context, o *checkOptions) (err error) {
 		return err
 	}
 
-	shape := checkJSON{Program: o.Version, Schema: dynamo.SchemaVersion, Pending: []string{}}
+	shape := checkJSON{Program: o.Version, Schema: dynamo.SchemaVersion, Pending: []string{}, OldTrees: []oldTree{}}
 	found := shape.inspect(ctx, name, o.Place(), &dynamo.Options{
 		Namespace: kit.RegistryNamespace, Region: o.Region, Endpoint: o.Endpoint, Timeout: kit.TableTimeout,
 	})
@@ -139,6 +144,11 @@ func (s *checkJSON) inspect(ctx context.Context, name string, at hint.Place, opt
 		s.Result = "the data of table " + name + " must be migrated first; run " + migrate
 	default:
 		s.Compatible, s.Result = true, "this program can use table "+name
+		trees, whole, err := findOldTrees(ctx, repo)
+		if err != nil {
+			return err
+		}
+		s.OldTrees, s.AllTrees = append(s.OldTrees, trees...), whole
 	}
 
 	return nil
@@ -162,5 +172,9 @@ func (s *checkJSON) properties() []kit.Property {
 		properties = append(properties, kit.Property{Name: "pending_migration", Value: kit.Text(version)})
 	}
 
-	return append(properties, kit.Property{Name: "compatible", Value: kit.YesNo(s.Compatible)})
+	properties = append(properties, kit.Property{Name: "compatible", Value: kit.YesNo(s.Compatible)})
+	if !s.Compatible {
+		return properties
+	}
+	return append(properties, treeProperties(s.OldTrees, s.AllTrees)...)
 }
