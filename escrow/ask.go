@@ -48,6 +48,7 @@ func (f *flight) reset() {
 	n := len(f.slots)
 	f.reserved, f.granted, f.extra, f.clear, f.claims = make([]int64, n), make([]int64, n),
 		make([]int64, n), make([]bool, n), nil
+	f.windows = make(windows, len(f.payers))
 }
 
 // need returns the sum of the charges of some callers by slot, and the slots that
@@ -114,20 +115,15 @@ func (f *flight) allowance(j int, sum int64, t tick) int64 {
 	return f.borrow(j, extra)
 }
 
-// refundedOf returns the tokens of a slot that either account got back lately.
-func (p *pot) refundedOf(j int) (n int64) {
-	s := &p.slots[j]
-
-	// A give-back of one call reaches both accounts, so the larger sum counts,
-	// and not both together.
-	if s.self >= 0 {
-		n, _ = p.refunded(p.lentKey(false, s.name))
+// refundedOf returns the tokens of a slot that one of its payers got back lately.
+func (p *pot) refundedOf(j int) (most int64) {
+	// A give-back of one call reaches all payers, so the largest sum counts, and
+	// not all together.
+	for _, at := range p.slots[j].places {
+		n, _ := p.refunded(p.lentKey(at))
+		most = max(most, n)
 	}
-	if s.parent >= 0 {
-		m, _ := p.refunded(p.lentKey(true, s.name))
-		n = max(n, m)
-	}
-	return n
+	return most
 }
 
 // dropExtra gives up the extra and its reservation. It reports whether there was

@@ -9,19 +9,35 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// image holds the balances of the last answer.
+// image holds the balances of the payers, as the last answers showed them.
 type image struct {
-	self, parent balances
-	// later holds the balances of self, then those of parent, at laterAt. Most
-	// calls of a busy pot come in the same millisecond and share them.
-	later   []int64
+	payers []balances
+	// later holds the buckets at laterAt; nil after an answer. Most calls of a
+	// busy pot come in the same millisecond and share them.
+	later   []limiter.Bucket
 	laterAt int64
-	details [2]*limiter.Detail // at laterAt
+}
+
+// buckets returns the buckets of the payers at now. The next call overwrites their
+// tokens.
+func (m *image) buckets(payers []*limiter.Account, now int64) []limiter.Bucket {
+	if m.later != nil && m.laterAt == now {
+		return m.later
+	}
+
+	if m.later == nil {
+		m.later = make([]limiter.Bucket, len(payers))
+	}
+	for i, payer := range payers {
+		m.later[i] = m.payers[i].bucket(payer, now, m.later[i].Tokens)
+	}
+	m.laterAt = now
+	return m.later
 }
 
 // balances holds the tokens of an account, as an answer showed them.
 type balances struct {
-	tokens []int64 // thousandths; nil if unknown
+	tokens []int64 // thousandths
 	at     int64   // time of the bucket, in milliseconds
 	starts []int64 // windows of the quotas; nil if there are none
 	peaks  []int64 // of these windows; nil if all are the capacities
@@ -65,13 +81,6 @@ func (b *balances) advanced(i int, l limiter.Limit, now int64) int64 {
 	return bucket.Advance(b.tokens[i], from, now, rate)
 }
 
-// advance stores the balances at now in tokens.
-func (b *balances) advance(tokens []int64, limits []limiter.Limit, now int64) {
-	for i := range b.tokens {
-		tokens[i] = b.advanced(i, limits[i], now)
-	}
-}
-
 // detail returns the windows at now, nil if no limit is a quota.
 func (b *balances) detail(limits []limiter.Limit, now int64) *limiter.Detail {
 	if b.starts == nil {
@@ -93,25 +102,72 @@ func (b *balances) detail(limits []limiter.Limit, now int64) *limiter.Detail {
 	return d
 }
 
-// bucket returns the bucket of an account at now, with tokens and a detail of the
-// same time.
-func (b *balances) bucket(a *limiter.Account, tokens []int64, detail *limiter.Detail, now int64) limiter.Bucket {
-	return limiter.Bucket{Account: a, Tokens: tokens, Ahead: ahead(b.at, now), Detail: detail}
+// bucket returns the bucket of an account at now. It overwrites room and uses it for
+// the tokens, if they fit.
+func (b *balances) bucket(a *limiter.Account, now int64, room []int64) limiter.Bucket {
+	tokens := append(room[:0], b.tokens...)
+	for i := range tokens {
+		tokens[i] = b.advanced(i, a.Limits[i], now)
+	}
+
+	return limiter.Bucket{Account: a, Tokens: tokens, Ahead: ahead(b.at, now), Detail: b.detail(a.Limits, now)}
 }
 
 // ahead returns how far a bucket's own time is later than now.
 func ahead(at, now int64) time.Duration { return time.Duration(max(0, at-now)) * time.Millisecond }
 
-// laterBucket returns a bucket that was found at one time as it is at another.
-func laterBucket(b *limiter.Bucket, from, now int64) limiter.Bucket {
-	// A refusal may leave out the parent.
-	if b.Account == nil {
-		return limiter.Bucket{}
+// laterBuckets returns buckets that were found at one time as they are at another.
+func laterBuckets(buckets []limiter.Bucket, from, now int64) []limiter.Bucket {
+	later := make([]limiter.Bucket, len(buckets))
+	for i := range buckets {
+		found := balancesOf(&buckets[i], from)
+		later[i] = found.bucket(buckets[i].Account, now, nil)
+	}
+	return later
+}
+
+// fewTokens is the number of limits that most charges have at most, of all payers
+// together.
+const fewTokens = 4
+
+// Room for the buckets of most charges, so that a copy of them is one allocation.
+type (
+	oneBucket struct {
+		buckets [1]limiter.Bucket
+		tokens  [fewTokens]int64
+	}
+	twoBuckets struct {
+		buckets [2]limiter.Bucket
+		tokens  [fewTokens]int64
+	}
+)
+
+// cloneBuckets returns a copy of buckets and of their tokens.
+func cloneBuckets(buckets []limiter.Bucket) []limiter.Bucket {
+	n := 0
+	for i := range buckets {
+		n += len(buckets[i].Tokens)
 	}
 
-	found := balancesOf(b, from)
-	tokens := make([]int64, len(b.Tokens))
-	found.advance(tokens, b.Account.Limits, now)
+	var clones []limiter.Bucket
+	var tokens []int64
+	switch {
+	case len(buckets) == 1 && n <= fewTokens:
+		room := new(oneBucket)
+		clones, tokens = room.buckets[:], room.tokens[:]
+	case len(buckets) == 2 && n <= fewTokens:
+		room := new(twoBuckets)
+		clones, tokens = room.buckets[:], room.tokens[:]
+	default:
+		clones, tokens = make([]limiter.Bucket, len(buckets)), make([]int64, n)
+	}
 
-	return found.bucket(b.Account, tokens, found.detail(b.Account.Limits, now), now)
+	for i := range buckets {
+		clones[i] = buckets[i]
+		// The full slice expression keeps an append to the tokens of one bucket
+		// from writing into those of the next.
+		n := copy(tokens, buckets[i].Tokens)
+		clones[i].Tokens, tokens = tokens[:n:n], tokens[n:]
+	}
+	return clones
 }

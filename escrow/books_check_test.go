@@ -13,7 +13,8 @@ func (a *auditor) check() {
 	if err := a.escrow.janitor.flush(a.Context()); err != nil {
 		a.Error(err)
 	}
-	held, byChildren := map[lentKey]int64{}, map[*children]int64{}
+	held, sizes, below := map[lentKey]int64{}, map[lentKey]int64{}, map[*descendants]int64{}
+	eighths := map[lentKey]int64{} // of the capacities
 	for _, p := range a.escrow.pots.each() {
 		p.mu.Lock()
 		sums := make([]int64, len(p.slots))
@@ -21,13 +22,17 @@ func (a *auditor) check() {
 			a.checkGrant(p, g)
 			for j, n := range g.held {
 				sums[j] += n
-				if g.slots[j].self >= 0 {
-					held[key(g.self, g.slots[j].name)] += n
+				for _, at := range g.slots[j].places {
+					k := key(g.payers[at.payer], g.slots[j].name)
+					held[k] += n
+					sizes[k] += g.size[j]
+					eighths[k] = g.limit(at).Capacity / share
+					if at.payer > 0 {
+						a.checkLatest(g, j, at)
+					}
 				}
-				if g.slots[j].parent >= 0 {
-					held[key(g.parent, g.slots[j].name)] += n
-					byChildren[g.loans[j]] += n
-					a.checkLatest(g, j)
+				for _, d := range g.loans[j] {
+					below[d] += n
 				}
 			}
 		}
@@ -37,7 +42,12 @@ func (a *auditor) check() {
 		}
 		p.mu.Unlock()
 	}
-	a.checkHeld(byChildren)
+	for k, n := range sizes {
+		if n > eighths[k] {
+			a.Errorf("%v: the grants have %d tokens, more than an eighth of the capacity, %d", k, n, eighths[k])
+		}
+	}
+	a.checkLent(sizes, below)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.countDropped()
@@ -58,9 +68,9 @@ func (a *auditor) check() {
 }
 
 // countLost books the tokens of quotas that are gone since the last check, if an
-// hour has begun since. It returns the number of lost tokens, with those of a child
-// and its parent as one or as two: a clock that is ahead begins the windows of some
-// buckets earlier.
+// hour has begun since. It returns the number of lost tokens, with those of a chain
+// of payers as one or each by itself: a clock that is ahead begins the windows of
+// some buckets earlier.
 func (a *auditor) countLost(held map[lentKey]int64) (least, most int64) {
 	const apart = 3 * time.Second // the clocks of callers
 	now := time.Now()
@@ -73,7 +83,7 @@ func (a *auditor) countLost(held map[lentKey]int64) (least, most int64) {
 		if missing := paid - a.used[k] - held[k] - a.dropped[k]; missing > a.lost[k] && begun {
 			a.lost[k] = missing
 		}
-		if most += a.lost[k]; k.account.Entity == "team" || k.account.Entity == "alone" {
+		if most += a.lost[k]; k.account.Entity == a.top || k.account.Entity == "alone" {
 			least += a.lost[k]
 		}
 	}
@@ -91,30 +101,40 @@ func (a *auditor) checkOldest(p *pot) {
 	}
 }
 
-// checkLatest checks that what a grant holds of its parent counts, unless a later
+// checkLatest checks that what a grant holds of an ancestor counts, unless a later
 // window has begun.
-func (a *auditor) checkLatest(g *grant, j int) {
+func (a *auditor) checkLatest(g *grant, j int, at place) {
 	all := a.escrow.pots
 	all.lentMu.Lock()
 	defer all.lentMu.Unlock()
-	k := key(g.parent, g.slots[j].name)
-	if l := all.lent[k]; g.held[j] > 0 && (l == nil || l.children == nil ||
-		g.loans[j] != l.children && windowAt(g.windows.parent, g.slots[j].parent) >= l.children.window) {
-		a.Errorf("%v: a child holds %d tokens, and refusals show %+v", k, g.held[j], l)
+	k := key(g.payers[at.payer], g.slots[j].name)
+	if l := all.lent[k]; g.held[j] > 0 && (l == nil || l.descendants == nil ||
+		!slices.Contains(g.loans[j], l.descendants) &&
+			windowAt(g.windows[at.payer], at.limit) >= l.descendants.window) {
+		a.Errorf("%v: a descendant holds %d tokens, and refusals show %+v", k, g.held[j], l)
 	}
 }
 
-// checkHeld checks the sums of what pots hold of the latest windows of parents.
-func (a *auditor) checkHeld(byChildren map[*children]int64) {
+// checkLent checks the sums of what grants have borrowed, and of what pots hold of
+// the latest windows of ancestors.
+func (a *auditor) checkLent(sizes map[lentKey]int64, below map[*descendants]int64) {
 	all := a.escrow.pots
 	all.lentMu.Lock()
 	defer all.lentMu.Unlock()
+	for k, n := range sizes {
+		if l := all.lent[k]; n > 0 && l == nil {
+			a.Errorf("%v: the grants have %d tokens, and none are lent", k, n)
+		}
+	}
 	for k, l := range all.lent {
-		if l.children == nil {
+		if l.tokens != sizes[k] {
+			a.Errorf("%v: the grants have %d tokens, and %d are lent", k, sizes[k], l.tokens)
+		}
+		if l.descendants == nil {
 			continue
 		}
-		if n := l.children.tokens.Load(); n != byChildren[l.children] {
-			a.Errorf("%v: children hold %d tokens, and refusals show %d", k, byChildren[l.children], n)
+		if n := l.descendants.tokens.Load(); n != below[l.descendants] {
+			a.Errorf("%v: descendants hold %d tokens, and refusals show %d", k, below[l.descendants], n)
 		}
 	}
 }
@@ -150,7 +170,7 @@ func (a *auditor) checkGrant(p *pot, g *grant) {
 		if g.held[j] < 0 || g.held[j] > g.size[j] {
 			a.Errorf("%v: holds %d tokens of a grant of %d", p.key, g.held[j], g.size[j])
 		}
-		if !a.checked[g] && g.slots[j].self >= 0 {
+		if !a.checked[g] {
 			a.checkSize(g, j)
 		}
 	}
@@ -158,17 +178,18 @@ func (a *auditor) checkGrant(p *pot, g *grant) {
 }
 
 func (a *auditor) checkSize(g *grant, j int) {
-	k := key(g.self, g.slots[j].name)
-	spent := since(a.spendings[k], g.at.machine-g.hold)
-	if g.size[j] > max(0, spent) {
-		a.Errorf("%v: a grant leaves %d tokens, but only %d were spent in the last %v", k, g.size[j], spent, g.hold)
-	}
-	l := g.self.Limits[g.slots[j].self]
-	if l.IsQuota() && g.self.Entity == "alone" && g.size[j] > 0 {
-		a.checkLeft(g.self, g.slots[j].self, l)
-	}
-	if limit := l.Capacity / share; g.size[j] > limit {
-		a.Errorf("%v: a grant leaves %d tokens, more than an eighth of the capacity, %d", k, g.size[j], limit)
+	for _, at := range g.slots[j].places {
+		payer := g.payers[at.payer]
+		k, l := key(payer, g.slots[j].name), g.limit(at)
+		if spent := since(a.spendings[k], g.at.machine-g.hold); at.payer == 0 && g.size[j] > max(0, spent) {
+			a.Errorf("%v: a grant leaves %d tokens, but only %d were spent in the last %v", k, g.size[j], spent, g.hold)
+		}
+		if l.IsQuota() && payer.Entity == "alone" && g.size[j] > 0 {
+			a.checkLeft(payer, at.limit, *l)
+		}
+		if limit := l.Capacity / share; g.size[j] > limit {
+			a.Errorf("%v: a grant leaves %d tokens, more than an eighth of the capacity, %d", k, g.size[j], limit)
+		}
 	}
 }
 
@@ -180,7 +201,7 @@ func (a *auditor) checkLeft(account *limiter.Account, i int, l limiter.Limit) {
 	if err != nil {
 		a.Fatal(err)
 	}
-	if left, least := out.Self.Tokens[i]/1000, l.Capacity/share-l.Capacity/share/share; left < least {
+	if left, least := out.Payers[0].Tokens[i]/1000, l.Capacity/share-l.Capacity/share/share; left < least {
 		a.Errorf("%s: a grant leaves %d tokens in the store, want at least %d", account.Entity, left, least)
 	}
 }

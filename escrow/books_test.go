@@ -3,6 +3,7 @@ package escrow
 import (
 	"context"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -34,6 +35,8 @@ type auditor struct {
 	leases    []lease
 	crediting bool              // the client gives back, not the janitor
 	metered   bool              // there are quotas and shadow limits
+	entities  []string          // that the client charges
+	top       string            // the last payer of all but one of them
 	last      time.Time         // of the last check
 	lost      map[lentKey]int64 // tokens of quotas that were lost at boundaries
 	inWindow  map[lentKey]map[int64]int64
@@ -82,13 +85,6 @@ func eachPaid(amounts limiter.Amounts, buckets []limiter.Bucket, do func(k lentK
 	}
 }
 
-func payers(out limiter.Outcome) []limiter.Bucket {
-	if out.Parent.Account == nil {
-		return []limiter.Bucket{out.Self}
-	}
-	return []limiter.Bucket{out.Self, out.Parent}
-}
-
 // Consume counts what the store pays.
 func (a *auditor) Consume(ctx context.Context, now time.Time, c limiter.Charge) (limiter.Outcome, error) {
 	sent := a.escrow.machine()
@@ -96,7 +92,7 @@ func (a *auditor) Consume(ctx context.Context, now time.Time, c limiter.Charge) 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err == nil && out.Admitted {
-		eachPaid(c.Amounts, payers(out), func(k lentKey, _, n int64) {
+		eachPaid(c.Amounts, out.Payers, func(k lentKey, _, n int64) {
 			a.paid[k] += n
 			a.debits[k] = add(a.debits[k], spendingAt{sent, n})
 		})
@@ -118,7 +114,7 @@ func (a *auditor) Credit(ctx context.Context, now time.Time, credits ...limiter.
 				return
 			}
 			a.paid[k] -= n
-			hold := newAccounts(c.Account, nil, a.escrow.maxHold).hold
+			hold := newAccounts([]*limiter.Account{c.Account}, a.escrow.maxHold).hold
 			if recent := since(a.debits[k], a.escrow.machine()-2*hold); !a.crediting && n > recent {
 				a.Errorf("%v: the janitor returns %d tokens, but only %d were debited in two holds", k, n, recent)
 			}
@@ -150,17 +146,19 @@ func since(log []spendingAt, from time.Duration) (n int64) {
 func TestBooks(t *testing.T) {
 	const perRun = 5000
 	for seed := range uint64((*bookOps + perRun - 1) / perRun) {
-		synctest.Test(t, func(t *testing.T) { runBooks(t, seed, min(perRun, *bookOps), seed%2 == 1) })
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
+		for _, payers := range []int{2, 8} {
+			synctest.Test(t, func(t *testing.T) { runBooks(t, seed, min(perRun, *bookOps), payers, seed%2 == 1) })
+			if t.Failed() {
+				t.Fatalf("seed %d with %d payers", seed, payers)
+			}
 		}
 	}
 }
 
-func runBooks(t *testing.T, seed uint64, ops int, metered bool) {
+func runBooks(t *testing.T, seed uint64, ops, payers int, metered bool) {
 	t.Helper()
 	a := &auditor{
-		Repository: memory.New(nil), T: t, rng: rand.New(rand.NewPCG(seed, 7)),
+		Repository: newChains(memory.New(nil)), T: t, rng: rand.New(rand.NewPCG(seed, 7)),
 		paid: map[lentKey]int64{}, used: map[lentKey]int64{}, spendings: map[lentKey][]spendingAt{},
 		debits: map[lentKey][]spendingAt{}, checked: map[*grant]bool{}, dropped: map[lentKey]int64{},
 		metered: metered, lost: map[lentKey]int64{}, inWindow: map[lentKey]map[int64]int64{},
@@ -186,6 +184,19 @@ func runBooks(t *testing.T, seed uint64, ops int, metered bool) {
 	for _, child := range []string{"key-1", "key-2", "key-3"} {
 		_, err := lim.CreateEntity(ctx, limiter.Entity{ID: child, Parent: "team", Cascade: true})
 		must(err)
+	}
+	a.entities, a.top = []string{"key-1", "key-2", "key-3", "team", "alone"}, "team"
+	for i := 3; i <= payers; i++ {
+		_, err := lim.CreateEntity(ctx, limiter.Entity{ID: a.top, Parent: fmt.Sprint("level-", i), Cascade: true})
+		must(err)
+		a.top = fmt.Sprint("level-", i)
+	}
+	if payers > 2 {
+		a.entities[2] = "level-4"
+		// Each account has limits of its own.
+		must(lim.SetLimits(ctx, "key-2", "fast", limiter.PerMinute("tpm", 9000).WithBurst(30_000)))
+		must(lim.SetLimits(ctx, "level-3", "fast", limiter.Custom("rpm", 60, 100, time.Second)))
+		must(lim.SetLimits(ctx, "level-5", "slow", limiter.PerMinute("other", 10), limiter.PerMinute("rpm", 6000)))
 	}
 	for range ops {
 		a.step(ctx)
@@ -227,7 +238,7 @@ func (a *auditor) step(ctx context.Context) {
 }
 
 func (a *auditor) consume(ctx context.Context) {
-	entity := []string{"key-1", "key-2", "key-3", "team", "alone"}[a.rng.IntN(5)]
+	entity := a.entities[a.rng.IntN(5)]
 	resource := []string{"fast", "slow"}[a.rng.IntN(2)]
 	amounts := limiter.Tokens("rpm", a.rng.Int64N(4)).And("tpm", a.rng.Int64N(400))
 	if a.rng.IntN(4) == 0 {
@@ -243,7 +254,7 @@ func (a *auditor) consume(ctx context.Context) {
 		a.Fatal(err)
 	}
 	if out.Admitted {
-		a.use(amounts, payers(out))
+		a.use(amounts, out.Payers)
 		a.countWindows(amounts, out)
 		a.leases = append(a.leases, lease{out, amounts})
 	}
@@ -261,7 +272,7 @@ func (a *auditor) countWindows(amounts limiter.Amounts, out limiter.Outcome) {
 	if spares(&out) {
 		a.spared++
 	}
-	eachPaid(amounts, payers(out), func(k lentKey, window, n int64) {
+	eachPaid(amounts, out.Payers, func(k lentKey, window, n int64) {
 		if window == 0 {
 			return
 		}
@@ -289,9 +300,12 @@ func (a *auditor) giveBack(ctx context.Context) {
 		}
 	}
 	var credits []limiter.Credit
-	for _, b := range payers(l.out) {
-		c := limiter.Credit{Account: b.Account, Amounts: change}
+	for _, b := range l.out.Payers {
+		c := limiter.Credit{Account: b.Account}
 		for i, l := range b.Account.Limits {
+			if n, named := change.Lookup(l.Name); named {
+				c.Amounts = c.Amounts.And(l.Name, n)
+			}
 			if isSpared(b, i) {
 				c.Spared = append(c.Spared, l.Name)
 			}
@@ -312,9 +326,9 @@ func (a *auditor) giveBack(ctx context.Context) {
 	for limit, n := range change.All() {
 		negated = negated.And(limit, -n)
 	}
-	a.use(negated, payers(l.out))
+	a.use(negated, l.out.Payers)
 	// the parent's own pot may pay it
-	eachPaid(negated, payers(l.out)[1:], func(k lentKey, _, n int64) { a.spend(k, max(n, 0)) })
+	eachPaid(negated, l.out.Payers[1:], func(k lentKey, _, n int64) { a.spend(k, max(n, 0)) })
 	a.giveToWindows(negated, l.out)
 }
 
@@ -325,7 +339,7 @@ func (a *auditor) spend(k lentKey, n int64) {
 // giveToWindows counts what was given back to the window of its charge, and to the
 // current one.
 func (a *auditor) giveToWindows(negated limiter.Amounts, out limiter.Outcome) {
-	eachPaid(negated, payers(out), func(k lentKey, window, n int64) {
+	eachPaid(negated, out.Payers, func(k lentKey, window, n int64) {
 		if window == 0 || n > 0 {
 			return
 		}

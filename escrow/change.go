@@ -3,21 +3,22 @@ package escrow
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
 
 // touches returns a function that reports whether a change of the limits of a
-// scope concerns a pot. A pot whose accounts are not known yet may have any
-// parent, so a change of any entity concerns it.
+// scope concerns a pot. A pot whose payers are not known yet may have any
+// ancestors, so a change of any entity concerns it.
 func touches(s limiter.Scope) func(*pot) bool {
 	return func(p *pot) bool {
 		if s.Resource != "" && s.Resource != p.key.Resource {
 			return false
 		}
-		return s.Entity == "" || s.Entity == p.key.Entity || p.self == nil || p.parent != nil &&
-			p.parent.Entity == s.Entity
+		return s.Entity == "" || s.Entity == p.key.Entity || p.payers == nil ||
+			slices.ContainsFunc(p.payers, func(a *limiter.Account) bool { return a.Entity == s.Entity })
 	}
 }
 

@@ -33,8 +33,24 @@ func TestCheatsAreFound(t *testing.T) {
 			"dueGrant{g.due() + g.hold/2, p, g}", books, "--- FAIL: TestBooks",
 		},
 		{
-			"forgetting the parent", "grant.go", "backToParent := s.parent < 0 ||",
-			"backToParent := s.parent < 0 || s.self >= 0 ||", books, "--- FAIL: TestBooks",
+			"forgetting the parent", "grant.go", "range g.slots[j].places {", "range g.slots[j].places[:1] {",
+			books, "--- FAIL: TestBooks",
+		},
+		{
+			"forgetting the grandparent", "grant.go", "range g.slots[j].places {",
+			"range g.slots[j].places[:min(2, len(g.slots[j].places))] {", books, "--- FAIL: TestBooks",
+		},
+		{
+			"hiding tokens from the grandparent", "lent.go", "if at.payer == 0 || l == nil {",
+			"if at.payer != 1 || l == nil {", books, "--- FAIL: TestBooks",
+		},
+		{
+			"agreeing with the parent alone", "credit.go", "if i > 0 && amount != n {", "if i == 1 && amount != n {",
+			agreement, "--- FAIL: TestAPotSettles",
+		},
+		{
+			"changing a grandparent with the pot open", "change.go", "slices.ContainsFunc(p.payers, func",
+			"slices.ContainsFunc(p.payers[:min(2, len(p.payers))], func", closing, "--- FAIL: TestAChange",
 		},
 		{
 			"granting more than was spent", "ask.go", "spent := f.netSpent(j)", "spent := 2 * f.netSpent(j)",
@@ -46,7 +62,7 @@ func TestCheatsAreFound(t *testing.T) {
 		},
 		{"returning late", "janitor.go", "if left <= 0 || g.late {", "if left <= 0 {", books, "--- FAIL: TestBooks"},
 		{
-			"returning into the next window", "grant.go", "if now >= windowEnd(c.Starts, i, l) {",
+			"returning into the next window", "grant.go", "if now >= windowEnd(c.Starts, at.limit, *l) {",
 			"if c.Starts = nil; false {", books, "--- FAIL: TestBooks",
 		},
 		{"sparing a sum", "ask.go", "c.Strict = true", "c.Strict = false", books, "--- FAIL: TestBooks"},
@@ -72,9 +88,11 @@ func TestCheatsAreFound(t *testing.T) {
 	}
 }
 
-// Tests that find cheats, the second with some of the seeds that do.
+// Tests that find cheats, endurance with some of the seeds that do.
 const (
 	books     = "^TestBooks$"
+	agreement = "^TestAPotSettlesWhatAllPayersAgreeOn$"
+	closing   = "^TestAChangeOfAnyPayerClosesThePot$"
 	endurance = "^TestEndure$/^memory_(12|52|60)$"
 )
 

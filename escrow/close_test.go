@@ -101,7 +101,7 @@ func work(t *testing.T, repo *escrow.Repository, rng *rand.Rand, used, unknown *
 		return true
 	}
 	switch err := repo.Credit(t.Context(), time.Now(), limiter.Credit{
-		Account: out.Self.Account, Amounts: limiter.Tokens("rpm", back),
+		Account: out.Payers[0].Account, Amounts: limiter.Tokens("rpm", back),
 	}); {
 	case err == nil:
 		used.Add(-back)

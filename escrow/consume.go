@@ -114,7 +114,7 @@ func (r *Repository) override(
 // the same defaults, and the accounts, once they are known, have its limits. Only
 // the store can answer a charge of nothing.
 func (p *pot) serves(c *limiter.Charge) bool {
-	if p.self == nil {
+	if p.payers == nil {
 		return true
 	}
 

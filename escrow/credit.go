@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Credit gives back or takes more. The pot of the same accounts keeps or pays what
-// it can, and the rest goes to the store.
+// Credit gives back or takes more. The pot of the same payers keeps or pays what it
+// can, and the rest goes to the store.
 func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -37,8 +37,8 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 	return r.Repository.Credit(ctx, now, left...)
 }
 
-// absorb settles credit i in the pot of its account, together with the credit of
-// the parent, and leaves the rest in credits.
+// absorb settles credit i in the pot of its account, together with the credits of
+// the other payers, and leaves the rest in credits.
 func (r *Repository) absorb(now time.Time, credits []limiter.Credit, i int) {
 	account := credits[i].Account
 	if account == nil {
@@ -54,7 +54,7 @@ func (r *Repository) absorb(now time.Time, credits []limiter.Credit, i int) {
 	// Another Ref is another bucket, such as one that was deleted and created
 	// anew. Tokens of the one are worth nothing in the other. A fenced pot stays
 	// empty while limits, entities or switches change.
-	if p.self == nil || p.self.Ref != account.Ref || p.fenced(p) {
+	if p.payers == nil || p.payers[0].Ref != account.Ref || p.fenced(p) {
 		return
 	}
 
@@ -67,57 +67,39 @@ func (r *Repository) absorb(now time.Time, credits []limiter.Credit, i int) {
 		return
 	}
 
-	// Tokens of a cascade were taken from both buckets. The pot can settle them
-	// only if the parent gets the same credit.
-	parent := -1
-	if p.parent != nil {
-		parent = slices.IndexFunc(credits, func(c limiter.Credit) bool {
-			return c.Account != nil && c.Account.Ref == p.parent.Ref
-		})
-		// Where both accounts have one Ref, the search may find credit i itself,
-		// which cannot stand for both.
-		if parent < 0 || parent == i {
-			return
-		}
-	}
-
+	byPayer := p.creditsOf(credits, i)
 	for j := range p.slots {
-		// A charge that was spared took nothing, so its credit changes usage
-		// alone, which the store counts.
-		if name := p.slots[j].name; !slices.Contains(credits[i].Spared, name) && (parent < 0 ||
-			!slices.Contains(credits[parent].Spared, name)) {
-			p.absorb(j, t.now, &credits[i].Amounts, parentAmounts(credits, parent))
+		p.absorb(j, t.now, byPayer)
+	}
+}
+
+// creditsOf returns the credit of each payer, nil for a payer without one. The entity
+// has credit own.
+func (p *pot) creditsOf(credits []limiter.Credit, own int) []*limiter.Credit {
+	byPayer := make([]*limiter.Credit, len(p.payers))
+	byPayer[0] = &credits[own]
+	for k, payer := range p.payers[1:] {
+		i := slices.IndexFunc(credits, func(c limiter.Credit) bool {
+			return c.Account != nil && c.Account.Ref == payer.Ref
+		})
+		// Where two payers have one Ref, the search finds the same credit twice,
+		// and it cannot stand for both.
+		if i >= 0 && !slices.Contains(byPayer, &credits[i]) {
+			byPayer[k+1] = &credits[i]
 		}
 	}
+	return byPayer
 }
 
-func parentAmounts(credits []limiter.Credit, parent int) *limiter.Amounts {
-	if parent < 0 {
-		return nil
-	}
-	return &credits[parent].Amounts
-}
-
-// absorb settles one slot at now. The accounts that have the limit must agree on the
-// amount. Give-backs to a quota that is nearly empty go to the store: other
-// processes may wait for them, and if the quota was lowered below its use, they
-// must not be spent at all.
-func (p *pot) absorb(j int, now int64, self, parent *limiter.Amounts) {
+// absorb settles one slot at now, up to the amount that its payers agree on.
+// Give-backs to a quota that is nearly empty go to the store: other processes may
+// wait for them, and if the quota was lowered below its use, they must not be spent
+// at all.
+func (p *pot) absorb(j int, now int64, byPayer []*limiter.Credit) {
 	s := &p.slots[j]
-	var n int64
-	if s.self >= 0 {
-		n = self.Get(s.name)
-		// A token in the pot stands for one in each account. If a lease gives
-		// back 5 to the child and 3 to the parent, only the store can do both.
-		if s.parent >= 0 && parent.Get(s.name) != n {
-			return
-		}
-	} else {
-		n = parent.Get(s.name)
-	}
 
 	var done int64
-	switch {
+	switch n := s.agreed(byPayer); {
 	case n > 0 && !p.nearEmpty(j, 0, now):
 		done = p.deposit(j, n)
 	// A late debit is never refused: the store takes what the pot cannot pay,
@@ -130,12 +112,32 @@ func (p *pot) absorb(j int, now int64, self, parent *limiter.Amounts) {
 		return
 	}
 
-	if s.self >= 0 {
-		*self = without(*self, s.name, done)
+	for _, at := range s.places {
+		c := byPayer[at.payer]
+		c.Amounts = without(c.Amounts, s.name, done)
 	}
-	if s.parent >= 0 {
-		*parent = without(*parent, s.name, done)
+}
+
+// agreed returns the amount that the credits of all payers of a slot have, or 0.
+func (s *slot) agreed(byPayer []*limiter.Credit) (n int64) {
+	for i, at := range s.places {
+		c := byPayer[at.payer]
+
+		// A charge that was spared took nothing, so its credit changes usage
+		// alone, which the store counts.
+		if c == nil || slices.Contains(c.Spared, s.name) {
+			return 0
+		}
+
+		// A token in the pot stands for one of each payer. If a lease gives back
+		// 5 to the child and 3 to the parent, only the store can do both.
+		amount := c.Amounts.Get(s.name)
+		if i > 0 && amount != n {
+			return 0
+		}
+		n = amount
 	}
+	return n
 }
 
 // without returns amounts less n tokens of a limit. A limit with nothing left is

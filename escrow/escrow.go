@@ -4,8 +4,8 @@
 //	lim, err := limiter.New(escrow.New(repo, nil), nil)
 //
 // A pot belongs to one entity and resource. It holds what a request took beyond
-// the calls that it was made for, tokens of the entity and of its parent
-// together. Four rules keep the promise of the limiter, with a little more slack:
+// the calls that it was made for, tokens of all payers of a charge together. Four
+// rules keep the promise of the limiter, with a little more slack:
 //
 //   - Debit first. A token is spent at most once, after the store has debited it.
 //   - Short holds. A token can be spent for 1 % of the shortest fill time of its

@@ -71,17 +71,17 @@ func (f *flight) awaitReturns(ctx context.Context, surplus []int64) {
 	f.mu.Lock()
 
 	// The last answer shares these slices, and refusals start from it.
-	self, parent := slices.Clone(f.image.self.tokens), slices.Clone(f.image.parent.tokens)
-	for j, n := range surplus {
-		if i := f.slots[j].self; i >= 0 {
-			self[i] += bucket.Thousandths(n)
-		}
-		if i := f.slots[j].parent; i >= 0 {
-			parent[i] += bucket.Thousandths(n)
-		}
+	for i := range f.image.payers {
+		found := &f.image.payers[i]
+		found.tokens = slices.Clone(found.tokens)
 	}
 
-	f.image.self.tokens, f.image.parent.tokens, f.image.later = self, parent, nil
+	for j, n := range surplus {
+		for _, at := range f.slots[j].places {
+			f.image.payers[at.payer].tokens[at.limit] += bucket.Thousandths(n)
+		}
+	}
+	f.image.later = nil
 }
 
 // keep puts the rest of a flight where it belongs: reserved tokens into their
@@ -109,7 +109,7 @@ func (f *flight) keep(rest []int64) (surplus []int64) {
 		g := &grant{
 			accounts: f.accounts, windows: f.windows, pots: f.pots, store: f.store, at: f.at,
 			until: f.windows.end(&f.accounts, f.extra),
-			held:  make([]int64, len(held)), loans: f.heldByChildren(&f.accounts, &f.windows), size: f.extra,
+			held:  make([]int64, len(held)), loans: f.lenders(&f.accounts, f.windows), size: f.extra,
 		}
 
 		f.grants = append(f.grants, g)
@@ -139,9 +139,8 @@ func (f *flight) refuseAll(callers []*waiter) {
 	if f.err == nil {
 		res.outcome = f.last
 		res.outcome.Admitted = false
-		// show changes these slices, and the last answer shares them.
-		res.outcome.Self.Tokens = slices.Clone(res.outcome.Self.Tokens)
-		res.outcome.Parent.Tokens = slices.Clone(res.outcome.Parent.Tokens)
+		// show changes the tokens, and the last answer shares them.
+		res.outcome.Payers = cloneBuckets(res.outcome.Payers)
 		// The balances of other accounts are in another order, and the pot holds
 		// nothing of them.
 		if f.same(&f.last) {

@@ -37,7 +37,7 @@ func (p *pot) board(store limiter.Repository) *flight {
 		case w.over.Load(): // the caller has left
 		// The first answer tells the pot its accounts. The others wait for it,
 		// and may share the next request.
-		case p.self == nil:
+		case p.payers == nil:
 			p.queue = queue[i+1:]
 			return &flight{pot: p, store: store, batch: []*waiter{w}}
 		case !p.serves(&w.charge):
@@ -156,7 +156,7 @@ func (f *flight) run() {
 
 	// Only a flight sets the accounts, and there is one at a time, so this read
 	// needs no lock.
-	if f.self == nil {
+	if f.payers == nil {
 		f.introduce(ctx)
 		return
 	}
@@ -192,7 +192,7 @@ func (f *flight) introduce(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 
-	// A refusal may leave out the parent, so it does not show the accounts.
+	// A refusal may leave out ancestors, so it does not show the accounts.
 	if err == nil && out.Admitted {
 		f.defaults = slices.Clone(w.charge.Defaults)
 		f.adopt(&out)
@@ -245,10 +245,15 @@ func (p *pot) adopt(out *limiter.Outcome) {
 	// them.
 	p.endAll()
 
-	p.accounts = newAccounts(out.Self.Account, out.Parent.Account, p.maxHold)
+	payers := make([]*limiter.Account, len(out.Payers))
+	for i := range out.Payers {
+		payers[i] = out.Payers[i].Account
+	}
+
+	p.accounts = newAccounts(payers, p.maxHold)
 	p.held, p.oldest = make([]int64, len(p.slots)), make([]int, len(p.slots))
 	p.spent, p.back = make([]spending, len(p.slots)), make([]spending, len(p.slots))
-	p.image, p.refusal = image{}, refusal{}
+	p.image, p.refusal = image{payers: make([]balances, len(payers))}, refusal{}
 }
 
 // learn records an answer. It returns the next charge if another request can admit

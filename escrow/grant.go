@@ -2,6 +2,7 @@ package escrow
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -17,14 +18,14 @@ type grant struct {
 	at      tick  // when the debit was sent
 	until   int64 // by the callers' clock, when the first of the windows ends
 	held    []int64
-	// loans holds by slot the counter of the parent's loan. held counts there
-	// until the grant has ended.
-	loans []*children
+	// loans holds by slot the counters of the ancestors that lend. held counts in
+	// each of them until the grant has ended.
+	loans [][]*descendants
 	// size is what the grant left over at first. held never exceeds it.
 	size []int64
-	// spared marks the limits of both accounts that the store did not debit. Only
-	// an ended grant has it.
-	spared [2][]bool
+	// spared names the limits that the store did not debit. Only an ended grant
+	// has it.
+	spared []place
 	ended  bool  // it has left its pot
 	late   bool  // it must not be returned
 	seen   int64 // the callers' time at which it ended, if a call ended it
@@ -74,8 +75,9 @@ func (g *grant) credits(now int64) (credits []limiter.Credit, lost int64) {
 	// A call whose clock was ahead may have ended the grant, and may have seen
 	// the end of its window.
 	now = max(now, g.seen)
-	self, parent := limiter.Credit{Account: g.self, Starts: g.windows.self}, limiter.Credit{
-		Account: g.parent, Starts: g.windows.parent,
+	credits = make([]limiter.Credit, len(g.payers))
+	for i, payer := range g.payers {
+		credits[i] = limiter.Credit{Account: payer, Starts: g.windows[i]}
 	}
 
 	for j, n := range g.held {
@@ -83,28 +85,25 @@ func (g *grant) credits(now int64) (credits []limiter.Credit, lost int64) {
 			continue
 		}
 
-		s := &g.slots[j]
-		backToSelf := s.self < 0 || addTo(&self, s.self, n, g.spared[0], now)
-		backToParent := s.parent < 0 || addTo(&parent, s.parent, n, g.spared[1], now)
-		// A token of both accounts that one of them cannot take back counts as
-		// lost once, as it counts once while it is held.
-		if !backToSelf || !backToParent {
+		back := true
+		for _, at := range g.slots[j].places {
+			back = g.addTo(&credits[at.payer], at, n, now) && back
+		}
+		// A token that one of its payers cannot take back counts as lost once, as
+		// it counts once while it is held.
+		if !back {
 			lost += n
 		}
 	}
 
-	for _, c := range []limiter.Credit{self, parent} {
-		if c.Amounts.Len() > 0 {
-			credits = append(credits, c)
-		}
-	}
-	return credits, lost
+	return slices.DeleteFunc(credits, func(c limiter.Credit) bool { return c.Amounts.Len() == 0 }), lost
 }
 
-// addTo adds n tokens of limit i to a credit, unless their window has ended at now.
-func addTo(c *limiter.Credit, i int, n int64, spared []bool, now int64) bool {
-	l := c.Account.Limits[i]
-	if now >= windowEnd(c.Starts, i, l) {
+// addTo adds n tokens of a limit to the credit of its payer, unless their window has
+// ended at now.
+func (g *grant) addTo(c *limiter.Credit, at place, n, now int64) bool {
+	l := g.limit(at)
+	if now >= windowEnd(c.Starts, at.limit, *l) {
 		return false
 	}
 
@@ -112,7 +111,7 @@ func addTo(c *limiter.Credit, i int, n int64, spared []bool, now int64) bool {
 
 	// The charge took no tokens of a spared limit, so that only its usage goes
 	// back.
-	if i < len(spared) && spared[i] {
+	if slices.Contains(g.spared, at) {
 		c.Spared = append(c.Spared, l.Name)
 	}
 	return true

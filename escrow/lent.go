@@ -14,6 +14,13 @@ type lentKey struct {
 	limit   string
 }
 
+func lentKeyOf(a *limiter.Account, limit string) lentKey {
+	return lentKey{limiter.Scope{Entity: a.Entity, Resource: a.Resource}, limit}
+}
+
+// lentKey returns the key of a limit at a place.
+func (a *accounts) lentKey(at place) lentKey { return lentKeyOf(a.payers[at.payer], a.limit(at).Name) }
+
 // lend reserves up to n tokens of a limit and returns how many. All pots of an
 // account together hold at most an eighth of its capacity.
 func (all *pots) lend(key lentKey, n, capacity int64) int64 {
@@ -50,52 +57,56 @@ func (all *pots) unlend(key lentKey, n int64) {
 
 // loan holds the tokens of one limit that the pots have, until their grants end.
 type loan struct {
-	tokens   int64     // of grants, held or spent
-	children *children // of the latest window; nil for none
+	tokens      int64        // of grants, held or spent
+	descendants *descendants // of the latest window; nil for none
 }
 
-// children counts the tokens of a window that the pots of children hold. The count
-// is atomic, since each of these pots has a lock of its own. A rate has the window
-// 0.
-type children struct {
+// descendants counts the tokens of a window that the pots of descendants hold. The
+// count is atomic, since each of these pots has a lock of its own. A rate has the
+// window 0.
+type descendants struct {
 	window int64
 	tokens atomic.Int64
 }
 
-// heldByChildren returns by slot the counter of the parent's loan in which a grant
-// of these windows counts. It is nil where the parent lends nothing.
-func (all *pots) heldByChildren(a *accounts, w *windows) []*children {
-	list := make([]*children, len(a.slots))
-	if a.parent == nil {
+// lenders returns by slot the counters of the ancestors' loans in which a grant of
+// these windows counts. An ancestor that lends nothing has none.
+func (all *pots) lenders(a *accounts, w windows) [][]*descendants {
+	list := make([][]*descendants, len(a.slots))
+	if len(a.payers) == 1 {
 		return list
 	}
 
 	all.lentMu.Lock()
 	defer all.lentMu.Unlock()
 	for j, s := range a.slots {
-		if s.parent < 0 {
-			continue
-		}
-		if l := all.lent[a.lentKey(true, s.name)]; l != nil {
-			list[j] = l.childrenOf(windowAt(w.parent, s.parent))
+		for _, at := range s.places {
+			// The pot itself shows what it holds of its own bucket.
+			l := all.lent[a.lentKey(at)]
+			if at.payer == 0 || l == nil {
+				continue
+			}
+			if d := l.descendantsOf(windowAt(w[at.payer], at.limit)); d != nil {
+				list[j] = append(list[j], d)
+			}
 		}
 	}
 	return list
 }
 
-// childrenOf returns the counter of a window, or nil if a later window has begun.
+// descendantsOf returns the counter of a window, or nil if a later window has begun.
 // The caller holds the lock.
-func (l *loan) childrenOf(window int64) *children {
+func (l *loan) descendantsOf(window int64) *descendants {
 	// The latest window replaces an earlier one. Tokens of that one cannot be
 	// spent, so refusals do not show them as available.
-	if l.children == nil || l.children.window < window {
-		l.children = &children{window: window}
+	if l.descendants == nil || l.descendants.window < window {
+		l.descendants = &descendants{window: window}
 	}
 
-	if l.children.window != window {
+	if l.descendants.window != window {
 		return nil
 	}
-	return l.children
+	return l.descendants
 }
 
 // refund counts the tokens of a limit that went back to the store, whether a pot
@@ -114,7 +125,7 @@ func (all *pots) refund(a *limiter.Account, limit string, n int64) {
 		return
 	}
 
-	key := lentKey{limiter.Scope{Entity: a.Entity, Resource: a.Resource}, limit}
+	key := lentKeyOf(a, limit)
 	now, hold := all.machine(), max(minHold, shortestHold(all.maxHold, a.Limits))
 
 	all.lentMu.Lock()

@@ -13,15 +13,16 @@ import (
 // The caller has locked the pot, or passes nil. After a refusal, the caller passes
 // the amounts that were refused.
 func (all *pots) withOthers(out limiter.Outcome, refused *limiter.Amounts, p *pot) limiter.Outcome {
-	for _, b := range []*limiter.Bucket{&out.Self, &out.Parent} {
-		// Most of the time nothing is held. Then the balances need no copy, and
-		// no pot a lock.
-		if b.Account == nil || !all.lends() {
-			continue
-		}
+	// Most of the time nothing is held. Then the balances need no copy, and no pot
+	// a lock.
+	if !all.lends() {
+		return out
+	}
 
-		// The pot's cache or the store's answer may share the slice.
-		b.Tokens = slices.Clone(b.Tokens)
+	// Other callers may share the buckets.
+	out.Payers = cloneBuckets(out.Payers)
+	for k := range out.Payers {
+		b := &out.Payers[k]
 		for i, l := range b.Account.Limits {
 			held := bucket.Thousandths(all.heldByOthers(b, i, p))
 			shown := addUpTo(b.Tokens[i], held, l)
@@ -63,32 +64,31 @@ func (all *pots) lends() bool {
 }
 
 // heldByOthers returns the tokens of limit i that other pots than p hold, of the
-// bucket's window: the account's own, and those of its children.
+// bucket's window: the account's own, and those of its descendants.
 func (all *pots) heldByOthers(b *limiter.Bucket, i int, p *pot) (n int64) {
-	key := limiter.Scope{Entity: b.Account.Entity, Resource: b.Account.Resource}
-	limit, window := b.Account.Limits[i].Name, windowAt(startsOf(b), i)
+	key, window := lentKeyOf(b.Account, b.Account.Limits[i].Name), windowAt(startsOf(b), i)
 
 	// The balance of p's own bucket already shows what p holds.
-	if p == nil || p.key != key {
-		n = all.heldByItself(key, limit, window, p)
+	if p == nil || p.key != key.account {
+		n = all.heldByItself(key, window, p)
 	}
 
 	all.lentMu.Lock()
 	defer all.lentMu.Unlock()
 
 	// Tokens of another window cannot be spent in the window of the bucket.
-	l := all.lent[lentKey{key, limit}]
-	if l == nil || l.children == nil || l.children.window != window {
+	l := all.lent[key]
+	if l == nil || l.descendants == nil || l.descendants.window != window {
 		return n
 	}
 
-	n += l.children.tokens.Load()
+	n += l.descendants.tokens.Load()
 
-	// The parent's balance already shows what p holds.
-	if p != nil && p.parent != nil && p.parent.Entity == b.Account.Entity {
+	// The balance of an ancestor already shows what p holds.
+	if p != nil {
 		// Only grants of this window are in the counter.
-		if j := p.slot(limit, 0); j >= 0 {
-			n -= p.heldOf(j, func(g *grant) bool { return g.loans[j] == l.children })
+		if j := p.slot(key.limit, 0); j >= 0 {
+			n -= p.heldOf(j, func(g *grant) bool { return slices.Contains(g.loans[j], l.descendants) })
 		}
 	}
 	return n
@@ -97,8 +97,8 @@ func (all *pots) heldByOthers(b *limiter.Bucket, i int, p *pot) (n int64) {
 // heldByItself returns the tokens of a limit and a window that the pot of a bucket
 // holds. The caller may have locked a pot, and two callers that each wait for the
 // other's pot would deadlock. So a pot that is in use shows nothing.
-func (all *pots) heldByItself(key limiter.Scope, limit string, window int64, locked *pot) int64 {
-	s := all.shard(key)
+func (all *pots) heldByItself(key lentKey, window int64, locked *pot) int64 {
+	s := all.shard(key.account)
 
 	// The caller holds this lock already if its own pot is in the shard.
 	if locked == nil || locked.shard != s {
@@ -108,17 +108,23 @@ func (all *pots) heldByItself(key limiter.Scope, limit string, window int64, loc
 		defer s.mu.Unlock()
 	}
 
-	p := s.byKey[key]
+	p := s.byKey[key.account]
 	if p == nil {
 		return 0
 	}
 
-	j := p.slot(limit, 0)
-	if j < 0 || p.slots[j].self < 0 {
+	j := p.slot(key.limit, 0)
+	if j < 0 {
 		return 0
 	}
 
-	return p.heldOf(j, func(g *grant) bool { return windowAt(g.windows.self, p.slots[j].self) == window })
+	// Places are in the order of the payers. The limit may be one of ancestors
+	// alone.
+	at := p.slots[j].places[0]
+	if at.payer > 0 {
+		return 0
+	}
+	return p.heldOf(j, func(g *grant) bool { return windowAt(g.windows[0], at.limit) == window })
 }
 
 // heldOf returns the tokens of a slot in the grants that match.

@@ -23,7 +23,7 @@ const minHold = time.Millisecond
 const minQuotaHold = 100 * time.Millisecond
 
 // pot holds tokens of one bucket and, if its entity cascades, the same tokens of
-// the parent's bucket.
+// the buckets of its ancestors that pay.
 type pot struct {
 	*pots
 	*shard
@@ -49,47 +49,51 @@ type pot struct {
 
 // accounts identifies the payers of a charge and their limits.
 type accounts struct {
-	self, parent *limiter.Account // parent is nil without a cascade
-	slots        []slot           // the limits of both, each name once
-	hold         time.Duration
+	// payers are the entity's account, then those of its ancestors, from the parent
+	// up. The list is nil while they are unknown, and never changes.
+	payers []*limiter.Account
+	slots  []slot // the limits of all payers, each name once
+	hold   time.Duration
 }
 
-// slot is a limit of the self account, of the parent, or of both.
+// slot is a limit of one or more payers.
 type slot struct {
-	name         string
-	self, parent int // index in the account's limits, or -1
+	name   string
+	places []place // by payer
 }
 
-func newAccounts(self, parent *limiter.Account, maxHold time.Duration) accounts {
-	a := accounts{self: self, parent: parent}
-	for i, l := range self.Limits {
-		a.slots = append(a.slots, slot{l.Name, i, -1})
-	}
-	a.hold = shortestHold(maxHold, self.Limits)
+// place is where a limit is: its index among the limits of a payer.
+type place struct{ payer, limit int }
 
-	if parent != nil {
-		for i, l := range parent.Limits {
-			// A limit that both accounts have is one slot: a token in it was
-			// taken from both.
-			if j := a.slot(l.Name, i); j >= 0 {
-				a.slots[j].parent = i
-			} else {
-				a.slots = append(a.slots, slot{l.Name, -1, i})
+func newAccounts(payers []*limiter.Account, maxHold time.Duration) accounts {
+	a := accounts{payers: payers, hold: maxHold}
+	least := minHold
+	for i, payer := range payers {
+		for k, l := range payer.Limits {
+			// A limit that several payers have is one slot: a token in it was
+			// taken from each of them.
+			j := a.slot(l.Name, k)
+			if j < 0 {
+				j = len(a.slots)
+				a.slots = append(a.slots, slot{name: l.Name})
+			}
+
+			a.slots[j].places = append(a.slots[j].places, place{i, k})
+			if l.IsQuota() {
+				least = minQuotaHold
 			}
 		}
-		a.hold = shortestHold(a.hold, parent.Limits)
+		a.hold = shortestHold(a.hold, payer.Limits)
 	}
 
-	least := minHold
-	if slices.ContainsFunc(a.self.Limits, limiter.Limit.IsQuota) ||
-		parent != nil && slices.ContainsFunc(parent.Limits, limiter.Limit.IsQuota) {
-		least = minQuotaHold
-	}
 	if a.hold < least {
 		a.hold = 0
 	}
 	return a
 }
+
+// limit returns the limit at a place.
+func (a *accounts) limit(at place) *limiter.Limit { return &a.payers[at.payer].Limits[at.limit] }
 
 // shortestHold returns 1 % of the shortest fill time of the rates among limits, and
 // at most hold.
@@ -112,20 +116,21 @@ func (a *accounts) slot(name string, guess int) int {
 	return slices.IndexFunc(a.slots, func(s slot) bool { return s.name == name })
 }
 
-// same reports whether an outcome has these accounts. A refusal may leave out the
-// parent.
+// same reports whether an outcome has these accounts. A refusal may leave out
+// ancestors.
 func (a *accounts) same(out *limiter.Outcome) bool {
-	if a.self == nil || out.Self.Account == nil || a.self.Ref != out.Self.Account.Ref ||
-		!slices.Equal(a.self.Limits, out.Self.Account.Limits) {
+	shown := len(out.Payers)
+	if shown == 0 || shown > len(a.payers) || out.Admitted && shown < len(a.payers) {
 		return false
 	}
 
-	if out.Parent.Account == nil {
-		return a.parent == nil || !out.Admitted
+	for i, payer := range a.payers[:shown] {
+		found := out.Payers[i].Account
+		if payer.Ref != found.Ref || !slices.Equal(payer.Limits, found.Limits) {
+			return false
+		}
 	}
-
-	return a.parent != nil && a.parent.Ref == out.Parent.Account.Ref && slices.Equal(a.parent.Limits,
-		out.Parent.Account.Limits)
+	return true
 }
 
 // see stores the balances of the answer to a request. The answer has the pot's
@@ -133,34 +138,31 @@ func (a *accounts) same(out *limiter.Outcome) bool {
 func (p *pot) see(at tick, out *limiter.Outcome) {
 	// Once a bucket has refused, its later answers count as well: each shows how
 	// little is left.
-	now := at.now
-	p.refusal = refusal{p.refusal.known || !out.Admitted, out.Parent.Account != nil, at}
-	p.self, p.image.later = out.Self.Account, nil
-	p.image.self = balancesOf(&out.Self, now)
+	p.refusal = refusal{p.refusal.known || !out.Admitted, len(out.Payers), at}
 
-	// A refusal may leave out the parent, whose balances of an earlier answer
-	// then stay.
-	if out.Parent.Account != nil {
-		p.parent = out.Parent.Account
-		p.image.parent = balancesOf(&out.Parent, now)
+	// Grants share the list.
+	p.payers, p.image.later = slices.Clone(p.payers), nil
+
+	// A refusal may leave out ancestors, whose balances of an earlier answer then
+	// stay.
+	for i := range out.Payers {
+		p.payers[i] = out.Payers[i].Account
+		p.image.payers[i] = balancesOf(&out.Payers[i], at.now)
 	}
 }
 
+// balance returns the thousandths of a limit in the store at now, by the last
+// answer.
+func (p *pot) balance(at place, now int64) int64 {
+	return p.image.payers[at.payer].advanced(at.limit, *p.limit(at), now)
+}
+
 // left returns the whole tokens that the store has left of a slot at now, by the
-// last answer, and 0 if that is unknown.
+// last answer.
 func (p *pot) left(j int, now int64) int64 {
-	s, left := &p.slots[j], int64(bucket.MaxTokens)
-	if s.self >= 0 {
-		if p.image.self.tokens == nil {
-			return 0
-		}
-		left = min(left, bucket.Whole(p.image.self.advanced(s.self, p.self.Limits[s.self], now)))
-	}
-	if s.parent >= 0 {
-		if p.image.parent.tokens == nil {
-			return 0
-		}
-		left = min(left, bucket.Whole(p.image.parent.advanced(s.parent, p.parent.Limits[s.parent], now)))
+	left := int64(bucket.MaxTokens)
+	for _, at := range p.slots[j].places {
+		left = min(left, bucket.Whole(p.balance(at, now)))
 	}
 	return left
 }
@@ -223,7 +225,7 @@ func (p *pot) end(g *grant) {
 
 	for j := range g.size {
 		p.held[j] -= g.held[j]
-		if l := g.loans[j]; l != nil {
+		for _, l := range g.loans[j] {
 			l.tokens.Add(-g.held[j])
 		}
 
@@ -237,22 +239,15 @@ func (p *pot) end(g *grant) {
 	p.janitor.give(g)
 }
 
-// borrow reserves up to n tokens of a slot from its accounts and returns how many.
+// borrow reserves up to n tokens of a slot from its payers and returns how many.
 func (p *pot) borrow(j int, n int64) int64 {
-	s := &p.slots[j]
-	if n <= 0 {
-		return 0
-	}
-
-	if s.self >= 0 {
-		n = p.lend(p.lentKey(false, s.name), n, p.self.Limits[s.self].Capacity)
-	}
-	if s.parent >= 0 {
-		lent := p.lend(p.lentKey(true, s.name), n, p.parent.Limits[s.parent].Capacity)
-		// The parent may lend less. The pot holds no more than that, so the
-		// account gets the rest of its reservation back.
-		if s.self >= 0 {
-			p.unlend(p.lentKey(false, s.name), n-lent)
+	places := p.slots[j].places
+	for i, at := range places {
+		lent := p.lend(p.lentKey(at), n, p.limit(at).Capacity)
+		// This payer may lend less than those before it. The pot holds no more
+		// than that, so they get the rest of their reservations back.
+		for _, before := range places[:i] {
+			p.unlend(p.lentKey(before), n-lent)
 		}
 		n = lent
 	}
@@ -261,21 +256,9 @@ func (p *pot) borrow(j int, n int64) int64 {
 
 // release ends the reservation of n tokens of a slot.
 func (p *pot) release(a *accounts, j int, n int64) {
-	s := &a.slots[j]
-	if s.self >= 0 {
-		p.unlend(a.lentKey(false, s.name), n)
+	for _, at := range a.slots[j].places {
+		p.unlend(a.lentKey(at), n)
 	}
-	if s.parent >= 0 {
-		p.unlend(a.lentKey(true, s.name), n)
-	}
-}
-
-func (a *accounts) lentKey(parent bool, limit string) lentKey {
-	account := a.self
-	if parent {
-		account = a.parent
-	}
-	return lentKey{limiter.Scope{Entity: account.Entity, Resource: account.Resource}, limit}
 }
 
 // spend admits a charge if the pot covers it: the pot has to hold every amount,
@@ -329,7 +312,10 @@ func (p *pot) take(j int, n int64) {
 func (p *pot) put(g *grant, j int, n int64) {
 	g.held[j] += n
 	p.held[j] += n
-	if l := g.loans[j]; l != nil && n != 0 {
+	if n == 0 {
+		return
+	}
+	for _, l := range g.loans[j] {
 		l.tokens.Add(n)
 	}
 }
@@ -368,31 +354,7 @@ func (p *pot) netSpent(j int) int64 {
 
 // outcome returns the balances at now, with what the pot holds as available.
 func (p *pot) outcome(admitted bool, now int64) limiter.Outcome {
-	m := &p.image
-	n := len(m.self.tokens)
-
-	// Balances do not change within a millisecond, in which a busy pot serves
-	// many calls.
-	if m.later == nil || m.laterAt != now {
-		m.later = make([]int64, n+len(m.parent.tokens))
-		m.laterAt = now
-		m.self.advance(m.later[:n], p.self.Limits, now)
-		m.details[0] = m.self.detail(p.self.Limits, now)
-		if p.parent != nil {
-			m.parent.advance(m.later[n:], p.parent.Limits, now)
-			m.details[1] = m.parent.detail(p.parent.Limits, now)
-		}
-	}
-
-	tokens := slices.Clone(m.later)
-
-	// The full slice expression keeps an append to Self from writing into
-	// Parent.
-	out := limiter.Outcome{Admitted: admitted, Self: m.self.bucket(p.self, tokens[:n:n], m.details[0], now)}
-	if p.parent != nil && m.parent.tokens != nil {
-		out.Parent = m.parent.bucket(p.parent, tokens[n:], m.details[1], now)
-	}
-
+	out := limiter.Outcome{Admitted: admitted, Payers: cloneBuckets(p.image.buckets(p.payers, now))}
 	p.show(&out)
 	return out
 }
@@ -404,12 +366,12 @@ func (p *pot) show(out *limiter.Outcome) {
 		if held == 0 {
 			continue
 		}
-		if i := p.slots[j].self; i >= 0 {
-			out.Self.Tokens[i] = addUpTo(out.Self.Tokens[i], held, p.self.Limits[i])
-		}
-		// A refusal may leave out the parent.
-		if i := p.slots[j].parent; i >= 0 && out.Parent.Account != nil {
-			out.Parent.Tokens[i] = addUpTo(out.Parent.Tokens[i], held, p.parent.Limits[i])
+		for _, at := range p.slots[j].places {
+			// A refusal may leave out ancestors.
+			if at.payer < len(out.Payers) {
+				tokens := &out.Payers[at.payer].Tokens[at.limit]
+				*tokens = addUpTo(*tokens, held, *p.limit(at))
+			}
 		}
 	}
 }

@@ -84,7 +84,7 @@ func TestAPotIsEmptyAfterABoundary(t *testing.T) {
 		defer func() { must(t, repo.Close()) }()
 		held := holding(t, repo, noon.Add(-time.Millisecond))
 		first := charge(t, repo, noon, 1)
-		if start := first.Self.Detail.Starts[0]; !first.Admitted || start != noon.UnixMilli() {
+		if start := first.Payers[0].Detail.Starts[0]; !first.Admitted || start != noon.UnixMilli() {
 			t.Errorf("the first call of the hour: %v in the window of %v", first.Admitted, time.UnixMilli(start).UTC())
 		}
 		if n := drain(t, repo, noon); n != 999 {
@@ -111,7 +111,7 @@ func TestAWindowThatAnotherProcessBegins(t *testing.T) {
 		}
 		before := behind.Stats().AdmittedLocally
 		out := charge(t, behind, now, 1)
-		if start := out.Self.Detail.Starts[0]; !out.Admitted || start != noon.Add(-time.Hour).UnixMilli() ||
+		if start := out.Payers[0].Detail.Starts[0]; !out.Admitted || start != noon.Add(-time.Hour).UnixMilli() ||
 			behind.Stats().AdmittedLocally == before {
 			t.Errorf("the pot: %v in the window of %v", out.Admitted, time.UnixMilli(start).UTC())
 		}
@@ -162,7 +162,7 @@ func TestAQuotaNearEmptyIsNotHeld(t *testing.T) {
 			repo.Flush()
 			out, err := store.Repository.Peek(t.Context(), time.Now(), chargeOf(0))
 			must(t, err)
-			if left, held := out.Self.Tokens[0]/1000, repo.Stats().Held; left+held != 999-used || left < 100 &&
+			if left, held := out.Payers[0].Tokens[0]/1000, repo.Stats().Held; left+held != 999-used || left < 100 &&
 				held > 0 {
 				t.Fatalf("after %d calls, %d are left and %d are held", used+1, left, held)
 			}
@@ -190,7 +190,7 @@ func TestABoundaryReturnsRates(t *testing.T) {
 		repo.Flush()
 		all, err := repo.Peek(t.Context(), noon, chargeOf(0))
 		must(t, err)
-		if got := all.Self.Tokens; !out.Admitted || got[0] != 990_000 || got[1]/1000 != 100_000-300 ||
+		if got := all.Payers[0].Tokens; !out.Admitted || got[0] != 990_000 || got[1]/1000 != 100_000-300 ||
 			repo.Stats().Dropped != 10 {
 			t.Errorf("the balances are %v: %+v", got, repo.Stats())
 		}
@@ -247,7 +247,7 @@ func quotaHistory(t *testing.T, seed uint64) {
 		if err != nil || !out.Admitted {
 			continue
 		}
-		start := out.Self.Detail.Starts[0]
+		start := out.Payers[0].Detail.Starts[0]
 		if admitted[start] += c.Amounts.Get("rpm"); admitted[start] > capacity {
 			t.Fatalf("seed %d: the window of %v admits %d", seed, time.UnixMilli(start).UTC(), admitted[start])
 		}
@@ -294,7 +294,7 @@ func TestAReturnThatMeetsABoundary(t *testing.T) {
 func TestGiveBacksOfALoweredQuota(t *testing.T) {
 	history := func(t *testing.T, store *remote, repo limiter.Repository) (admitted int64) {
 		t.Helper()
-		account := charge(t, repo, noon, 1000).Self.Account
+		account := charge(t, repo, noon, 1000).Payers[0].Account
 		lower := limiter.Config{Limits: []limiter.Limit{limiter.Quota("rpm", 500, limiter.EveryHour)}}
 		must(t, store.SetConfig(t.Context(), lower, limiter.AuditEvent{ID: "02", At: noon}))
 		if charge(t, repo, noon, 1).Admitted {
@@ -372,30 +372,30 @@ func TestTokensOfTheWindowBeforeAreNotAvailable(t *testing.T) {
 			must(t, err)
 			return out
 		}
-		if out := left(now, 0); out.Self.Tokens[0] != 960_000 {
-			t.Errorf("%d thousandths before the boundary, want 960 tokens with what the pots hold", out.Self.Tokens[0])
+		if out := left(now, 0); out.Payers[0].Tokens[0] != 960_000 {
+			t.Errorf("%d thousandths before the boundary, want 960 tokens with what the pots hold", out.Payers[0].Tokens[0])
 		}
 		out, err := repo.Consume(t.Context(), noon, of("team", 500))
 		must(t, err)
-		if !out.Admitted || out.Self.Tokens[0] != 500_000 {
+		if !out.Admitted || out.Payers[0].Tokens[0] != 500_000 {
 			t.Errorf("the first call of the hour: %+v, want 500 tokens left", out)
 		}
-		if out := left(noon, 0); out.Self.Tokens[0] != 500_000 {
-			t.Errorf("%d thousandths, want 500 tokens", out.Self.Tokens[0])
+		if out := left(noon, 0); out.Payers[0].Tokens[0] != 500_000 {
+			t.Errorf("%d thousandths, want 500 tokens", out.Payers[0].Tokens[0])
 		}
-		if out := left(noon, 501); out.Admitted || out.Self.Tokens[0] > 500_000 {
+		if out := left(noon, 501); out.Admitted || out.Payers[0].Tokens[0] > 500_000 {
 			t.Errorf("501 of 500 tokens: %+v", out)
 		}
 		if out, err := repo.Consume(t.Context(), noon, of("team", 501)); err != nil || out.Admitted ||
-			out.Self.Tokens[0] > 500_000 {
+			out.Payers[0].Tokens[0] > 500_000 {
 			t.Errorf("501 of 500 tokens: %+v, %v", out, err)
 		}
 		for range 4 { // one pot begins the window, the other keeps what is lost
 			_, err := repo.Consume(t.Context(), noon, of("kid-1", 1))
 			must(t, err)
 		}
-		if out := left(noon, 0); out.Self.Tokens[0] != 496_000 {
-			t.Errorf("%d thousandths, want 496 tokens", out.Self.Tokens[0])
+		if out := left(noon, 0); out.Payers[0].Tokens[0] != 496_000 {
+			t.Errorf("%d thousandths, want 496 tokens", out.Payers[0].Tokens[0])
 		}
 	})
 }

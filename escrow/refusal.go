@@ -13,9 +13,9 @@ import (
 // each answer refuses for a hold what it does not cover, so that an empty bucket
 // costs few requests.
 type refusal struct {
-	known  bool
-	parent bool // the last answer showed the parent
-	at     tick // when its request was sent
+	known bool
+	shown int  // payers that the last answer showed
+	at    tick // when its request was sent
 }
 
 // refuses reports whether the last answer proves that a limit does not cover what
@@ -39,13 +39,11 @@ func (p *pot) refuses(c *limiter.Charge, t tick, claims []int64) (refused, throu
 		}
 
 		// The pot pays what it holds, so the bucket has to cover only the rest.
-		s, lack := &p.slots[j], bucket.Thousandths(max(0, n-p.held[j]))
-		for _, l := range [2]*limiter.Limit{
-			p.lacking(false, s.self, lack, t.now), p.lacking(true, s.parent, lack, t.now),
-		} {
+		lack := bucket.Thousandths(max(0, n-p.held[j]))
+		for _, at := range p.slots[j].places {
 			switch {
-			case l == nil:
-			case enforces(l, c):
+			case !p.lacks(at, lack, t.now):
+			case enforces(p.limit(at), c):
 				return true, false
 			// A shadow limit never refuses, but a later limit may.
 			default:
@@ -56,34 +54,20 @@ func (p *pot) refuses(c *limiter.Charge, t tick, claims []int64) (refused, throu
 	return false, through
 }
 
-// lacking returns limit i of an account if the last answer proves that it does not
-// cover a number of thousandths at now, or nil.
-func (p *pot) lacking(parent bool, i int, lack, now int64) *limiter.Limit {
-	account, found := p.self, &p.image.self
-	if parent {
-		account, found = p.parent, &p.image.parent
-	}
-
-	// Nothing is known about a parent that the refusal left out.
-	if i < 0 || parent && !p.refusal.parent {
-		return nil
-	}
-
-	// A balance from before a give-back of this process lacks those tokens, so
-	// it proves nothing.
-	l := &account.Limits[i]
-	if found.advanced(i, *l, now) >= lack || p.refundedSince(parent, l.Name) {
-		return nil
-	}
-	return l
+// lacks reports whether the last answer proves that a limit does not cover a number
+// of thousandths at now.
+func (p *pot) lacks(at place, thousandths, now int64) bool {
+	// Nothing is known about an ancestor that the refusal left out. A balance from
+	// before a give-back of this process lacks those tokens, so it proves nothing.
+	return at.payer < p.refusal.shown && p.balance(at, now) < thousandths && !p.refundedSince(at)
 }
 
 // refundedSince reports whether this process gave tokens of a limit back after the
 // refused request was sent.
-func (p *pot) refundedSince(parent bool, limit string) bool {
+func (p *pot) refundedSince(at place) bool {
 	// The time is 0 if it gave none back lately.
-	_, at := p.refunded(p.lentKey(parent, limit))
-	return at >= p.refusal.at.machine && at > 0
+	_, last := p.refunded(p.lentKey(at))
+	return last >= p.refusal.at.machine && last > 0
 }
 
 // refuseLocally returns the outcome of a charge for which refuses has reported a
@@ -91,11 +75,9 @@ func (p *pot) refundedSince(parent bool, limit string) bool {
 func (p *pot) refuseLocally(c *limiter.Charge, t tick, claims []int64) limiter.Outcome {
 	out := p.outcome(false, t.now)
 
-	// The balance of the parent stems from an earlier answer, and the store
-	// might refuse before it reads the parent.
-	if !p.refusal.parent {
-		out.Parent = limiter.Bucket{}
-	}
+	// The balances of the other payers stem from an earlier answer, and the store
+	// might refuse before it reads them.
+	out.Payers = out.Payers[:p.refusal.shown]
 
 	// Callers ahead take what they claim, so the refusal shows how much is
 	// missing without it.
@@ -106,11 +88,11 @@ func (p *pot) refuseLocally(c *limiter.Charge, t tick, claims []int64) limiter.O
 // deduct takes what other callers claim, by slot, from the balances of a refusal.
 func (p *pot) deduct(out *limiter.Outcome, claims []int64) {
 	for j, n := range claims {
-		if i := p.slots[j].self; i >= 0 {
-			out.Self.Tokens[i] = bucket.Sub(out.Self.Tokens[i], bucket.Thousandths(n))
-		}
-		if i := p.slots[j].parent; i >= 0 && out.Parent.Account != nil {
-			out.Parent.Tokens[i] = bucket.Sub(out.Parent.Tokens[i], bucket.Thousandths(n))
+		for _, at := range p.slots[j].places {
+			if at.payer < len(out.Payers) {
+				tokens := &out.Payers[at.payer].Tokens[at.limit]
+				*tokens = bucket.Sub(*tokens, bucket.Thousandths(n))
+			}
 		}
 	}
 }
@@ -124,11 +106,11 @@ func (f *flight) refuseQueue(now int64, out *limiter.Outcome) {
 		// The balances are moved to each caller's own time, so that each is
 		// judged as the store would judge it.
 		t := w.tick(machine)
-		later := limiter.Outcome{Self: laterBucket(&out.Self, now, t.now), Parent: laterBucket(&out.Parent, now, t.now)}
+		later := limiter.Outcome{Payers: laterBuckets(out.Payers, now, t.now)}
 		// Other defaults may mean other limits, and an unknown limit is an
 		// error that the store reports.
-		if !slices.Equal(w.charge.Defaults, f.batch[0].charge.Defaults) || !names(&later, &w.charge.Amounts) ||
-			covers(&w.charge, &later.Self, &later.Parent) {
+		if !slices.Equal(w.charge.Defaults, f.batch[0].charge.Defaults) || !names(later.Payers, &w.charge.Amounts) ||
+			covers(&w.charge, later.Payers) {
 			return false
 		}
 
@@ -156,9 +138,9 @@ func (f *flight) failQueue(ctx context.Context, err error) {
 }
 
 // names reports whether each amount is of a limit of the buckets.
-func names(out *limiter.Outcome, amounts *limiter.Amounts) bool {
+func names(buckets []limiter.Bucket, amounts *limiter.Amounts) bool {
 	for name := range amounts.All() {
-		if !hasLimit(out.Self.Account, name) && !hasLimit(out.Parent.Account, name) {
+		if !slices.ContainsFunc(buckets, func(b limiter.Bucket) bool { return hasLimit(b.Account, name) }) {
 			return false
 		}
 	}
@@ -166,5 +148,5 @@ func names(out *limiter.Outcome, amounts *limiter.Amounts) bool {
 }
 
 func hasLimit(a *limiter.Account, name string) bool {
-	return a != nil && slices.ContainsFunc(a.Limits, func(l limiter.Limit) bool { return l.Name == name })
+	return slices.ContainsFunc(a.Limits, func(l limiter.Limit) bool { return l.Name == name })
 }

@@ -2,7 +2,6 @@ package escrow_test
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,7 +39,7 @@ func TestARefusalEndsWithACredit(t *testing.T) {
 		credit.Go(func() {
 			must(t,
 				repo.Credit(t.Context(), time.Now(), limiter.Credit{
-					Account: paid.Self.Account, Amounts: limiter.Tokens("rpm", 100),
+					Account: paid.Payers[0].Account, Amounts: limiter.Tokens("rpm", 100),
 				}))
 		})
 		time.Sleep(100 * time.Millisecond)
@@ -75,7 +74,7 @@ func TestARefusalCountsTheClaimsOfOthers(t *testing.T) {
 				time.Sleep(time.Millisecond)
 				if out := consume(8); !out.Admitted {
 					refused.Add(1)
-					if got := out.Self.Tokens[0]; got >= 8000 {
+					if got := out.Payers[0].Tokens[0]; got >= 8000 {
 						t.Errorf("refused with %d thousandths", got)
 					}
 				}
@@ -128,9 +127,11 @@ func TestARefusalShowsWhatSiblingsHold(t *testing.T) {
 				out, err := repo.Consume(t.Context(), time.Now(), charge(c.entity, c.rpm, 0))
 				must(t, err)
 				for method, out := range map[string]limiter.Outcome{"Peek": peek, "Consume": out} {
-					if diff := cmp.Diff(
-						c.want, slices.Concat(out.Self.Tokens, out.Parent.Tokens),
-					); out.Admitted || diff != "" {
+					var got []int64
+					for _, b := range out.Payers {
+						got = append(got, b.Tokens...)
+					}
+					if diff := cmp.Diff(c.want, got); out.Admitted || diff != "" {
 						t.Errorf("%s is refused %s%s (-want +got):\n%s", method, c.name, again, diff)
 					}
 				}
@@ -149,8 +150,8 @@ func TestAChargeOfNothing(t *testing.T) {
 		}
 		out, err := repo.Consume(t.Context(), time.Now(), limiter.Charge{Entity: "key", Resource: "gpt-4"})
 		must(t, err)
-		if !out.Admitted || out.Self.Ahead > time.Second {
-			t.Errorf("admitted %v, ahead %v", out.Admitted, out.Self.Ahead)
+		if !out.Admitted || out.Payers[0].Ahead > time.Second {
+			t.Errorf("admitted %v, ahead %v", out.Admitted, out.Payers[0].Ahead)
 		}
 		must(t, repo.Close())
 	}

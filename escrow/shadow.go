@@ -50,23 +50,27 @@ func enforces(l *limiter.Limit, c *limiter.Charge) bool { return !l.IsShadow || 
 func (a *accounts) sparesOnly(c *limiter.Charge, out *limiter.Outcome) bool {
 	// Shadow limits refuse a strict charge, too, so the store would spare
 	// nothing.
-	if c.Strict || !namesShadow(&c.Amounts, a.self) && !namesShadow(&c.Amounts, a.parent) {
+	if c.Strict || !slices.ContainsFunc(a.payers, func(payer *limiter.Account) bool {
+		return namesShadow(&c.Amounts, payer)
+	}) {
 		return false
 	}
 
-	return covers(c, &out.Self, &out.Parent)
+	return covers(c, out.Payers)
 }
 
 // namesShadow reports whether amounts name a shadow limit of an account.
 func namesShadow(amounts *limiter.Amounts, a *limiter.Account) bool {
-	return a != nil && slices.ContainsFunc(a.Limits, func(l limiter.Limit) bool {
+	return slices.ContainsFunc(a.Limits, func(l limiter.Limit) bool {
 		_, named := amounts.Lookup(l.Name)
 		return named && l.IsShadow
 	})
 }
 
 // spares reports whether the store spared a limit of an outcome.
-func spares(out *limiter.Outcome) bool { return spared(&out.Self) != nil || spared(&out.Parent) != nil }
+func spares(out *limiter.Outcome) bool {
+	return slices.ContainsFunc(out.Payers, func(b limiter.Bucket) bool { return spared(&b) != nil })
+}
 
 // spared returns the limits that the store spared, nil for none.
 func spared(b *limiter.Bucket) []bool {
@@ -80,14 +84,14 @@ func spared(b *limiter.Bucket) []bool {
 // it is.
 func (f *flight) deliver(out *limiter.Outcome) {
 	w := f.batch[0]
-	tokens := f.amounts(&w.charge.Amounts)
+	tokens, spared := f.amounts(&w.charge.Amounts), f.sparedIn(out)
 
 	// The caller has left, so its tokens go back. A limit that was spared gets
 	// its usage back alone, since nothing was taken from it.
 	if !w.answer(result{outcome: *out}) {
 		f.janitor.give(&grant{
 			accounts: f.accounts, pots: f.pots, store: f.store, at: f.at, held: tokens, windows: windowsOf(out),
-			spared: [2][]bool{spared(&out.Self), spared(&out.Parent)}, ended: true,
+			spared: spared, ended: true,
 		})
 		return
 	}
@@ -95,15 +99,28 @@ func (f *flight) deliver(out *limiter.Outcome) {
 	for j, n := range tokens {
 		// A spared charge took no tokens, so it must not make the pot hold
 		// more.
-		if s := &f.slots[j]; !isSpared(out.Self, s.self) && !isSpared(out.Parent, s.parent) {
+		if !slices.ContainsFunc(f.slots[j].places, func(at place) bool { return slices.Contains(spared, at) }) {
 			f.spent[j].add(f.elapsed, f.hold, n)
 		}
 	}
 }
 
+// sparedIn returns the limits that the store spared in an outcome with these
+// accounts.
+func (a *accounts) sparedIn(out *limiter.Outcome) (places []place) {
+	for _, s := range a.slots {
+		for _, at := range s.places {
+			if isSpared(out.Payers[at.payer], at.limit) {
+				places = append(places, at)
+			}
+		}
+	}
+	return places
+}
+
 func isSpared(b limiter.Bucket, i int) bool {
 	list := spared(&b)
-	return i >= 0 && i < len(list) && list[i]
+	return i < len(list) && list[i]
 }
 
 // landSpared answers the caller of a flight whose charge the store admitted as it

@@ -111,7 +111,7 @@ func (p *shadowPair) compareBalances(store limiter.Repository, refused int64) {
 	for i, entity := range []string{"enforced", "shadow"} {
 		out, err := store.Peek(p.Context(), p.now, limiter.Charge{Entity: entity, Resource: "gpt-4"})
 		must(p.T, err)
-		tokens[i] = out.Self.Tokens
+		tokens[i] = out.Payers[0].Tokens
 	}
 	if !slices.Equal(tokens[0], tokens[1]) {
 		p.Errorf("balances %v when enforced, and %v in the shadow", tokens[0], tokens[1])
@@ -147,8 +147,9 @@ func TestSharedChargesAreSparedOneByOne(t *testing.T) {
 					out, err := repo.Consume(t.Context(), time.Now(), c)
 					if err != nil || !out.Admitted {
 						t.Errorf("%+v, %v", out, err)
+						return
 					}
-					if out.Self.Detail != nil && slices.Contains(out.Self.Detail.Spared, true) {
+					if out.Payers[0].Detail != nil && slices.Contains(out.Payers[0].Detail.Spared, true) {
 						spared.Add(1)
 					}
 				})
@@ -183,7 +184,7 @@ func TestASparedChargeSpendsThePot(t *testing.T) {
 			if !out.Admitted {
 				break
 			}
-			if !out.Self.Detail.Spared[1] {
+			if !out.Payers[0].Detail.Spared[1] {
 				t.Fatal("the shadow limit is not spared")
 			}
 			spares++
@@ -207,9 +208,9 @@ func TestAPeekAtAShadowLimit(t *testing.T) {
 		for _, n := range []int64{80, 81} {
 			out, err := repo.Peek(t.Context(), noon, chargeOf(n))
 			must(t, err)
-			if spared := out.Self.Detail != nil && out.Self.Detail.Spared != nil; !out.Admitted ||
+			if spared := out.Payers[0].Detail != nil && out.Payers[0].Detail.Spared != nil; !out.Admitted ||
 				spared != (n == 81) || held == 0 {
-				t.Errorf("%d tokens, %d held: %+v spared %v", n, held, out.Self, spared)
+				t.Errorf("%d tokens, %d held: %+v spared %v", n, held, out.Payers[0], spared)
 			}
 		}
 	})
@@ -237,8 +238,8 @@ func TestASparedCallerThatLeaves(t *testing.T) {
 		}
 		out, err := store.Peek(t.Context(), time.Now(), chargeOf(0))
 		must(t, err)
-		if out.Self.Tokens[0] != 3000 {
-			t.Errorf("%d thousandths are left, want 3000", out.Self.Tokens[0])
+		if out.Payers[0].Tokens[0] != 3000 {
+			t.Errorf("%d thousandths are left, want 3000", out.Payers[0].Tokens[0])
 		}
 	})
 }

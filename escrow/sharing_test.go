@@ -101,7 +101,7 @@ func TestACallerThatLeavesLosesNothing(t *testing.T) {
 			}
 			out, err := store.Repository.Peek(t.Context(), time.Now(), chargeOf(0))
 			must(t, err)
-			if got := out.Self.Tokens[0]; got < 999_000 || got >= 1_000_000 {
+			if got := out.Payers[0].Tokens[0]; got < 999_000 || got >= 1_000_000 {
 				t.Errorf("the bucket holds %d thousandths, want about 999000", got)
 			}
 		})

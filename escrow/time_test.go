@@ -156,7 +156,7 @@ func TestAReadEndsNoHold(t *testing.T) {
 		for after, want := range map[time.Duration]int64{-time.Second: 5970_000, time.Millisecond: 5980_100} {
 			out, err := c.repo.Peek(t.Context(), c.granted.Add(after), limiter.Charge{Entity: "key", Resource: "gpt-4"})
 			must(t, err)
-			if got := out.Self.Tokens[0]; got != want {
+			if got := out.Payers[0].Tokens[0]; got != want {
 				t.Errorf("%v after the grant: %d thousandths, want %d", after, got, want)
 			}
 		}

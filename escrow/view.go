@@ -23,17 +23,18 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 		return out, err
 	}
 
-	payers := []*limiter.Bucket{&out.Self, &out.Parent}
-	for _, b := range payers {
-		own.addTo(b)
-		payHeld(b, &charge.Amounts)
+	// The store may share its answer with other callers.
+	out.Payers = cloneBuckets(out.Payers)
+	for i := range out.Payers {
+		own.addTo(&out.Payers[i])
+		payHeld(&out.Payers[i], &charge.Amounts)
 	}
 
 	// The store refuses by its own balance, but the next call can spend from
 	// the pot.
-	if !out.Admitted && covers(&charge, payers...) {
+	if !out.Admitted && covers(&charge, out.Payers) {
 		out.Admitted = true
-		pay(&charge.Amounts, now.UnixMilli(), payers...)
+		pay(&charge.Amounts, now.UnixMilli(), out.Payers)
 	}
 
 	// An admission shows what all pots hold. A refusal must not show its amount
@@ -109,12 +110,12 @@ func (h heldTokens) addPot(p *pot, t tick) {
 // add adds what a grant holds.
 func (h heldTokens) add(g *grant) {
 	for j, n := range g.held {
-		// A token of both accounts is available in each of them.
-		if n > 0 && g.slots[j].self >= 0 {
-			h[g.lentKey(false, g.slots[j].name)] += n
+		if n <= 0 {
+			continue
 		}
-		if n > 0 && g.slots[j].parent >= 0 {
-			h[g.lentKey(true, g.slots[j].name)] += n
+		// A token is available to each of its payers.
+		for _, at := range g.slots[j].places {
+			h[g.lentKey(at)] += n
 		}
 	}
 }
@@ -126,19 +127,15 @@ func (h heldTokens) addTo(b *limiter.Bucket) {
 	}
 
 	for i, l := range b.Account.Limits {
-		key := lentKey{limiter.Scope{Entity: b.Account.Entity, Resource: b.Account.Resource}, l.Name}
-		if n := h[key]; n > 0 {
+		if n := h[lentKeyOf(b.Account, l.Name)]; n > 0 {
 			b.Tokens[i] = addUpTo(b.Tokens[i], bucket.Thousandths(n), l)
 		}
 	}
 }
 
 // covers reports whether every limit that can refuse the charge covers its amount.
-func covers(c *limiter.Charge, buckets ...*limiter.Bucket) bool {
+func covers(c *limiter.Charge, buckets []limiter.Bucket) bool {
 	for _, b := range buckets {
-		if b.Account == nil {
-			continue
-		}
 		for i := range b.Account.Limits {
 			l := &b.Account.Limits[i]
 			if n, named := c.Amounts.Lookup(l.Name); named && b.Tokens[i] < bucket.Thousandths(n) && enforces(l, c) {
@@ -151,11 +148,9 @@ func covers(c *limiter.Charge, buckets ...*limiter.Bucket) bool {
 
 // pay takes the amounts from the balances at now. It spares the limits that do not
 // cover theirs.
-func pay(amounts *limiter.Amounts, now int64, buckets ...*limiter.Bucket) {
-	for _, b := range buckets {
-		if b.Account == nil {
-			continue
-		}
+func pay(amounts *limiter.Amounts, now int64, buckets []limiter.Bucket) {
+	for k := range buckets {
+		b := &buckets[k]
 		for i, l := range b.Account.Limits {
 			n, named := amounts.Lookup(l.Name)
 			switch need := bucket.Thousandths(n); {

@@ -9,29 +9,30 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// windows holds the windows that the tokens of quotas were taken from, in the order
-// of the limits of both accounts. A list is nil if the account has no quota.
-type windows struct{ self, parent []int64 }
+// windows holds by payer the windows that the tokens of quotas were taken from, in
+// the order of its limits. A list is nil if the payer has no quota.
+type windows [][]int64
 
 // windowsOf returns the windows of an answer.
 func windowsOf(out *limiter.Outcome) windows {
-	return windows{startsOf(&out.Self), startsOf(&out.Parent)}
+	w := make(windows, len(out.Payers))
+	for i := range out.Payers {
+		w[i] = startsOf(&out.Payers[i])
+	}
+	return w
 }
 
 // end returns when the first window of the quotas that tokens names ends, by the
 // callers' clock.
-func (w *windows) end(a *accounts, tokens []int64) int64 {
+func (w windows) end(a *accounts, tokens []int64) int64 {
 	end := int64(math.MaxInt64)
 	for j, n := range tokens {
 		if n <= 0 {
 			continue
 		}
 
-		if i := a.slots[j].self; i >= 0 {
-			end = min(end, windowEnd(w.self, i, a.self.Limits[i]))
-		}
-		if i := a.slots[j].parent; i >= 0 {
-			end = min(end, windowEnd(w.parent, i, a.parent.Limits[i]))
+		for _, at := range a.slots[j].places {
+			end = min(end, windowEnd(w[at.payer], at.limit, *a.limit(at)))
 		}
 	}
 	return end
@@ -65,8 +66,12 @@ func windowAt(starts []int64, i int) int64 {
 // stepped reports whether an answer shows another window of a quota than the last
 // one did.
 func (p *pot) stepped(out *limiter.Outcome) bool {
-	return !slices.Equal(p.image.self.starts, startsOf(&out.Self)) ||
-		out.Parent.Account != nil && !slices.Equal(p.image.parent.starts, startsOf(&out.Parent))
+	for i := range out.Payers {
+		if !slices.Equal(p.image.payers[i].starts, startsOf(&out.Payers[i])) {
+			return true
+		}
+	}
+	return false
 }
 
 // step gives up what the flight and the pot have from an earlier window of a quota.
@@ -83,11 +88,8 @@ func (f *flight) step() {
 // capacity left after n tokens. Nothing refills what a process that ends would
 // lose, and what another process is refused would wait for the next window.
 func (p *pot) nearEmpty(j int, n, now int64) bool {
-	s := &p.slots[j]
-	return s.self >= 0 && p.image.self.nearEmpty(s.self, p.self.Limits[s.self], n, now) ||
-		s.parent >= 0 && p.image.parent.nearEmpty(s.parent, p.parent.Limits[s.parent], n, now)
-}
-
-func (b *balances) nearEmpty(i int, l limiter.Limit, n, now int64) bool {
-	return l.IsQuota() && b.tokens != nil && bucket.Sub(bucket.Whole(b.advanced(i, l, now)), n) < l.Capacity/share
+	return slices.ContainsFunc(p.slots[j].places, func(at place) bool {
+		l := p.limit(at)
+		return l.IsQuota() && bucket.Sub(bucket.Whole(p.balance(at, now)), n) < l.Capacity/share
+	})
 }
