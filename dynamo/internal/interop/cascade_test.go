@@ -80,3 +80,32 @@ func TestInteropMiddleOfAChainPaysItsOwnParent(t *testing.T) {
 		}
 	})
 }
+
+// TestInteropThirdLevel checks what Python charges below an organization whose keys
+// cascade through a team: the key and the team, and never the organization.
+func TestInteropThirdLevel(t *testing.T) {
+	eachTable(t, func(w *world, py pyProgram) {
+		w.ours.set(limiter.Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", 100))
+		w.ours.set(limiter.Scope{Entity: "org"}, limiter.PerMinute("rpm", 100))
+		w.ours.create(limiter.Entity{ID: "team", Parent: "org", Cascade: true})
+		w.ours.create(limiter.Entity{ID: "key", Parent: "team", Cascade: true})
+
+		w.mustAdmit(py, "key", rpm(5))
+		w.checkTokens("key", map[string]int64{"rpm": 95_000})
+		w.checkTokens("team", map[string]int64{"rpm": 95_000})
+		w.checkNoBucket("org")
+
+		w.mustAdmit(w.ours, "key", rpm(10))
+		w.mustAdmit(py, "key", rpm(20))
+		w.checkTokens("key", map[string]int64{"rpm": 65_000})
+		w.checkTokens("team", map[string]int64{"rpm": 65_000})
+		w.checkTokens("org", map[string]int64{"rpm": 90_000})
+
+		// What Python creates, both charge one level up.
+		py.create(limiter.Entity{ID: "old", Parent: "team", Cascade: true})
+		w.mustAdmit(w.ours, "old", rpm(1))
+		w.mustAdmit(py, "old", rpm(1))
+		w.checkTokens("team", map[string]int64{"rpm": 63_000})
+		w.checkTokens("org", map[string]int64{"rpm": 90_000})
+	})
+}

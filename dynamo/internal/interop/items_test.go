@@ -19,8 +19,8 @@ var eventIDs = regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{26}\b`)
 
 // dumpNamespace returns all items of the table that mention a namespace as text,
 // sorted by key. An attribute is a line. Placeholders replace the name and ID of
-// the namespace and event IDs. The identity of a bucket, which only Go stores, is
-// left out.
+// the namespace and event IDs. The identity of a bucket and the generation of an
+// entity, which only Go stores, are left out.
 func (w *world) dumpNamespace(name, id string) string {
 	w.Helper()
 	out, err := w.Client.Scan(w.Context(), &dynamodb.ScanInput{TableName: &w.TableName, ConsistentRead: aws.Bool(true)})
@@ -28,6 +28,7 @@ func (w *world) dumpNamespace(name, id string) string {
 	var items []string
 	for _, it := range out.Items {
 		delete(it, "_id")
+		delete(it, "_gen")
 		text := strings.Join(dynamotest.FormatItem(it), "\n  ")
 		if strings.Contains(text, id) {
 			text = strings.ReplaceAll(text, id, "{ns}")
