@@ -20,6 +20,9 @@ type windowSum struct {
 	// given is the most that may have come back, by credits, fills and other
 	// windows that the limit had in between.
 	given int64
+	// returned reports that the limit had other windows in between. The bucket has
+	// then forgotten what it had used before.
+	returned bool
 }
 
 func (b *book) sum(w windowStart) *windowSum {
@@ -67,11 +70,18 @@ func (e *endurance) returns(l limiter.Limit) {
 		between = max(between, v.limit.Capacity)
 	}
 
-	if between == 0 || !l.IsQuota() {
+	if !l.IsQuota() || len(e.history[l.Name]) == 0 {
 		return
 	}
 
-	brought := min(l.Capacity, between)
+	// A quota of 388 a week is used up, becomes one of an hour, and comes back as 291 a
+	// week with what the hour has left. If it is raised to 388 then, it gains 97 once
+	// more, although the week has had a capacity of 388 before.
+	brought, comesBack := min(l.Capacity, between), between > 0
+	if !comesBack {
+		had := e.history[l.Name][len(e.history[l.Name])-1]
+		brought = max(0, l.Capacity-had.limit.Capacity)
+	}
 	for k, b := range e.books {
 		if k.limit != l.Name {
 			continue
@@ -81,8 +91,9 @@ func (e *endurance) returns(l limiter.Limit) {
 		at := e.oracle.spanAt(windowOf(l), now)
 		// Of two clients at a boundary, one may be in the next window.
 		for _, start := range []int64{at.start, at.end} {
-			if sum := b.windows[windowStart{windowOf(l), start}]; sum != nil {
-				sum.given += brought
+			sum := b.windows[windowStart{windowOf(l), start}]
+			if sum != nil && (comesBack || sum.returned) {
+				sum.given, sum.returned = sum.given+brought, true
 			}
 		}
 	}

@@ -3,11 +3,13 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/chain"
 	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 
@@ -15,6 +17,7 @@ import (
 type label struct {
 	name, parent string
 	cascade      bool
+	generation   int64
 }
 
 // Bounds of names. Few are read at a time, so that they leave most of a read budget
@@ -44,7 +47,7 @@ func newLabel(e limiter.Entity) label {
 	if len(e.Name) > maxNameLength {
 		e.Name = strings.ToValidUTF8(e.Name[:maxNameLength], "") + "..."
 	}
-	return label{e.Name, e.Parent, e.Cascade}
+	return label{e.Name, e.Parent, e.Cascade, e.Generation}
 }
 
 // learn keeps the label of a record that was read for another reason.
@@ -68,6 +71,32 @@ func (s *space) labels(ctx context.Context, ids []string, patience time.Duration
 		if l, known, _ := s.names.await(ctx, one, true); known {
 			labels[id] = l
 		}
+	}
+	return labels
+}
+
+// withAncestors adds the labels of the ancestors that charges of the labelled entities
+// reach, as far as they are known until patience is over.
+func (s *space) withAncestors(ctx context.Context, labels map[string]label, patience time.Duration) map[string]label {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+
+	for range chain.MaxLevels {
+		var missing []string
+		for _, l := range labels {
+			if _, known := labels[l.parent]; !known && l.cascade && !slices.Contains(missing, l.parent) {
+				missing = append(missing, l.parent)
+			}
+		}
+		if len(missing) == 0 {
+			break
+		}
+
+		above := s.labels(ctx, missing, patience)
+		if len(above) == 0 {
+			break
+		}
+		maps.Copy(labels, above)
 	}
 	return labels
 }

@@ -124,9 +124,12 @@ func (c *call) matching(buckets []limiter.Bucket, search string, until time.Time
 	}
 
 	labels, off := c.allLabels(c.ctx, c.idsOf(buckets), until), c.off(c.ctx)
+	if len(off) > 0 {
+		labels = c.withAncestors(c.ctx, labels, c.pace.patience)
+	}
 	for i, b := range buckets {
-		l, known := labels[b.Account.Entity]
-		r := newRow(b, l, off)
+		_, known := labels[b.Account.Entity]
+		r := newRow(b, labels, off)
 		switch {
 		case r.matches(search):
 			rows = append(rows, r)

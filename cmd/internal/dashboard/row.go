@@ -73,11 +73,15 @@ func newSource(s limiter.Scope) Source { return Source{s.Level(), s.Entity, s.Re
 func (s *space) rows(ctx context.Context, buckets []limiter.Bucket, patience time.Duration) []Row {
 	labels := s.labels(ctx, s.idsOf(buckets), patience)
 	rows, off := make([]Row, 0, len(buckets)), s.off(ctx)
+	// Where nothing is off, rows need no ancestors.
+	if len(off) > 0 {
+		labels = s.withAncestors(ctx, labels, patience)
+	}
 
 	for _, b := range buckets {
 		// BucketsAt returns an empty bucket for a key that has none.
 		if b.Account != nil {
-			rows = append(rows, newRow(b, labels[b.Account.Entity], off))
+			rows = append(rows, newRow(b, labels, off))
 		}
 	}
 
@@ -96,11 +100,12 @@ func (s *space) idsOf(buckets []limiter.Bucket) []string {
 	return ids
 }
 
-func newRow(b limiter.Bucket, l label, off switchSet) Row {
+func newRow(b limiter.Bucket, labels map[string]label, off switchSet) Row {
 	a := b.Account
+	l := labels[a.Entity]
 	return Row{
 		a.Entity, l.display(a.Entity), l.parent, l.cascade, a.Resource, newRowLimits(b), sourceOf(a),
-		jsonview.TimeOrNull(time.UnixMilli(b.Updated).UTC()), off.refusing(a.Entity, a.Resource, l),
+		jsonview.TimeOrNull(time.UnixMilli(b.Updated).UTC()), off.refusing(a.Entity, a.Resource, labels),
 	}
 }
 

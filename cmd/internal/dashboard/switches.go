@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
+	"github.com/zeroae/zae-limiter-go/internal/chain"
 )
 
 // switchSet holds the levels that are off.
@@ -36,25 +37,23 @@ func (s *space) readSwitches(ctx context.Context, _ struct{}) (switchSet, time.D
 	return set, s.pace.configFor, nil
 }
 
-// refusing returns the switch that refuses the charges of a bucket, or nil.
-func (set switchSet) refusing(entity, resource string, l label) *jsonview.Switch {
+// refusing returns the switch that refuses the charges of a bucket, or nil. It climbs as
+// far as labels are known.
+func (set switchSet) refusing(entity, resource string, labels map[string]label) *jsonview.Switch {
 	if len(set) == 0 {
 		return nil
 	}
-	levels := limiter.Precedence(entity, resource)
-	scopes := levels[:]
-	// Switches of a parent refuse the calls that it pays for.
-	if l.cascade && l.parent != "" {
-		above := limiter.Precedence(l.parent, resource)
-		scopes = append(scopes, above[:]...)
-	}
 
-	for _, scope := range scopes {
-		if one, found := set[scope]; found {
-			return jsonview.SwitchOrNull(&one)
+	climb := chain.Begin(entity)
+	for id := entity; id != ""; {
+		for _, scope := range limiter.Precedence(id, resource) {
+			if one, found := set[scope]; found {
+				return jsonview.SwitchOrNull(&one)
+			}
 		}
+		l := labels[id]
+		id, _ = climb.Next(chain.Place{Parent: l.parent, Cascade: l.cascade, Generation: l.generation})
 	}
-
 	return nil
 }
 
