@@ -28,6 +28,25 @@ func (r *rig) create(e limiter.Entity) {
 	r.ok(err)
 }
 
+// TestARowShowsASwitchOfAnyAncestor checks that a row shows the switch that refuses its
+// calls, however far above it is.
+func TestARowShowsASwitchOfAnyAncestor(t *testing.T) {
+	r := newRig(t, Options{})
+	for id, parent := range map[string]string{"key": "project", "project": "team", "team": "org"} {
+		r.create(limiter.Entity{ID: id, Parent: parent, Cascade: true})
+	}
+	r.use("key", "gpt-4", "rpm", 1)
+	r.ok(r.lim.Disable(t.Context(), limiter.Scope{Entity: "org"}, "unpaid"))
+	for _, row := range get[Overview](r, "/api/overview?search=k").Rows {
+		if row.Off == nil || *row.Off.Reason != "unpaid" {
+			t.Errorf("%s: %+v", row.Entity, row.Off)
+		}
+	}
+	if off := get[EntityView](r, "/api/entity?id=key").Disabled; len(off) != 1 {
+		t.Errorf("the entity shows %v", off)
+	}
+}
+
 func TestARowShowsABucket(t *testing.T) {
 	r := newRig(t, Options{})
 	r.create(limiter.Entity{ID: "key", Name: "<script>\u202e", Parent: "org", Cascade: true})
