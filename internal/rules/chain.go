@@ -37,7 +37,7 @@ func Climb(entity string, place func(id string) (chain.Place, error)) (levels []
 	return c.Entities, nil
 }
 
-// Next is [chain.Climb.Next] with an error for a chain that is too deep.
+// Next does what [chain.Climb.Next] does, with an error for a chain that is too deep.
 func Next(c *chain.Climb, p chain.Place) (parent string, err error) {
 	parent, tooDeep := c.Next(p)
 	if tooDeep {
