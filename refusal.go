@@ -178,11 +178,11 @@ func describeRefusal(entity, resource string, violations []Status, d Decision) (
 // describeNeverFits returns the amount and the capacity that it is above. Only the
 // capacity of a rate is also known as its burst.
 func describeNeverFits(s Status) string {
-	capacity := "capacity (burst)"
+	above := " is above the capacity (burst) of "
 	if s.Limit.IsQuota() {
-		capacity = "capacity"
+		above = " is above the capacity of "
 	}
-	return s.amount(s.Requested) + " " + s.Limit.Name + " is above the " + capacity + " of " + s.amount(s.Limit.Capacity)
+	return s.amount(s.Requested) + " " + s.Limit.Name + above + s.amount(s.Limit.Capacity)
 }
 
 // describeViolation returns an exceeded limit with what was requested and what is

@@ -69,8 +69,8 @@ func Period(d time.Duration) string {
 	return d.String()
 }
 
-// LongestSeconds is the longest wait that is shown in seconds and their tenths.
-const LongestSeconds = time.Minute - 100*time.Millisecond
+// LongestInTenths is the longest wait that is shown in seconds and their tenths.
+const LongestInTenths = time.Minute - 100*time.Millisecond
 
 // Wait formats a wait with its two largest units, rounded up, such as 12h, 1m30s
 // and 0.5s. It ignores the millisecond that a wait contains for safety.
@@ -84,7 +84,7 @@ func Wait(d time.Duration) string {
 	// Each bound is the longest wait that does not become a whole unit of the next
 	// line when it is rounded up: 59.95s is 1m, and not 60s.
 	switch {
-	case d <= LongestSeconds:
+	case d <= LongestInTenths:
 		tenths := (d + 99*time.Millisecond) / (100 * time.Millisecond)
 		return strings.TrimSuffix(strconv.FormatFloat(float64(tenths)/10, 'f', 1, 64), ".0") + "s"
 	case d <= time.Hour-time.Second:

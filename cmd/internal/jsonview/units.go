@@ -46,5 +46,5 @@ func unit(name string) string {
 // output.
 func countsTokensPer(name string) bool {
 	period, found := strings.CutPrefix(strings.TrimLeft(name, "io"), "tp")
-	return found && len(name) <= len("itpm") && len(period) == 1 && strings.Contains("smhdwy", period)
+	return found && len(name) <= len("itpm") && len(period) == 1 && strings.ContainsAny(period, "smhdwy")
 }

@@ -189,10 +189,10 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 }
 
 func ofSubject(subject string) string {
-	switch {
-	case subject == "":
+	switch subject {
+	case "":
 		return ""
-	case subject == systemSubject:
+	case systemSubject:
 		return " of the system"
 	}
 	return " of " + auditSubject(subject).Display
