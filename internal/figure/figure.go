@@ -4,6 +4,7 @@ package figure
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,17 @@ const Cent = 10_000
 func IsMoney(limit string) bool {
 	rest, found := strings.CutPrefix(limit, spend)
 	return found && (rest == "" || strings.IndexByte("_.-", rest[0]) >= 0)
+}
+
+// CentWarning returns the warning about a limit of money whose amounts are all below
+// a cent, which is mostly a mistake: without a dollar sign, a number may count
+// millionths. It returns "" for other limits. The warning shows text for the limit,
+// and how to write dollars.
+func CentWarning(limit, text, how string, amounts ...int64) string {
+	if !IsMoney(limit) || slices.Max(amounts) >= Cent {
+		return ""
+	}
+	return text + " is below a cent; if you mean dollars, give them with their sign, " + how
 }
 
 // Amount formats a number of tokens of a limit, such as 10000, or of money, such

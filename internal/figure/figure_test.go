@@ -96,6 +96,29 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+func TestCentWarning(t *testing.T) {
+	const how = "such as $50"
+	for _, c := range []struct {
+		limit   string
+		amounts []int64
+		warned  bool
+	}{
+		{"spend", []int64{50, 0}, true},
+		{"spend_daily", []int64{1, Cent - 1}, true},
+		{"spend", []int64{1, Cent}, false},
+		{"spend", []int64{50_000_000, 0}, false},
+		{"tpm", []int64{50, 0}, false},
+	} {
+		want := ""
+		if c.warned {
+			want = "the limit is below a cent; if you mean dollars, give them with their sign, such as $50"
+		}
+		if got := CentWarning(c.limit, "the limit", how, c.amounts...); got != want {
+			t.Errorf("%s %d: %q, want %q", c.limit, c.amounts, got, want)
+		}
+	}
+}
+
 func TestIsMoney(t *testing.T) {
 	for limit, want := range map[string]bool{
 		"spend": true, "spend_daily": true, "spend.eu": true, "spend-2": true,
