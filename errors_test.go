@@ -262,6 +262,18 @@ func TestNeverFittingSaysSo(t *testing.T) {
 	}
 }
 
+// TestEveryAmountThatNeverFitsIsNamed checks the text for several limits. A quota has
+// no burst.
+func TestEveryAmountThatNeverFitsIsNamed(t *testing.T) {
+	w := start(t, limiter.Quota("spend", 1_000_000, limiter.EveryMonth), limiter.PerMinute("tokens", 1000))
+	_, err := w.Acquire(bg, request(alice, limiter.Tokens("spend", 2_000_000).And("tokens", 5000)))
+	const want = "rate limit exceeded for alice/gpt-4: spend, tokens; never fits: $2.00 spend is above the capacity " +
+		"of $1.00, 5000 tokens is above the capacity (burst) of 1000"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
 // TestPublicRefusalNamesNoOtherEntity checks that no field of a public refusal
 // belongs to the parent.
 func TestPublicRefusalNamesNoOtherEntity(t *testing.T) {
@@ -274,7 +286,7 @@ func TestPublicRefusalNamesNoOtherEntity(t *testing.T) {
 		{"only the parent", rpm(54_321), "Rate limit exceeded for alice/gpt-4. Retry after 1.7s", false},
 		{
 			"only the parent, forever", rpm(90_000),
-			"Rate limit exceeded for alice/gpt-4. Never fits: the request is above a capacity (burst)", true,
+			"Rate limit exceeded for alice/gpt-4. Never fits: the request is above a capacity", true,
 		},
 		{
 			"both", tpm(100).And("rpm", 54_321),

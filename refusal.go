@@ -161,18 +161,32 @@ func describeRefusal(entity, resource string, violations []Status, d Decision) (
 	if !d.NeverFits() {
 		return what, "retry after " + figure.Wait(d.RetryAfter())
 	}
-	// The limit may be one of the parent, which the client must not see.
+
+	var tooLarge []string
 	for _, s := range violations {
 		if s.NeverFits {
-			return what, "never fits: " + s.amount(s.Requested) + " " + s.Limit.Name +
-				" is above the capacity (burst) of " + s.amount(s.Limit.Capacity)
+			tooLarge = append(tooLarge, describeNeverFits(s))
 		}
 	}
-	return what, "never fits: the request is above a capacity (burst)"
+	// The limit may be one of the parent, which the client must not see.
+	if tooLarge == nil {
+		return what, "never fits: the request is above a capacity"
+	}
+	return what, "never fits: " + strings.Join(tooLarge, ", ")
+}
+
+// describeNeverFits returns the amount and the capacity that it is above. Only the
+// capacity of a rate is also known as its burst.
+func describeNeverFits(s Status) string {
+	above := " is above the capacity (burst) of "
+	if s.Limit.IsQuota() {
+		above = " is above the capacity of "
+	}
+	return s.amount(s.Requested) + " " + s.Limit.Name + above + s.amount(s.Limit.Capacity)
 }
 
 // describeViolation returns an exceeded limit with what was requested and what is
-// left, which do not matter if the request never fits.
+// left. If the request never fits, describeNeverFits has its amounts.
 func describeViolation(s Status) string {
 	if s.NeverFits {
 		return s.Limit.Name

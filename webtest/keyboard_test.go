@@ -131,7 +131,8 @@ func TestExplainByKeyboard(t *testing.T) {
 		b.tabTo()
 		b.keys(text)
 	}
-	b.await("the limit", `() => all("input[name=name]").length === 1`)
+	b.tabTo()
+	b.await("the limit, and the focus in it", `() => document.activeElement.name === "name" && document.activeElement.value === "rpm"`)
 	b.keys(kb.Enter)
 	b.await("the verdict",
 		`() => all("[data-verdict=fits]").length === 1 && document.querySelector("[aria-live]").innerText.includes("fits")`)

@@ -205,6 +205,78 @@ func TestAuditWords(t *testing.T) {
 	b.keep("audit")
 }
 
+// clashes returns the labels of charts that are cut or meet each other.
+const clashes = `() => {
+	const labels = all("svg .axis").map((e) => ({ text: e.textContent, box: e.getBoundingClientRect(), edge: e.closest("svg").getBoundingClientRect() }));
+	const cut = labels.filter(({ box, edge }) => box.left < edge.left || box.right > edge.right || box.bottom > edge.bottom).map((l) => l.text + " is outside");
+	const clash = labels.flatMap((a, i) => labels.slice(i + 1).filter((b) => a.box.left < b.box.right && b.box.left < a.box.right
+		&& a.box.top + 2 < b.box.bottom && b.box.top + 2 < a.box.bottom).map((b) => a.text + " meets " + b.text));
+	return [...cut, ...clash];
+}`
+
+// cutNames returns names of limits and IDs in tables that are cut or broken, and lists
+// whose longest option has no room.
+const cutNames = `() => {
+	const found = [];
+	for (const e of all(".limit-name, td bdi")) {
+		if (e.scrollWidth > e.clientWidth && getComputedStyle(e).display !== "inline") found.push("cut: " + e.textContent);
+		const lines = new Set([...e.getClientRects()].map((r) => r.top));
+		if (!/\s/.test(e.textContent) && e.matches("td *") && (lines.size > 1 || e.getBoundingClientRect().height > 30)) found.push("broken: " + e.textContent);
+	}
+	for (const list of all("select")) {
+		const free = list.cloneNode(true);
+		free.style.cssText = "position:absolute; width:max-content";
+		document.body.append(free);
+		if (list.offsetWidth < free.offsetWidth) found.push("cut: a list with " + list.options[list.selectedIndex].textContent);
+		free.remove();
+	}
+	return [...new Set(found)];
+}`
+
+// TestNamesHaveRoom reads names of a usual length on a desktop and on a phone.
+func TestNamesHaveRoom(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	now := time.Now()
+	s.limits("", "", limiter.PerMinute("requests-per-minute", 100), limiter.PerMinute("tpm", 1_000))
+	s.limits("key-abc", "gpt-4", limiter.PerMinute("requests-per-minute", 200),
+		limiter.Quota("spend", 10_000_000, limiter.EveryMonth).In("Europe/Berlin"),
+		limiter.Quota("tokens-of-an-hour", 10_000, limiter.EveryHour))
+	s.entity(limiter.Entity{ID: "key-abc", Parent: "project-1", Cascade: true})
+	for s.now = now.Add(-40 * time.Hour); s.now.Before(now); s.now = s.now.Add(time.Hour) {
+		s.use("key-abc", "gpt-4", limiter.Tokens("requests-per-minute", 20).And("spend", 120_000).And("tokens-of-an-hour", 5))
+	}
+	s.use("key-abc", "claude", limiter.Tokens("requests-per-minute", 20))
+	b := newTab(t)
+	b.visit(dashboard(t, s, "--write"))
+	for _, width := range []int64{1280, 1220, 1020, 760, 390, 360} {
+		b.resize(width, 1400)
+		for _, v := range []struct{ name, fragment, ready string }{
+			{"overview", "#/", "key-abc"},
+			{"entity", "#/entity?id=key-abc", "As a table"},
+			{"explain", "#/explain?entity=key-abc&resource=gpt-4&consume=requests-per-minute%3A1", "fits now"},
+			{"changes", "#/changes?action=set_limits&entity=key-abc&resource=gpt-4", "Shadow"},
+			{"what-if", "#/what-if?entity=key-abc&resource=gpt-4", "Shadow"},
+			{"resource", "#/resource?name=gpt-4", "requests-per-minute"},
+		} {
+			b.view(v.fragment)
+			b.await(v.name, settled)
+			b.await(v.ready, `(text) => document.querySelector("main").innerText.toLowerCase().includes(text.toLowerCase())`, v.ready)
+			if v.name == "entity" {
+				b.choose("Resource", "gpt-4")
+				b.await("three charts", `() => all(".chart").length === 3`)
+			}
+			for _, found := range append(eval[[]string](b, cutNames), eval[[]string](b, clashes)...) {
+				t.Errorf("%s at %d px: %s", v.name, width, found)
+			}
+			if wide := eval[string](b, `() => overflow()`); wide != "" {
+				t.Errorf("%s at %d px is too wide by %s", v.name, width, wide)
+			}
+			b.keep(fmt.Sprintf("room-%s-%d", v.name, width))
+		}
+	}
+}
+
 // TestChartDates reads the axes of the usage: hours stand above their dates, days
 // and months above their years.
 func TestChartDates(t *testing.T) {
@@ -220,7 +292,7 @@ func TestChartDates(t *testing.T) {
 		window, upper, lower string
 		dates                []string
 	}{
-		{"Hours", `^\d\d:00$`, `^\d{4}-\d\d-\d\d$`, []string{now.AddDate(0, 0, -1).Format(time.DateOnly)}},
+		{"Hours", `^\d\d:00$`, `^\d\d-\d\d$`, []string{now.AddDate(0, 0, -1).Format("01-02")}},
 		{"Days", `^\d\d-\d\d$`, `^\d{4}$`, []string{now.AddDate(0, 0, -29).Format("2006")}},
 		{"Months", `^\d\d$`, `^\d{4}$`, []string{now.AddDate(-1, 1, 0).Format("2006"), now.Format("2006")}},
 	} {
@@ -232,13 +304,7 @@ func TestChartDates(t *testing.T) {
 			return Boolean(below) && lines.size === 2 && above.every((t) => new RegExp(upper).test(t)) && below.every((t) => new RegExp(lower).test(t))
 				&& dates.every((d) => below.includes(d)) && new Set(below).size === below.length;
 		}`, c.upper, c.lower, c.dates)
-		if over := eval[[]string](b, `() => {
-			const labels = all("svg .axis").map((e) => ({ text: e.textContent, box: e.getBoundingClientRect(), edge: e.closest("svg").getBoundingClientRect() }));
-			const cut = labels.filter(({ box, edge }) => box.left < edge.left || box.right > edge.right || box.bottom > edge.bottom).map((l) => l.text + " is outside");
-			const clash = labels.flatMap((a, i) => labels.slice(i + 1).filter((b) => a.box.left < b.box.right && b.box.left < a.box.right
-				&& a.box.top + 2 < b.box.bottom && b.box.top + 2 < a.box.bottom).map((b) => a.text + " meets " + b.text));
-			return [...cut, ...clash];
-		}`); len(over) > 0 {
+		if over := eval[[]string](b, clashes); len(over) > 0 {
 			t.Errorf("%s: %q", c.window, over)
 		}
 	}

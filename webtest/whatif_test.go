@@ -1,6 +1,7 @@
 package webtest
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +32,15 @@ func TestWhatIf(t *testing.T) {
 	b.await("the row of the greedy one",
 		`() => { const rows = (`+section+`)("Report"); return rows.length === 1 && rows[0].startsWith("greedy | gpt-4") && rows[0].includes("≥ ") }`)
 	b.keep("what-if")
+
+	b.fill("Capacity", "10000")
+	b.fill("Refill", "10000")
+	b.fill("Resource", "\t")
+	b.press("Replay")
+	b.says("The proposal changes no limits, so there is nothing to replay")
+	if text := b.text(); strings.Contains(text, "snapshot") || strings.Contains(text, "no usage") {
+		t.Errorf("without a replay the page speaks of usage:\n%s", text)
+	}
 
 	b.press("Manifest")
 	b.fill("Manifest", "resources:\n  gpt-4:\n    limits:\n      rpm: 20000/hour\n")

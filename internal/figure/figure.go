@@ -4,6 +4,7 @@ package figure
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,17 @@ const Cent = 10_000
 func IsMoney(limit string) bool {
 	rest, found := strings.CutPrefix(limit, spend)
 	return found && (rest == "" || strings.IndexByte("_.-", rest[0]) >= 0)
+}
+
+// CentWarning returns the warning about a limit of money whose amounts are all below
+// a cent, which is mostly a mistake: without a dollar sign, a number may count
+// millionths. It returns "" for other limits. The warning shows text for the limit,
+// and how to write dollars.
+func CentWarning(limit, text, how string, amounts ...int64) string {
+	if !IsMoney(limit) || slices.Max(amounts) >= Cent {
+		return ""
+	}
+	return text + " is below a cent; if you mean dollars, give them with their sign, " + how
 }
 
 // Amount formats a number of tokens of a limit, such as 10000, or of money, such
@@ -69,6 +81,9 @@ func Period(d time.Duration) string {
 	return d.String()
 }
 
+// LongestInTenths is the longest wait that is shown in seconds and their tenths.
+const LongestInTenths = time.Minute - 100*time.Millisecond
+
 // Wait formats a wait with its two largest units, rounded up, such as 12h, 1m30s
 // and 0.5s. It ignores the millisecond that a wait contains for safety.
 func Wait(d time.Duration) string {
@@ -78,13 +93,15 @@ func Wait(d time.Duration) string {
 		d = d.Truncate(time.Second)
 	}
 
+	// Each bound is the longest wait that does not become a whole unit of the next
+	// line when it is rounded up: 59.95s is 1m, and not 60s.
 	switch {
-	case d < time.Minute:
+	case d <= LongestInTenths:
 		tenths := (d + 99*time.Millisecond) / (100 * time.Millisecond)
 		return strings.TrimSuffix(strconv.FormatFloat(float64(tenths)/10, 'f', 1, 64), ".0") + "s"
-	case d < time.Hour:
+	case d <= time.Hour-time.Second:
 		return twoUnits(d, time.Minute, "m", time.Second, "s")
-	case d < 48*time.Hour:
+	case d <= 48*time.Hour-time.Minute:
 		return twoUnits(d, time.Hour, "h", time.Minute, "m")
 	}
 	return twoUnits(d, 24*time.Hour, "d", time.Hour, "h")

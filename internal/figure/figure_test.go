@@ -96,6 +96,29 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+func TestCentWarning(t *testing.T) {
+	const how = "such as $50"
+	for _, c := range []struct {
+		limit   string
+		amounts []int64
+		warned  bool
+	}{
+		{"spend", []int64{50, 0}, true},
+		{"spend_daily", []int64{1, Cent - 1}, true},
+		{"spend", []int64{1, Cent}, false},
+		{"spend", []int64{50_000_000, 0}, false},
+		{"tpm", []int64{50, 0}, false},
+	} {
+		want := ""
+		if c.warned {
+			want = "the limit is below a cent; if you mean dollars, give them with their sign, such as $50"
+		}
+		if got := CentWarning(c.limit, "the limit", how, c.amounts...); got != want {
+			t.Errorf("%s %d: %q, want %q", c.limit, c.amounts, got, want)
+		}
+	}
+}
+
 func TestIsMoney(t *testing.T) {
 	for limit, want := range map[string]bool{
 		"spend": true, "spend_daily": true, "spend.eu": true, "spend-2": true,
@@ -137,11 +160,18 @@ func TestWait(t *testing.T) {
 		12 * time.Hour:                                       "12h",
 		12*time.Hour + time.Millisecond:                      "12h",
 		12*time.Hour + time.Minute + time.Second:             "12h2m",
-		47*time.Hour + 59*time.Minute + time.Second:          "48h",
+		47*time.Hour + 59*time.Minute:                        "47h59m",
+		47*time.Hour + 59*time.Minute + time.Second:          "2d",
+		48 * time.Hour:                                       "2d",
 		20*24*time.Hour + 2*time.Hour + time.Second:          "20d3h",
 		366*24*time.Hour + 30*time.Minute:                    "366d1h",
-		59*time.Second + 950*time.Millisecond:                "60s",
-		59*time.Minute + 59*time.Second + 2*time.Millisecond: "60m",
+		59*time.Second + 900*time.Millisecond:                "59.9s",
+		59*time.Second + 901*time.Millisecond:                "1m",
+		59*time.Second + 950*time.Millisecond:                "1m",
+		60*time.Second + time.Millisecond:                    "1m",
+		59*time.Minute + 59*time.Second:                      "59m59s",
+		59*time.Minute + 59*time.Second + time.Millisecond:   "59m59s",
+		59*time.Minute + 59*time.Second + 2*time.Millisecond: "1h",
 		math.MaxInt64:                                        "106752d",
 	} {
 		if got := Wait(d); got != want {

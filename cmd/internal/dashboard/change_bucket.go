@@ -10,6 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // The actions of a Change that concern switches and balances.
@@ -113,7 +114,9 @@ func (c *call) previewFill(v *Preview, p *plannedChange) error {
 		}
 
 		v.Notes = append(v.Notes,
-			fmt.Sprintf("%s: %d of %d available, %d after it.", s.Limit.Name, s.Available, s.Limit.Capacity, after))
+			fmt.Sprintf("%s: %s of %s available, %s after it.", s.Limit.Name,
+				figure.Amount(s.Limit.Name, s.Available), figure.Amount(s.Limit.Name, s.Limit.Capacity),
+				figure.Amount(s.Limit.Name, after)))
 	}
 
 	return nil

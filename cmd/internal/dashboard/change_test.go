@@ -196,6 +196,40 @@ func TestPreviewWarns(t *testing.T) {
 	r.want(409, "/api/preview", `{"action":"create_entity","entity":"org"}`)
 }
 
+// TestPreviewsNameDollars previews changes of a budget.
+func TestPreviewsNameDollars(t *testing.T) {
+	r := newRig(t, Options{Write: true})
+	r.ok(r.lim.SetLimits(t.Context(), "key", "gpt-4", limiter.Quota("spend", 10_000_000, limiter.EveryMonth)))
+	r.use("key", "gpt-4", "spend", 2_500_000)
+	budget := func(n int) string {
+		return fmt.Sprintf(`"entity":"key","resource":"gpt-4","limits":[{"name":"spend","capacity":%d,"window":"month"}]`, n)
+	}
+	p := previewOf(r, `{"action":"top_up","entity":"key","resource":"gpt-4","amounts":{"spend":1500000}}`)
+	if diff := cmp.Diff([]string{"spend: $7.50 of $10.00 available, $9.00 after it."}, p.Notes); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	p = previewOf(r, `{"action":"set_limits",`+budget(20)+`}`)
+	const below = "spend $0.00002@month is below a cent; if you mean dollars, give them with their sign, such as $50."
+	want := []string{"The capacity of spend shrinks from $10.00 to $0.00002; buckets that hold more lose the rest.", below}
+	if diff := cmp.Diff(want, p.Warnings); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if p := previewOf(r, `{"action":"set_limits",`+budget(20_000_000)+`}`); len(p.Warnings) > 0 {
+		t.Errorf("$20 has the warnings %q", p.Warnings)
+	}
+	for body, warned := range map[string]bool{
+		`{` + budget(20) + `,"days":1}`:                                                       true,
+		`{` + budget(20_000_000) + `,"days":1}`:                                               false,
+		`{"manifest":"resources:\n  gpt-4:\n    limits:\n      spend: 50@month\n","days":1}`:  true,
+		`{"manifest":"resources:\n  gpt-4:\n    limits:\n      spend: $50@month\n","days":1}`: false,
+	} {
+		warnings := fmt.Sprint(r.want(200, "/api/what-if", body)["warnings"])
+		if strings.Contains(warnings, "is below a cent; ") != warned {
+			t.Errorf("%s: warnings %s", body, warnings)
+		}
+	}
+}
+
 func TestWhatIf(t *testing.T) {
 	r := newRig(t, Options{})
 	for range 10 {

@@ -15,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/web"
 	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/figure"
 )
 
 // Preview is the effect that a change would have, as JSON.
@@ -291,6 +292,17 @@ func (e *effect) stored(scope limiter.Scope, a *limiter.Account) ([]limiter.Limi
 	return cfg.Limits, nil
 }
 
+// centWarnings returns warnings about limits of money below a cent.
+func centWarnings(limits []limiter.Limit) []string {
+	warnings := []string{}
+	for _, l := range limits {
+		if w := figure.CentWarning(l.Name, l.String(), "such as $50", l.Capacity, l.Refill); w != "" {
+			warnings = append(warnings, w+".")
+		}
+	}
+	return warnings
+}
+
 // sorted returns limits by name.
 func sorted(limits []limiter.Limit) []limiter.Limit {
 	return slices.SortedFunc(slices.Values(limits), func(a, b limiter.Limit) int { return cmp.Compare(a.Name, b.Name) })
@@ -321,10 +333,11 @@ func (e *effect) warn(stored limiter.Config) {
 			// A limit that is new has no earlier capacity.
 			i := slices.IndexFunc(stored.Limits, func(old limiter.Limit) bool { return old.Name == l.Name })
 			if i >= 0 && l.Capacity < stored.Limits[i].Capacity {
-				say("The capacity of %s shrinks from %d to %d; buckets that hold more lose the rest.", l.Name,
-					stored.Limits[i].Capacity, l.Capacity)
+				say("The capacity of %s shrinks from %s to %s; buckets that hold more lose the rest.", l.Name,
+					figure.Amount(l.Name, stored.Limits[i].Capacity), figure.Amount(l.Name, l.Capacity))
 			}
 		}
+		e.preview.Warnings = append(e.preview.Warnings, centWarnings(e.change.limits)...)
 	}
 
 	if e.change.action == deleteLimits && e.change.scope == (limiter.Scope{}) && stored.OnUnavailable != "" {

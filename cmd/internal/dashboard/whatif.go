@@ -29,6 +29,8 @@ type WhatIf struct {
 	*manifest.WhatIfReport
 	// More counts the rows that are left out.
 	More int `json:"more"`
+	// Warnings says which proposed limits are probably mistakes.
+	Warnings []string `json:"warnings"`
 }
 
 // whatIf replays usage against other limits.
@@ -45,7 +47,7 @@ func whatIf(c *call, body whatIfRequest) (any, error) {
 		return nil, c.ctx.Err()
 	}
 
-	report, err := c.replay(body)
+	answer, err := c.replay(body)
 	if err != nil {
 		if wrong, ok := errors.AsType[*manifest.ParseError](err); ok {
 			return nil, web.Bad("manifest: %s", wrong.Problems[0])
@@ -54,9 +56,8 @@ func whatIf(c *call, body whatIfRequest) (any, error) {
 		return nil, outage(err)
 	}
 
-	answer := WhatIf{WhatIfReport: report}
-	if n := len(report.Rows); n > maxWhatIfRows {
-		report.Rows, answer.More = report.Rows[:maxWhatIfRows], n-maxWhatIfRows
+	if n := len(answer.Rows); n > maxWhatIfRows {
+		answer.Rows, answer.More = answer.Rows[:maxWhatIfRows], n-maxWhatIfRows
 	}
 
 	return answer, nil
@@ -83,32 +84,42 @@ func (w *whatIfRequest) check() error {
 	return nil
 }
 
-func (c *call) replay(body whatIfRequest) (*manifest.WhatIfReport, error) {
+func (c *call) replay(body whatIfRequest) (v WhatIf, err error) {
 	opts := &manifest.WhatIfOptions{Now: c.h.opts.Now, Days: body.Days}
 
 	if body.Manifest == nil {
 		limits, err := limitsOf(body.Limits)
 		if err != nil {
-			return nil, err
+			return v, err
 		}
 
-		return manifest.WhatIfLimits(c.ctx, c.repo,
+		v.Warnings = centWarnings(limits)
+		v.WhatIfReport, err = manifest.WhatIfLimits(c.ctx, c.repo,
 			limiter.Config{Scope: limiter.Scope{Entity: body.Entity, Resource: body.Resource}, Limits: limits},
 			opts)
+		return v, err
 	}
 
 	m, err := manifest.Parse([]byte(*body.Manifest))
 	if err != nil {
-		return nil, err
+		return v, err
 	}
 
 	if m.Namespace != "" && m.Namespace != c.name {
-		return nil, web.Bad("manifest: is of the namespace %q; this session sees %q", web.Clip(m.Namespace), c.name)
+		return v, web.Bad("manifest: is of the namespace %q; this session sees %q", web.Clip(m.Namespace), c.name)
 	}
 	// The view has its namespace already.
 	m.Namespace = ""
 
-	return manifest.WhatIf(c.ctx, c.repo, m, opts)
+	var limits []limiter.Limit
+	for _, level := range m.Levels {
+		limits = append(limits, level.Limits...)
+	}
+	v.Warnings = centWarnings(limits)
+	v.Warnings = v.Warnings[:min(len(v.Warnings), maxLimits)]
+
+	v.WhatIfReport, err = manifest.WhatIf(c.ctx, c.repo, m, opts)
+	return v, err
 }
 
 // limitsOf returns valid limits.

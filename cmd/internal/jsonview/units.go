@@ -9,7 +9,7 @@ import (
 )
 
 // Fields returns the fields that describe the limits of d to clients of a server,
-// which cannot configure units: limits that do not count requests say so.
+// which cannot configure units: limits that count tokens, money or bytes say so.
 func Fields(d limiter.Decision) *httplimit.Fields {
 	var units map[string]string
 	for i := range d.Statuses {
@@ -24,19 +24,27 @@ func Fields(d limiter.Decision) *httplimit.Fields {
 	return &httplimit.Fields{Units: units}
 }
 
-// unit returns what a limit of this name counts, or "" for requests. Names such as
-// rpm and requests_per_day count requests. Limits such as spend and spend_daily
-// count millionths of a dollar. Everything else counts tokens.
+// unit returns what a limit of this name counts. Names such as tpm, itpm, otpd and
+// input_tokens count tokens. Limits such as spend and spend_daily count millionths of
+// a dollar. It returns "" for requests, and for names that do not say what they
+// count, such as widgets.
 func unit(name string) string {
+	lower := strings.ToLower(name)
 	switch {
-	case len(name) == 3 && strings.HasPrefix(name, "rp") && strings.ContainsAny(name[2:], "smhdwy"):
-		return ""
-	case strings.HasPrefix(name, "request") || strings.HasPrefix(name, "call"):
-		return ""
 	case figure.IsMoney(name):
 		return "usd-millionths"
-	case strings.HasPrefix(name, "bytes"):
+	case strings.HasPrefix(lower, "bytes"):
 		return "content-bytes"
+	case strings.Contains(lower, "token") || countsTokensPer(lower):
+		return "tokens"
 	}
-	return "tokens"
+	return ""
+}
+
+// countsTokensPer reports whether a name is one such as tpm: the tokens per second,
+// minute, hour, day, week, month or year. An i or o before it stands for input or
+// output.
+func countsTokensPer(name string) bool {
+	period, found := strings.CutPrefix(strings.TrimLeft(name, "io"), "tp")
+	return found && len(name) <= len("itpm") && len(period) == 1 && strings.ContainsAny(period, "smhdwy")
 }

@@ -123,9 +123,14 @@ func TestOnlyListedCallsAreForwarded(t *testing.T) {
 		{"", nil, "HEAD /v1/models", false},
 		{"", nil, "DELETE /v1/models", false},
 		{"", nil, "POST /v1/models", false},
-		{"", nil, "GET /v1/models/", false},
+		{"", nil, "GET /v1/models/m", true},
+		{"", nil, "GET /v1/models/ft:m", true},
+		{"", nil, "GET /v1/models/owner/m", true},
+		{"/v1", nil, "GET /models/m", true},
+		{"/v1", nil, "GET /v1/models/m", true},
 		{"", nil, "GET /V1/Models", false},
-		{"", nil, "GET /v1/models/m", false},
+		{"", nil, "GET /v1/models-x", false},
+		{"", nil, "HEAD /v1/models/m", false},
 		{"", nil, "DELETE /v1/models/ft:m", false},
 		{"", nil, "GET /", false},
 		{"", nil, "POST /v1/images/generations", false},
@@ -362,6 +367,39 @@ func TestBodiesAreSentAsJSON(t *testing.T) {
 		r.wantStatus(resp, http.StatusOK)
 		if got := r.lastHeader().Values("Content-Type"); len(got) != 1 || got[0] != "application/json" {
 			t.Errorf("%q became %q", value, got)
+		}
+	}
+}
+
+// TestAVersionIsSentOnce checks upstreams as people copy them from the settings of
+// SDKs, with clients that have the version in their base URL or not.
+func TestAVersionIsSentOnce(t *testing.T) {
+	for _, tc := range []struct{ base, path, want string }{
+		{"/v1", "/v1/models", "/v1/models"},
+		{"/v1/", "/v1/models", "/v1/models"},
+		{"/v1", "/models", "/v1/models"},
+		{"/v1", chatPath, chatPath},
+		{"/v1", "/chat/completions", chatPath},
+		{"/v1", "/v1", "/v1"},
+		{"/v1", "/v10/models", "/v1/v10/models"},
+		{"/v1", "/v1beta/models", "/v1/v1beta/models"},
+		{"/v1beta", "/v1beta/models", "/v1beta/models"},
+		{"/openai/v1", chatPath, "/openai" + chatPath},
+		{"/openai/v1", "/openai" + chatPath, "/openai" + chatPath},
+		{"/account-1/openai/v1", "/openai" + chatPath, "/account-1/openai" + chatPath},
+		{"/account-1/openai/v1", chatPath, "/account-1/openai" + chatPath},
+		{"/account-1/openai", chatPath, "/account-1/openai" + chatPath},
+		// Without a version at its end, a prefix is right as it is.
+		{"/openai", "/openai/deployments/m/chat/completions", "/openai/openai/deployments/m/chat/completions"},
+		{"/v1/projects", "/v1/projects/p", "/v1/projects/v1/projects/p"},
+	} {
+		r := newRig(t, answerJSON("{}"), func(o *Options) { o.Upstream.Path = tc.base })
+		if resp, body := r.post(tc.path, plainCall); resp.StatusCode != http.StatusOK {
+			t.Errorf("%s below %s: status %d, %s", tc.path, tc.base, resp.StatusCode, body)
+			continue
+		}
+		if got := r.lastPath(); got != tc.want {
+			t.Errorf("%s below %s went to %s, want %s", tc.path, tc.base, got, tc.want)
 		}
 	}
 }

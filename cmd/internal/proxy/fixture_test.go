@@ -201,6 +201,13 @@ func (r *rig) lastHeader() http.Header {
 	return r.seen[len(r.seen)-1].Header
 }
 
+// lastPath returns the path of the last call of the upstream.
+func (r *rig) lastPath() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen[len(r.seen)-1].URL.Path
+}
+
 // answerJSON returns an upstream with one answer.
 func answerJSON(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {

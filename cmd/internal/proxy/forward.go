@@ -41,7 +41,7 @@ func isUsual(header string) bool {
 // rewrite prepares a request for the upstream. The library has removed hop-by-hop
 // headers.
 func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
-	r.SetURL(p.opts.Upstream)
+	r.SetURL(p.upstreamOf(r.In.URL.EscapedPath()))
 
 	h := r.Out.Header
 	maps.DeleteFunc(h, func(name string, _ []string) bool { return !isUsual(name) && overridden(name) })

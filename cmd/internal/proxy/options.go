@@ -19,7 +19,10 @@ import (
 
 // Options configures New. The zero value of a field is its default.
 type Options struct {
-	Upstream *url.URL    // required; a path in it comes before the path of a request
+	// Upstream is required. A path in it comes before the path of a request. If it
+	// ends in a version, parts that the request repeats are sent once: /v1/models to
+	// https://api.openai.com/v1 is /v1/models.
+	Upstream *url.URL
 	Identify Identifier  // maps a request to an entity; default: the hash of its API key
 	Mapping  MappingFunc // the current mapping; default: none
 	// Credentials is a header that replaces the client's credentials, such as
@@ -38,7 +41,7 @@ type Options struct {
 
 	// Paths lists the calls that are forwarded beside calls of a model: a path, or
 	// its beginning and "*", after a method and a space if only that method is;
-	// default "GET /v1/models".
+	// default DefaultPaths.
 	Paths []string
 
 	MaxOutput    int64 // see llm.Options
@@ -80,8 +83,9 @@ type Options struct {
 // Credentials is a header that the proxy sends upstream.
 type Credentials struct{ Name, Value string }
 
-// DefaultPath is the default of Options.Paths.
-const DefaultPath = "GET /v1/models"
+// DefaultPaths returns the default of Options.Paths: the list of models, and each
+// of them.
+func DefaultPaths() []string { return []string{"GET /v1/models", "GET /v1/models/*"} }
 
 const (
 	defaultOther           = "other"
@@ -101,7 +105,7 @@ func (o *Options) withDefaults() Options {
 	out.OtherResource = cmp.Or(out.OtherResource, defaultOther)
 	// An empty list is not the default: it forwards calls of models alone.
 	if out.Paths == nil {
-		out.Paths = []string{DefaultPath}
+		out.Paths = DefaultPaths()
 	}
 
 	out.MaxBody = cmp.Or(out.MaxBody, defaultMaxBody)

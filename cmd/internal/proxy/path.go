@@ -55,7 +55,8 @@ type subject struct {
 // parameters, is an error: it must not cost less. So is any other call that Paths
 // does not list.
 func (p *Proxy) subjectOf(r *http.Request) (subject, error) {
-	base, plain := p.opts.Upstream.Path, r.URL.EscapedPath()
+	plain := r.URL.EscapedPath()
+	base := p.upstreamOf(plain).Path
 	resolved, err := canonicalPath(plain)
 	if err != nil {
 		return subject{}, err
@@ -93,6 +94,39 @@ func (p *Proxy) subjectOf(r *http.Request) (subject, error) {
 		Detail: r.Method + " " + shorten(plain) + " is not forwarded here; the operator of this proxy lists " +
 			"such calls with --paths",
 	}
+}
+
+// upstreamOf returns the upstream for a request to a path. SDKs have the version in
+// their base URL, and people give that URL as the upstream while their clients send
+// the version as well. No API has calls at /v1/v1, so the parts at the end of the
+// upstream's path that the request repeats are left out of it, if they end in a
+// version.
+func (p *Proxy) upstreamOf(path string) *url.URL {
+	u := p.opts.Upstream
+	base := strings.TrimRight(u.Path, "/")
+	// What the upstream makes of a path with escapes is not certain.
+	if u.RawPath != "" || !isVersion(base[strings.LastIndexByte(base, '/')+1:]) {
+		return u
+	}
+
+	// The longest end comes first: a request may repeat /openai/v1, or only /v1.
+	for i, c := range base {
+		if end := base[i:]; c == '/' && (path == end || strings.HasPrefix(path, end+"/")) {
+			shorter := *u
+			shorter.Path = base[:i]
+			return &shorter
+		}
+	}
+	return u
+}
+
+// isVersion reports whether a part of a path is a version, such as "v1" or
+// "v1beta".
+func isVersion(part string) bool {
+	number, found := strings.CutPrefix(part, "v")
+	stage := strings.TrimLeft(number, "0123456789")
+	return found && stage != number &&
+		slices.Contains([]string{"", "alpha", "beta"}, strings.TrimRight(stage, "0123456789"))
 }
 
 // formatOf returns the format of requests to a path below base, the path of the

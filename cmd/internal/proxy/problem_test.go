@@ -135,7 +135,7 @@ func TestModelsAreListedWithoutLimits(t *testing.T) {
 	r := newRigOn(t, lim, answerJSON(`{"data":[]}`), func(o *Options) {
 		o.Credentials, o.Identify, o.Paths, o.OtherResource = Credentials{
 			"Authorization", "Bearer operator",
-		}, byKey, []string{DefaultPath, "POST /v1/files"}, "list"
+		}, byKey, append(DefaultPaths(), "POST /v1/files"), "list"
 		at = *o
 	})
 	get := func(key string) reply {

@@ -160,9 +160,8 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 		Columns: columns,
 		Row: func(e limiter.AuditEvent) []kit.Cell {
 			return []kit.Cell{
-				kit.Moment(e.At), kit.Text(e.Action), kit.Text(e.Principal), kit.Text(e.Resource), kit.Text(e.ID),
-				kit.Text(e.Entity),
-				auditDetails(e),
+				kit.Moment(e.At), kit.Text(e.Action), kit.Text(e.Principal), auditResource(e), kit.Text(e.ID),
+				auditSubject(e.Entity), auditDetails(e),
 			}
 		},
 		Object:  func(e limiter.AuditEvent) any { return jsonview.NewAudit(e) },
@@ -190,31 +189,57 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 }
 
 func ofSubject(subject string) string {
-	if subject == "" {
+	switch subject {
+	case "":
 		return ""
+	case systemSubject:
+		return " of the system"
 	}
-	return " of " + subject
+	return " of " + auditSubject(subject).Display
+}
+
+// Subjects of the audit trail that are no entities.
+const systemSubject, resourceSubject = "$SYSTEM", "$RESOURCE:"
+
+// auditSubject returns the cell of the subject of an event. A table has words, and a
+// line has the name in the trail.
+func auditSubject(subject string) kit.Cell {
+	cell := kit.Text(subject)
+	if resource, ok := strings.CutPrefix(subject, resourceSubject); ok {
+		cell.Display = kit.Text("resource " + resource).Display
+	} else if subject == systemSubject {
+		cell.Display = "system"
+	}
+	return cell
+}
+
+// auditResource returns the cell of the resource of an event.
+func auditResource(e limiter.AuditEvent) kit.Cell {
+	cell := kit.Text(e.Resource)
+	if e.Resource == jsonview.AllResources {
+		cell.Display = "all resources"
+	}
+	return cell
 }
 
 // subject returns the subject of the events to list as the audit trail names it,
 // or "" for all.
 func (o auditOptions) subject() (string, error) {
-	const system, ofResource = "$SYSTEM", "$RESOURCE:"
 	switch {
-	case o.system || o.entity == system:
-		return system, nil
+	case o.system || o.entity == systemSubject:
+		return systemSubject, nil
 	case o.resource != "":
 		if err := checkResource(o.resource); err != nil {
 			return "", kit.Usagef("%v", err)
 		}
-		return ofResource + o.resource, nil
+		return resourceSubject + o.resource, nil
 	case o.entity == "":
 		return "", nil
 	}
 
-	// An ID such as $RESOURCE:gpt-4 comes from the entity column of this
+	// An ID such as $RESOURCE:gpt-4 comes from the lines or the JSON of this
 	// command, and is no valid entity.
-	if resource, ok := strings.CutPrefix(o.entity, ofResource); ok {
+	if resource, ok := strings.CutPrefix(o.entity, resourceSubject); ok {
 		o.resource = resource
 		return o.subject()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/spf13/cobra"
@@ -181,10 +182,11 @@ type entityShowOptions struct {
 func newEntityShow(conn *kit.Connection) *cobra.Command {
 	o := entityShowOptions{Connection: conn}
 	cmd := &cobra.Command{
-		Use:               "show ENTITY",
-		Aliases:           []string{"get"},
-		Short:             "Show an entity",
-		Long:              "Show the record of an entity: its name, parent and metadata.",
+		Use:     "show ENTITY",
+		Aliases: []string{"get"},
+		Short:   "Show an entity",
+		Long: "Show the record of an entity: its name, parent and metadata. An entity needs\nnone; " +
+			"\"entity status\" shows limits and buckets with or without one.",
 		Example:           "  zae-limiter entity show key-abc\n  zae-limiter entity show key-abc --json",
 		Args:              kit.Arguments(entityArg(&o.id)),
 		ValidArgsFunction: conn.CompleteEntity,
@@ -197,6 +199,10 @@ func newEntityShow(conn *kit.Connection) *cobra.Command {
 func runEntityShow(ctx context.Context, o entityShowOptions) error {
 	return o.WithStore(ctx, kit.Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		e, err := lim.Entity(ctx, o.id)
+		if errors.Is(err, limiter.ErrNotFound) && hasLimitsOrBuckets(ctx, lim, o.id) {
+			return fmt.Errorf("%w: the entity has limits or buckets, but no record; %s shows them", err,
+				o.Suggestion("entity", "status", o.id))
+		}
 		if err != nil {
 			return err
 		}
@@ -214,6 +220,16 @@ func runEntityShow(ctx context.Context, o entityShowOptions) error {
 		object.Disabled = jsonview.NewSwitches(off)
 		return kit.PrintProperties(o.Console, o.json, append(entityProperties(e), switchProperties(off)...), object)
 	})
+}
+
+// hasLimitsOrBuckets reports whether an entity without a record is in use. It reports
+// false after an error, since the answer is only worth a hint.
+func hasLimitsOrBuckets(ctx context.Context, lim *limiter.RateLimiter, id string) bool {
+	if stored, err := lim.Limits(ctx, id, ""); err == nil && len(stored) > 0 {
+		return true
+	}
+	_, statuses, err := jsonview.ReadStatuses(ctx, lim, id, "")
+	return err == nil && len(statuses) > 0
 }
 
 // switchProperties returns a property for each level that is off.

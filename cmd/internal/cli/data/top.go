@@ -190,7 +190,17 @@ func (o *topOptions) wait(ctx context.Context, keys <-chan byte, draw func() err
 	defer timer.Stop()
 
 	for {
+		var escape <-chan time.Time
+		if o.view.mayBeEscape() {
+			escape = time.After(escapeDelay)
+		}
+
 		select {
+		case <-escape:
+			o.view.escape()
+			if err := draw(); err != nil {
+				return false, err
+			}
 		case <-timer.C:
 			return true, nil
 		case <-ctx.Done():

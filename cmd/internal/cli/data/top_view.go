@@ -106,6 +106,10 @@ func (v *topView) press(key byte) (quit bool) {
 	switch {
 	case key == keyInterrupt || key == keyEnd:
 		return true
+	// An escape that no sequence follows was the key Esc.
+	case v.mayBeEscape() && key != '[' && key != 'O':
+		v.escape()
+		return v.press(key)
 	// The bytes of an arrow key come one by one, and none of them is a command.
 	case v.sequence > 0:
 		v.continueSequence(key)
@@ -120,6 +124,16 @@ func (v *topView) press(key byte) (quit bool) {
 	}
 	return false
 }
+
+// escapeDelay is the time in which the rest of an arrow key follows its escape, also
+// over a slow connection.
+const escapeDelay = 100 * time.Millisecond
+
+// mayBeEscape reports whether the last key was Esc, or the beginning of an arrow key.
+func (v *topView) mayBeEscape() bool { return v.sequence == 1 }
+
+// escape executes the key Esc, which clears the filter.
+func (v *topView) escape() { v.sequence, v.filter, v.skip = 0, "", 0 }
 
 // command executes the key of a command.
 func (v *topView) command(key byte) {
@@ -169,7 +183,7 @@ func (v *topView) typed(key byte) {
 func (v *topView) continueSequence(key byte) {
 	// The arrow up sends ESC [ A, or ESC O A in the application mode of a
 	// terminal.
-	if v.sequence == 1 && (key == '[' || key == 'O') {
+	if v.sequence == 1 {
 		v.sequence = 2
 		return
 	}
@@ -236,7 +250,8 @@ func (o *topOptions) frame(v snapshot, trouble error, width, height int) []strin
 	case len(v.gauges) == 0:
 		lines = append(lines, "There are no buckets: nothing was used lately.")
 	case len(chosen) == 0:
-		lines = append(lines, "No limit contains "+kit.Text(o.view.filter).Display+"; / chooses another filter.")
+		lines = append(lines, "No limit contains "+kit.Text(o.view.filter).Display+
+			"; / chooses another filter, Esc clears it.")
 	default:
 		// One line is the heading of the table.
 		room := height - len(lines) - 1

@@ -1,8 +1,10 @@
 package data
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,23 +39,25 @@ func press(v *topView, keys string) (shown []string, quit bool) {
 
 func TestTopKeys(t *testing.T) {
 	for keys, want := range map[string]string{
-		"":                "key-b Team key-a key-c",
-		"s":               "key-b Team key-a key-c", // the longest to fill
-		"ss":              "Team key-a key-b key-c",
-		"sss":             "key-a key-b key-c Team",
-		"ssssr":           "key-b Team key-a key-c", // by limit, reversed
-		"sssss":           "key-b Team key-a key-c",
-		"r":               "key-c key-a Team key-b",
-		"/team\r":         "Team",
-		"/TPM":            "key-b Team",
-		"/key-\x7f\x08y":  "key-b key-a key-c",
-		"/é\x7flarge\r":   "key-b key-a",
-		"/large\x1b":      "key-b Team key-a key-c",
-		"/rs?q":           "",
-		"?s":              "key-b Team key-a key-c", // any key leaves the help
-		"\x1b[Bss":        "Team key-a key-b key-c",
-		"\x1b[6~ss":       "Team key-a key-b key-c",
-		"/large\rs\x1bOA": "key-b key-a",
+		"":                     "key-b Team key-a key-c",
+		"s":                    "key-b Team key-a key-c", // the longest to fill
+		"ss":                   "Team key-a key-b key-c",
+		"sss":                  "key-a key-b key-c Team",
+		"ssssr":                "key-b Team key-a key-c", // by limit, reversed
+		"sssss":                "key-b Team key-a key-c",
+		"r":                    "key-c key-a Team key-b",
+		"/team\r":              "Team",
+		"/TPM":                 "key-b Team",
+		"/key-\x7f\x08y":       "key-b key-a key-c",
+		"/é\x7flarge\r":        "key-b key-a",
+		"/large\x1b":           "key-b Team key-a key-c",
+		"/rs?q":                "",
+		"?s":                   "key-b Team key-a key-c", // any key leaves the help
+		"\x1b[Bss":             "Team key-a key-b key-c",
+		"\x1b[6~ss":            "Team key-a key-b key-c",
+		"/large\rs\x1bOA":      "key-b key-a",
+		"/large\r\x1bss":       "Team key-a key-b key-c", // Esc clears the kept filter
+		"/large\r\x1b\x1b[Bss": "Team key-a key-b key-c",
 	} {
 		v := topView{page: 2}
 		got, quit := press(&v, keys)
@@ -61,10 +65,36 @@ func TestTopKeys(t *testing.T) {
 			t.Errorf("%q: %v, quits %v; want %s", keys, got, quit, want)
 		}
 	}
-	for _, keys := range []string{"q", "Q", "\x03", "\x04", "/abc\x03", "?\x03", "/q\rq"} {
+	for _, keys := range []string{"q", "Q", "\x03", "\x04", "/abc\x03", "?\x03", "/q\rq", "\x1bq"} {
 		if _, quit := press(&topView{}, keys); !quit {
 			t.Errorf("%q does not quit", keys)
 		}
+	}
+}
+
+// TestTopWaitsForTheRestOfAKey presses Esc and an arrow, which begins as Esc does. No
+// other key follows.
+func TestTopWaitsForTheRestOfAKey(t *testing.T) {
+	for keys, want := range map[string]string{"\x1b": "", "\x1b[B": "large"} {
+		synctest.Test(t, func(t *testing.T) {
+			o := topOptions{interval: time.Minute, view: topView{filter: "large"}}
+			ctx, stop := context.WithCancel(t.Context())
+			pressed, done := make(chan byte), make(chan error)
+			drawn := "nothing"
+			go func() {
+				_, err := o.wait(ctx, pressed, func() error { drawn = o.view.filter; return nil })
+				done <- err
+			}()
+			for i := range len(keys) {
+				pressed <- keys[i]
+				time.Sleep(escapeDelay / 2)
+			}
+			time.Sleep(escapeDelay)
+			stop()
+			if err := <-done; err != nil || drawn != want {
+				t.Errorf("after %q: the filter is %q, %v; want %q", keys, drawn, err, want)
+			}
+		})
 	}
 }
 
@@ -93,7 +123,7 @@ func TestTopShowsTheFilterAndTheKeys(t *testing.T) {
 		{"/large", "filter: large _"},
 		{"\rsr", `4 buckets, 4 limits, 2 with "large", longest to fill first, reversed; ? helps, q quits`},
 		{"?", "reverse the order"},
-		{"x/zz\r", "No limit contains zz; / chooses another filter."},
+		{"x/zz\r", "No limit contains zz; / chooses another filter, Esc clears it."},
 	} {
 		for i := range len(step[0]) {
 			o.view.press(step[0][i])

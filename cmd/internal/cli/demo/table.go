@@ -92,7 +92,7 @@ func header(f frame, width int, style tty.Style) string {
 func rows(all []row, width int, style tty.Style) []string {
 	cells := barCells(width)
 	lines := []string{style.Dim(columns(
-		"", "model", tty.Left("rpm left", cells+1+rpmWidth), tty.Left("tpm left", cells+1+tpmWidth), "$ left",
+		"", "model", gaugeTitle(rpm, cells, rpmWidth), gaugeTitle(tpm, cells, tpmWidth), "$ left",
 		"admitted", "refused", "retry in"))}
 
 	entity := ""
@@ -108,6 +108,16 @@ func rows(all []row, width int, style tty.Style) []string {
 		lines = append(lines, r.line(name, cells, style))
 	}
 	return lines
+}
+
+// gaugeTitle returns the heading of a bar, which shows what is used, and of its
+// number, which is what is left. A short bar has room for the name of the limit only.
+func gaugeTitle(limit string, cells, width int) string {
+	title := limit + " used"
+	if len(title) > cells {
+		title = limit
+	}
+	return tty.Left(title, cells+1) + tty.Right("left", width)
 }
 
 // Widths of the columns that do not grow.

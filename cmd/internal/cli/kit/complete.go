@@ -18,6 +18,9 @@ import (
 const (
 	completionTimeout = 2 * time.Second
 	MaxCompletions    = 200
+	// completionBuckets is the number of buckets that are read for the names of
+	// entities.
+	completionBuckets = 1000
 )
 
 // suggest reads words that start with begun from the store. If that fails, it
@@ -25,6 +28,17 @@ const (
 func (conn *Connection) suggest(
 	cmd *cobra.Command, begun string,
 	words func(context.Context, *limiter.RateLimiter) iter.Seq2[string, error],
+) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return conn.suggestFrom(cmd, begun,
+		func(ctx context.Context, lim *limiter.RateLimiter, _ limiter.Repository) iter.Seq2[string, error] {
+			return words(ctx, lim)
+		})
+}
+
+// suggestFrom does what suggest does, with words that need the repository.
+func (conn *Connection) suggestFrom(
+	cmd *cobra.Command, begun string,
+	words func(context.Context, *limiter.RateLimiter, limiter.Repository) iter.Seq2[string, error],
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	// A message would appear in the middle of the line that the user edits.
 	quiet := *conn
@@ -43,12 +57,12 @@ func (conn *Connection) suggest(
 	var found []cobra.Completion
 	// An error has no place on a command line, so completion suggests what it
 	// has found.
-	_ = quiet.WithStore(ctx, Read, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
-		for word, err := range words(ctx, lim) {
+	_ = quiet.WithStore(ctx, Read, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
+		for word, err := range words(ctx, lim, repo) {
 			if err != nil || len(found) == MaxCompletions {
 				return err
 			}
-			if strings.HasPrefix(word, begun) {
+			if strings.HasPrefix(word, begun) && !slices.Contains(found, word) {
 				found = append(found, word)
 			}
 		}
@@ -66,9 +80,76 @@ func (conn *Connection) CompleteEntity(
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 
-	return conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
-		return namesOf(lim.Entities(ctx), func(e limiter.Entity) string { return e.ID })
-	})
+	return conn.suggestFrom(cmd, word,
+		func(ctx context.Context, lim *limiter.RateLimiter, repo limiter.Repository) iter.Seq2[string, error] {
+			return conn.entityNames(ctx, lim, repo, word)
+		})
+}
+
+// entityNames iterates over the entities that have buckets, limits of their own or a
+// record. A name may repeat. Buckets are read by the beginning of the name, so they
+// come first: the other reads are cut off where there are very many.
+func (conn *Connection) entityNames(
+	ctx context.Context, lim *limiter.RateLimiter, repo limiter.Repository, begun string,
+) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		// yieldAll passes names on until an error, such as that of a store without
+		// pages of buckets: the names of the other sources are worth having then.
+		yieldAll := func(names iter.Seq2[string, error]) bool {
+			for name, err := range names {
+				if err != nil {
+					return ctx.Err() == nil
+				}
+				if !yield(name, nil) {
+					return false
+				}
+			}
+			return true
+		}
+
+		if !yieldAll(conn.entitiesWithBuckets(ctx, repo, begun)) {
+			return
+		}
+
+		limited, _ := lim.ResourcesWithLimits(ctx)
+		for _, resource := range limited {
+			if !yieldAll(lim.EntitiesWithLimits(ctx, resource)) {
+				return
+			}
+		}
+		yieldAll(namesOf(lim.Entities(ctx), func(e limiter.Entity) string { return e.ID }))
+	}
+}
+
+// entitiesWithBuckets iterates over the entities of the first buckets whose names
+// begin with begun.
+func (conn *Connection) entitiesWithBuckets(
+	ctx context.Context, repo limiter.Repository, begun string,
+) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		pager, ok := limiter.Optional[limiter.BucketPager](repo)
+		if !ok {
+			return
+		}
+
+		q := limiter.BucketQuery{Prefix: begun, Max: MaxCompletions}
+		for range completionBuckets / MaxCompletions {
+			page, err := pager.BucketPage(ctx, conn.Now(), q)
+			if err != nil {
+				yield("", err)
+				return
+			}
+
+			for _, b := range page.Buckets {
+				if !yield(b.Account.Entity, nil) {
+					return
+				}
+			}
+			if q.After = page.Next; q.After == "" {
+				return
+			}
+		}
+	}
 }
 
 // CompleteResource suggests resources for the first argument.

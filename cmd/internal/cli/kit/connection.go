@@ -225,6 +225,17 @@ func (conn *Connection) Mend(err error) error {
 	return at.NoLimits(missing.Entity, missing.Resource)
 }
 
+// UnsetSubject returns the resource or the model that err says is not set up, or "".
+func UnsetSubject(err error) string {
+	if missing, ok := errors.AsType[*hint.NoLimitsError](err); ok {
+		return missing.Resource
+	}
+	if invalid, ok := errors.AsType[*limiter.InvalidError](err); ok {
+		return invalid.Value
+	}
+	return ""
+}
+
 // StoreFrom parses the URL of a store, which comes from source.
 func StoreFrom(source, name string) (Store, error) {
 	s, err := ParseStore(name)

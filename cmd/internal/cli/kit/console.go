@@ -230,25 +230,35 @@ func StopSignals() []os.Signal {
 	return slices.DeleteFunc(all, signal.Ignored)
 }
 
-// Throttled passes warnings on, at most one a second, with the number of those
-// that it dropped.
+// Throttled passes warnings on, at most one a second of each subject, with the number
+// of those that it dropped.
 type Throttled struct {
-	Warn    func(format string, args ...any)
-	mu      sync.Mutex
-	last    time.Time
-	dropped int
+	Warn     func(format string, args ...any)
+	mu       sync.Mutex
+	since    time.Time // start of a second
+	subjects []string  // of the warnings in it
+	dropped  int
 }
 
-// Report passes an error on as a warning, or drops it.
-func (t *Throttled) Report(err error) {
+// throttledSubjects is the number of subjects that are named in a second: clients may
+// choose them, and must not fill the screen.
+const throttledSubjects = 10
+
+// Report passes an error without a subject on as a warning, or drops it.
+func (t *Throttled) Report(err error) { t.ReportOf("", err) }
+
+// ReportOf passes an error of a subject on as a warning, or drops it.
+func (t *Throttled) ReportOf(subject string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now := time.Now(); now.Sub(t.last) < time.Second {
+	if now := time.Now(); now.Sub(t.since) >= time.Second {
+		t.since, t.subjects = now, t.subjects[:0]
+	}
+	if slices.Contains(t.subjects, subject) || len(t.subjects) == throttledSubjects {
 		t.dropped++
 		return
-	} else {
-		t.last = now
 	}
+	t.subjects = append(t.subjects, subject)
 
 	if t.dropped > 0 {
 		t.Warn("%v; %s before it not shown", err, Count(t.dropped, "error"))

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/jsonview"
 )
@@ -138,4 +141,30 @@ func TestFirstRows(t *testing.T) {
 			t.Errorf("%d: %v, last %d, %v", n, got, last, err)
 		}
 	}
+}
+
+// TestThrottledNamesEachSubject reports the same subject and others within a second,
+// and more of them than a screen has room for.
+func TestThrottledNamesEachSubject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said []string
+		throttled := Throttled{Warn: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+		report := func(subject, text string) { throttled.ReportOf(subject, errors.New(text)) }
+		report("a", "a1")
+		report("a", "a2")
+		time.Sleep(time.Second - time.Nanosecond)
+		report("b", "b1")
+		report("b", "b2")
+		time.Sleep(time.Nanosecond)
+		report("a", "a3")
+		throttled.Report(errors.New("other"))
+		for i := range 2 * throttledSubjects {
+			report(fmt.Sprint(i), "invented")
+		}
+		want := append([]string{"a1", "b1; 1 error before it not shown", "a3; 1 error before it not shown", "other"},
+			slices.Repeat([]string{"invented"}, throttledSubjects-2)...)
+		if diff := cmp.Diff(want, said); diff != "" {
+			t.Errorf("warnings (-want +got):\n%s", diff)
+		}
+	})
 }

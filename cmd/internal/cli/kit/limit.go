@@ -82,12 +82,9 @@ func LimitWord(l limiter.Limit) string {
 // of a dollar, and a shell replaces the $5 of an unquoted spend:$50@month.
 func (c *Console) WarnCents(limits []limiter.Limit) {
 	for _, l := range limits {
-		if l.IsMoney() && max(l.Capacity, l.Refill) < figure.Cent {
-			c.Warn(
-				"%s is below a cent; if you mean dollars, give them with their sign, in quotes for a shell, "+
-					"such as '%s:$50@month'",
-				LimitText(l), l.Name,
-			)
+		how := fmt.Sprintf("in quotes for a shell, such as '%s:$50@month'", l.Name)
+		if warning := figure.CentWarning(l.Name, LimitText(l), how, l.Capacity, l.Refill); warning != "" {
+			c.Warn("%s", warning)
 		}
 	}
 }

@@ -263,6 +263,14 @@ func ReadFile(path string, in io.Reader) (content []byte, err error) {
 	return readAtMost(path, file)
 }
 
+// FileName returns the name of a file in messages: "-" is standard input.
+func FileName(path string) string {
+	if path == "-" {
+		return "standard input"
+	}
+	return path
+}
+
 func readAtMost(path string, from io.Reader) ([]byte, error) {
 	// One byte more than the maximum shows that the file goes on.
 	content, err := io.ReadAll(io.LimitReader(from, maxFile+1))

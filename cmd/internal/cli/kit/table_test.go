@@ -34,7 +34,7 @@ func TestCells(t *testing.T) {
 		{Span(0), "-", "0"},
 		{Span(time.Millisecond), "0.1s", "0.001"},
 		{Span(9*time.Second + 40*time.Millisecond), "9.1s", "9.04"},
-		{Span(59*time.Second + 950*time.Millisecond), "60.0s", "59.95"},
+		{Span(59*time.Second + 950*time.Millisecond), "1m", "59.95"},
 		{Span(time.Minute), "1m", "60"},
 		{Span(97 * time.Second), "1m37s", "97"},
 		{Span(time.Hour), "1h", "3600"},

@@ -118,7 +118,7 @@ func (o *options) action(p *manifest.Plan) string {
 	}
 
 	if len(actions) > 0 {
-		actions[0] += " of " + o.file
+		actions[0] += " of " + kit.FileName(o.file)
 	}
 
 	if stack := p.TakesFrom(); stack != "" {
@@ -159,7 +159,7 @@ func (o *options) show(p *manifest.Plan) error {
 
 // applyUnprompted applies the manifest and prints the changes made.
 func (o *options) applyUnprompted(ctx context.Context, repo limiter.Repository, m *manifest.Manifest) error {
-	stop := o.Progress(func() string { return "applying " + o.file })
+	stop := o.Progress(func() string { return "applying " + kit.FileName(o.file) })
 	p, report, err := manifest.Apply(ctx, repo, m, o.planOptions())
 	stop()
 
@@ -210,7 +210,8 @@ func (o *options) report(p *manifest.Plan, r *manifest.Report, err error) error 
 		o.Done("Up to date %s: %s as declared", o.Location(), kit.Count(r.Same, "level"))
 	default:
 		o.Done("Applied %s %s: %d created, %d updated, %d deleted, %d as declared before",
-			o.file, o.Location(), r.Count(manifest.Create), r.Count(manifest.Update), r.Count(manifest.Delete), r.Same)
+			kit.FileName(o.file), o.Location(),
+			r.Count(manifest.Create), r.Count(manifest.Update), r.Count(manifest.Delete), r.Same)
 	}
 	// The report has adopted levels only if the list of managed levels was
 	// stored, whatever became of the changes.

@@ -79,8 +79,8 @@ func (o *options) loadManifest() (*manifest.Manifest, error) {
 	}
 
 	if given := o.Namespace; given != "" && m.Namespace != "" && given != m.Namespace {
-		return nil, kit.Usagef("invalid --namespace %q: %s is for namespace %q; remove one of them", given, o.file,
-			m.Namespace)
+		return nil, kit.Usagef("invalid --namespace %q: %s is for namespace %q; remove one of them", given,
+			kit.FileName(o.file), m.Namespace)
 	}
 
 	if m.Namespace == "" {
@@ -130,15 +130,15 @@ func (o *options) reportProblems(err error) error {
 	for _, p := range bad.Problems {
 		o.Say("%s", o.problemText(p))
 	}
-	return fmt.Errorf("%s has %s", o.file, kit.Count(len(bad.Problems), "problem"))
+	return fmt.Errorf("%s has %s", kit.FileName(o.file), kit.Count(len(bad.Problems), "problem"))
 }
 
 // problemText returns a problem with its file, in the form that editors parse.
 func (o *options) problemText(p manifest.Problem) string {
 	if p.Line == 0 {
-		return o.file + ": " + p.String()
+		return kit.FileName(o.file) + ": " + p.String()
 	}
-	return o.file + ":" + p.String()
+	return kit.FileName(o.file) + ":" + p.String()
 }
 
 // planOptions returns the options of a plan.
@@ -240,7 +240,7 @@ func runLimitsValidate(o options) error {
 
 	// The problems are on stdout, so the error holds their number alone.
 	if invalid && o.json {
-		return fmt.Errorf("%s has %s", o.file, kit.Count(len(bad.Problems), "problem"))
+		return fmt.Errorf("%s has %s", kit.FileName(o.file), kit.Count(len(bad.Problems), "problem"))
 	}
 
 	if invalid {
@@ -252,6 +252,6 @@ func runLimitsValidate(o options) error {
 		where = "namespace " + m.Namespace
 	}
 
-	o.Done("%s is valid: for %s, it declares %s", o.file, where, levelCounts(m.Levels))
+	o.Done("%s is valid: for %s, it declares %s", kit.FileName(o.file), where, levelCounts(m.Levels))
 	return nil
 }

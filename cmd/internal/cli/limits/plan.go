@@ -307,7 +307,7 @@ func runLimitsDiff(ctx context.Context, o options) error {
 			return nil
 		}
 
-		drift := fmt.Errorf("%w in %s of %s", kit.ErrDrift, kit.Count(len(p.Changes), "level"), o.file)
+		drift := fmt.Errorf("%w in %s of %s", kit.ErrDrift, kit.Count(len(p.Changes), "level"), kit.FileName(o.file))
 		if o.exit {
 			return drift
 		}

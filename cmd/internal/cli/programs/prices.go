@@ -73,9 +73,8 @@ func priceFileArg(target *string) kit.Argument {
 // several as messages and their number as the error.
 func (o *pricesOptions) load() (*llm.PriceList, error) {
 	read := func() ([]byte, error) { return os.ReadFile(o.file) }
-	name := o.file
 	if o.file == "-" {
-		read, name = func() ([]byte, error) { return io.ReadAll(o.In) }, "stdin"
+		read = func() ([]byte, error) { return io.ReadAll(o.In) }
 	}
 
 	data, err := read()
@@ -87,7 +86,7 @@ func (o *pricesOptions) load() (*llm.PriceList, error) {
 		return nil, err
 	}
 
-	list, err := llm.ParsePrices(name, data)
+	list, err := llm.ParsePrices(kit.FileName(o.file), data)
 	if err == nil {
 		return list, nil
 	}
@@ -100,7 +99,7 @@ func (o *pricesOptions) load() (*llm.PriceList, error) {
 	for _, p := range problems {
 		o.Say("%s", p)
 	}
-	return nil, fmt.Errorf("%s has %s", name, kit.Count(len(problems), "problem"))
+	return nil, fmt.Errorf("%s has %s", kit.FileName(o.file), kit.Count(len(problems), "problem"))
 }
 
 func newPricesSample(c *kit.Console) *cobra.Command {
@@ -142,7 +141,8 @@ func newPricesValidate(c *kit.Console) *cobra.Command {
 				prices++
 			}
 
-			o.Done("%s is valid: it has %s for %s", o.file, kit.Count(prices, "price"), kit.Count(len(names), "model"))
+			o.Done("%s is valid: it has %s for %s", kit.FileName(o.file), kit.Count(prices, "price"),
+				kit.Count(len(names), "model"))
 			return nil
 		},
 	}

@@ -144,7 +144,7 @@ func (o *proxyOptions) addProxy(cmd *cobra.Command) {
 		"resource of calls that are not about a model", parseResource)
 	cmd.Flags().StringArrayVar(&o.paths, "paths", nil,
 		"`call` to forward beside calls of a model, as [METHOD] PATH; the path may end in *; repeatable (default: "+
-			proxy.DefaultPath+")")
+			"GET of /v1/models and of each model below it)")
 
 	kit.AddFlag(cmd, &o.maxBody, "max-body", "bytes", strconv.FormatInt(o.maxBody, 10),
 		"largest request about a model, also when it is decompressed", parseBodySize)

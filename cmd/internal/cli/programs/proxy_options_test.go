@@ -14,7 +14,9 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/cli/kit"
+	"github.com/zeroae/zae-limiter-go/cmd/internal/hint"
 	"github.com/zeroae/zae-limiter-go/cmd/internal/proxy"
+	"github.com/zeroae/zae-limiter-go/llm"
 	"github.com/zeroae/zae-limiter-go/memory"
 
 	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
@@ -139,5 +141,30 @@ func TestUpstreamAuthHasFurtherHeaders(t *testing.T) {
 	}
 	if diff := cmp.Diff(http.Header{"Openai-Project": {"proj_1"}}, opts.Account); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestEachModelThatIsNotSetUpIsNamed reports what the operator has to store for several
+// models within a second.
+func TestEachModelThatIsNotSetUpIsNamed(t *testing.T) {
+	var said strings.Builder
+	conn := &kit.Connection{Console: &kit.Console{Err: &said}, Store: "sqlite:l.db"}
+	report := reporter(conn, func(err error) { t.Error(err) })
+	for _, key := range []string{"a", "b"} {
+		for _, model := range []string{"large", "small"} {
+			report(&hint.NoLimitsError{Entity: key, Resource: model, Err: limiter.ErrNoLimits})
+			report(&limiter.InvalidError{Field: "model", Value: model + "-2", Reason: "has no price", Err: llm.ErrNoPrice})
+		}
+	}
+	for _, want := range []string{
+		"for entity a and resource large at", `model "large-2": has no price`, "for entity a and resource small at",
+		`model "small-2": has no price`,
+	} {
+		if strings.Count(said.String(), want) != 1 {
+			t.Errorf("%q is not said once:\n%s", want, said.String())
+		}
+	}
+	if strings.Count(said.String(), "\n") != 4 {
+		t.Errorf("it says more:\n%s", said.String())
 	}
 }

@@ -273,14 +273,14 @@ func runServeRulesValidate(c *kit.Console, file string) error {
 	_, err = rls.ParseRules(data)
 	bad, ok := errors.AsType[*rls.RulesError](err)
 	if !ok {
-		c.Done("%s is valid", file)
+		c.Done("%s is valid", kit.FileName(file))
 		return err
 	}
 
 	for _, p := range bad.Problems {
-		c.Say("%s: %s", file, p)
+		c.Say("%s: %s", kit.FileName(file), p)
 	}
-	return fmt.Errorf("%s has %s", file, kit.Count(len(bad.Problems), "problem"))
+	return fmt.Errorf("%s has %s", kit.FileName(file), kit.Count(len(bad.Problems), "problem"))
 }
 
 func newServeRulesSchema(c *kit.Console) *cobra.Command {

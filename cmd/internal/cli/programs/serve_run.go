@@ -240,12 +240,13 @@ func (o *serveOptions) serve(
 
 // reporter returns a function that passes errors of a server on to report, except
 // those about what the operator has not stored. A client can cause as many of these
-// as it likes, so they have a throttle of their own.
+// as it likes, so they have a throttle of their own. It names each model, since the
+// operator has to store something for each.
 func reporter(conn *kit.Connection, report func(error)) func(error) {
 	unset := &kit.Throttled{Warn: conn.Warn}
 	return func(err error) {
 		if errors.Is(err, limiter.ErrNoLimits) || errors.Is(err, llm.ErrNoPrice) {
-			unset.Report(conn.Mend(err))
+			unset.ReportOf(kit.UnsetSubject(err), conn.Mend(err))
 			return
 		}
 		report(err)

@@ -112,7 +112,15 @@ func (o *statusOptions) sections(s *infra.Status) string {
 			wide = max(wide, tty.Width(f.Name))
 		}
 
-		for _, f := range part.properties {
+		for j, f := range part.properties {
+			if isCommonReason(s, f) {
+				// A function and its event source share a section.
+				if j > 0 && isCommonReason(s, part.properties[j-1]) {
+					continue
+				}
+				f.Value = kit.Text("the error says why")
+			}
+
 			switch {
 			case o.Terminal && f.Name == "":
 				b.WriteString(tty.Wrap("  "+f.Value.Shown(), o.Width) + "\n")
@@ -127,6 +135,17 @@ func (o *statusOptions) sections(s *infra.Status) string {
 
 	return b.String()
 }
+
+// isCommonReason reports whether a property has the reason why the table could not be
+// checked, which the error of the command gives: without credentials, no part can be
+// read.
+func isCommonReason(s *infra.Status, f kit.Property) bool {
+	return !s.Available && s.Table.Error != "" && f.Name == unknown &&
+		strings.HasSuffix(f.Value.Plain, kit.Text(s.Table.Error).Plain)
+}
+
+// unknown is the name of the reason why a part could not be read.
+const unknown = "unknown"
 
 func statusSections(s *infra.Status) []statusPart {
 	return []statusPart{
@@ -156,7 +175,7 @@ func latency(s *infra.Status) kit.Cell {
 // failed adds the reason why a part could not be read.
 func failed(properties []kit.Property, why string) []kit.Property {
 	if why != "" {
-		properties = append(properties, kit.Property{Name: "unknown", Value: kit.Text(why)})
+		properties = append(properties, kit.Property{Name: unknown, Value: kit.Text(why)})
 	}
 	return properties
 }

@@ -6,9 +6,7 @@ import { T } from './texts.js';
 class Problem extends Error {
 	constructor(status, title, detail) {
 		super(detail || title);
-		this.status = status;
-		this.title = title;
-		this.detail = detail;
+		Object.assign(this, { status, title });
 	}
 }
 

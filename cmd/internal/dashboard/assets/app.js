@@ -52,8 +52,7 @@ function setTitle(text) {
 // render shows the view of the address, and moves the focus to its heading if the reader came
 // from another view. A visited entry of the history gets its place back.
 function render(moved) {
-	if (!state.info) return;
-	if (location.hash === '#main') return;
+	if (!state.info || location.hash === '#main') return;
 	leave?.abort();
 	leave = new AbortController();
 	const { path, params } = parse();
@@ -169,7 +168,6 @@ function drawRetry() {
 	setText(byID('retry'), retryAt && left > 0 ? T.nextTry(duration(left)) : '');
 }
 
-// open learns about the server and shows the first view.
 async function open() {
 	state.info = await get('api/info');
 	drawFooter();
@@ -212,7 +210,6 @@ async function enter(token) {
 	}
 }
 
-// arrive handles a new fragment: a view, or a fresh token.
 function arrive() {
 	const token = takeToken();
 	if (token) enter(token);

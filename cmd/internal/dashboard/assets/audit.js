@@ -21,11 +21,11 @@ function auditRow(event) {
 		T.action(event.action),
 		event.principal ? bdi(event.principal) : '–',
 		event.resource && event.resource !== '_default_' ? bdi(event.resource) : '–',
-		bdi(details(event)),
+		bdi(details(event), 'text'),
 	];
 }
 
-// details returns what an event says, as people say it: {"limits":["rpm"],"cascade":true} is "limits rpm · cascade yes". It leaves out what is not set.
+// details returns what an event says in words: {"limits":["rpm"],"cascade":true} is "limits rpm · cascade yes".
 function details(event) {
 	return entries(event.details ?? {}).map(([name, v]) => `${name.replaceAll('_', ' ')} ${words(v, name)}`).join(' · ');
 }

@@ -49,6 +49,8 @@ export class Meter {
 	}
 }
 
+let longest = 10;
+
 class Line {
 	constructor() {
 		this.name = h('bdi.limit-name', { dir: 'auto' });
@@ -68,7 +70,13 @@ class Line {
 		this.received = performance.now();
 		const shade = level(limit);
 		const debt = shade === 'debt';
-		setText(this.name, limit.shadow ? `◌ ${limit.name}` : limit.name);
+		const name = limit.shadow ? `◌ ${limit.name}` : limit.name;
+		setText(this.name, name);
+		// All lines make room for the longest name.
+		if (name.length > longest) {
+			longest = name.length;
+			document.documentElement.style.setProperty('--name', `${Math.min(24, longest) * 0.57}rem`);
+		}
 		setAttribute(this.name, 'title', limitText(limit));
 		setAttribute(this.element, 'data-level', shade);
 		setAttribute(this.element, 'data-limit', limit.name);

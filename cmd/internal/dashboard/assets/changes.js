@@ -2,7 +2,7 @@
 
 import { T } from './texts.js';
 import { post } from './api.js';
-import { asking, bdi, button, card, entityLink, field, guard, h, resourceLink, sign, textInput } from './dom.js';
+import { asking, bdi, button, card, entityLink, field, guard, h, resourceLink, sign, textInput, warnings } from './dom.js';
 import { exact, limitText } from './format.js';
 import { limitList } from './levels.js';
 import { amountLines, entityField, limitLines, scopeFields } from './limitform.js';
@@ -51,8 +51,7 @@ function scopeForm(params, signal, action, changed) {
 	const reason = action === 'disable' && textInput({ name: 'reason', maxlength: 1000 });
 	const lines = limits || amounts;
 	const begin = (found) => {
-		if (limits) limits.set(found);
-		else amounts.begin(found);
+		lines.begin(found);
 		changed();
 	};
 	const scope = scopeFields(params, signal, { required: Boolean(amounts) || action === 'reset', edited: () => !lines || lines.edited, begin });
@@ -94,7 +93,7 @@ function previewCard(change, answer, confirm) {
 		h('ul.reasons', answer.examples.map(example)),
 	];
 	return card(T.previewTitle, ...effect, h('ul.reasons', answer.notes.map((n) => h('li', bdi(n)))),
-		h('ul.reasons.warnings', answer.warnings.map((w) => h('li', sign('▲'), ' ', bdi(w)))),
+		warnings(answer.warnings),
 		button([T.action(change.action), ` ${T.asPrincipal} `, bdi(answer.principal || state.info.principal || T.ownIdentity)],
 			(e) => confirm(e.currentTarget), { class: `confirm ${/^d/.test(change.action) ? 'danger' : 'primary'}` }));
 }

@@ -37,7 +37,6 @@ export function bdi(text, className, title = text) {
 	return h('bdi', { class: className, title, dir: 'auto' }, text);
 }
 
-// sign returns a symbol beside words that say the same.
 export function sign(symbol) {
 	return h('span.sign', { 'aria-hidden': 'true' }, symbol);
 }
@@ -54,11 +53,14 @@ export function card(title, ...content) {
 	return h('section.card', h('h2', title), ...content);
 }
 
+export function warnings(texts) {
+	return h('ul.reasons.warnings', texts.map((w) => h('li', sign('▲'), ' ', bdi(w))));
+}
+
 export function empty(text) {
 	return h('p.empty', text);
 }
 
-// segments returns buttons to choose one of several named values.
 export function segments(label, names, chosen, choose) {
 	const group = h('div.segments', { role: 'group', 'aria-label': label }, Object.entries(names).map(([value, text]) => button(text, () => {
 		for (const b of group.children) b.setAttribute('aria-pressed', String(b.dataset.value === value));
@@ -69,17 +71,6 @@ export function segments(label, names, chosen, choose) {
 
 export function textInput(attributes) {
 	return h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', maxlength: 256, dir: 'auto', ...attributes });
-}
-
-// numberInput returns a field for a whole number that a script can hold exactly.
-export function numberInput(name, value, min, max = Number.MAX_SAFE_INTEGER) {
-	const check = () => {
-		const n = /^\d+$/.test(input.value) ? Number(input.value) : -1;
-		input.setCustomValidity(n >= min && n <= max ? '' : T.wholeNumber(min, max.toLocaleString('en')));
-	};
-	const input = h('input', { type: 'number', name, value: value ?? '', min, max, step: 1, required: true, inputmode: 'numeric', oninput: check });
-	check();
-	return input;
 }
 
 // latest returns a function that makes a signal and aborts the one before.
@@ -158,7 +149,6 @@ export function every(milliseconds, signal, call) {
 	signal.addEventListener('abort', () => clearInterval(timer));
 }
 
-// problemBox shows an error, with a button if something can be done again.
 export function problemBox(err, retry) {
 	return h('div.problem', { role: 'alert' },
 		h('div', h('strong', err.title || T.wentWrong), err.message && err.message !== err.title && h('p', { dir: 'auto' }, err.message)),
@@ -199,7 +189,6 @@ export function asking(signal, label, path, request, answered) {
 	return { form: h('form.card.form', { onsubmit: (e) => { e.preventDefault(); ask(); } }), box, result, submit, ask, forget };
 }
 
-// pages loads a list page by page, with a button for more.
 export function pages(path, params, signal, add) {
 	const box = h('div');
 	let after = '';

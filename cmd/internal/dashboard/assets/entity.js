@@ -29,7 +29,6 @@ export async function show({ main, params, signal, heading, title }) {
 	await load();
 }
 
-// lineage returns links to the ancestors, oldest first.
 function lineage({ entity, ancestors }) {
 	const byID = new Map((ancestors ?? []).map((a) => [a.entity, a]));
 	const links = [];
@@ -47,7 +46,7 @@ function parts(id, answer, signal) {
 	return [
 		facts(id, answer.entity),
 		...offNotes(answer.disabled),
-		actions(id, rows[0]?.resource ?? resources[0], answer.disabled.some((s) => s.entity_id === id && !s.resource)),
+		actions(id, rows[0]?.resource, answer.disabled.some((s) => s.entity_id === id && !s.resource)),
 		card(T.buckets, rows.length ? bucketTable(T.buckets, rows, { signal, watching }).element : empty(T.noBucketsOfEntity)),
 		card(T.limitsByLevel, answer.levels.length ? levelTable(answer.levels, (l) => forced(answer, l)) : empty(T.noLevels)),
 		card(T.usage, resources.length ? usagePanel(id, resources, rows[0]?.resource, signal) : empty(T.noUsage)),
@@ -56,7 +55,6 @@ function parts(id, answer, signal) {
 	];
 }
 
-// forced returns the resources for which a level is in force, or null.
 function forced(answer, level) {
 	const found = answer.in_force.filter((f) => f.level === level.level && (!level.resource || f.resource === level.resource)).map((f) => f.resource);
 	return found.length ? found : null;

@@ -9,7 +9,7 @@ import { amountLines, scopeFields } from './limitform.js';
 export function show({ main, params, signal, heading }) {
 	const lines = amountLines(T.amounts, 0);
 	const given = parseAmounts(params.get('consume'));
-	lines.set(given.length ? given : [['rpm', 1]]);
+	lines.set(given);
 	lines.edited = given.length > 0;
 	const scope = scopeFields(params, signal, { required: true, edited: () => lines.edited, begin: lines.begin });
 	const { form, box, result, submit, ask } = asking(signal, T.explain, 'api/explain', () => {

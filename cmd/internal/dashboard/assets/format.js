@@ -5,25 +5,36 @@ import { T } from './texts.js';
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 3 });
 const suffixes = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k']];
 
-const money = /^spend([-_.]|$)/;
+export const isMoney = (name) => /^spend([-_.]|$)/.test(name);
 
-// inDollars returns millionths as dollars, cut to cents or, below a cent, to all digits.
-function inDollars(n, digits) {
-	const size = Math.abs(n) / 1e6;
-	const scale = 10 ** (size > 0 && size < 0.01 ? 6 : digits);
-	const text = (Math.floor(size * scale + 1e-6) / scale).toLocaleString('en', { minimumFractionDigits: 2, maximumFractionDigits: 6 });
-	return `${n < 0 ? '−' : ''}$${text}`;
+// inDollars returns millionths as dollars, with all digits or, from a cent on, cut to cents.
+function inDollars(n, cut) {
+	const size = Math.abs(n);
+	const digits = String(size).padStart(7, '0');
+	const cents = digits.slice(-6).replace(/0{1,4}$/, '').slice(0, cut && size >= 1e4 ? 2 : 6);
+	return `${n < 0 ? '−' : ''}$${whole.format(digits.slice(0, -6))}.${cents}`;
 }
 
-// exact returns all digits of a number, which may be an amount of a named limit.
+// amountText returns an amount of a named limit as people type it. Other texts stay as they are.
+export function amountText(n, name) {
+	return isMoney(name) && /^\d+$/.test(n) ? exact(n, name).replaceAll(',', '') : n;
+}
+
+// amountOf reads what amountText returns, or returns NaN: without their sign, dollars could be millionths.
+export function amountOf(text, name) {
+	const [, whole, part = ''] = (isMoney(name) ? /^\$(\d+)(?:\.(\d{1,6}))?$/ : /^(\d+)$/).exec(text) ?? [];
+	return Number(isMoney(name) ? whole + part.padEnd(6, '0') : whole);
+}
+
+// exact returns all digits of a number or of an amount of a named limit.
 export function exact(n, name = '') {
-	if (money.test(name)) return inDollars(n, 6);
+	if (isMoney(name)) return inDollars(n);
 	return whole.format(n).replace('-', '−');
 }
 
 // compact returns three digits of a number, cut: 9,999 of 10,000 is not full.
 export function compact(n, name = '') {
-	if (money.test(name)) return Math.abs(n) < 1e9 ? inDollars(n, 2) : compact(n / 1e6).replace(/^−?/, '$&$');
+	if (isMoney(name)) return Math.abs(n) < 1e9 ? inDollars(n, true) : compact(n / 1e6).replace(/^−?/, '$&$');
 	const size = Math.abs(n);
 	const sign = n < 0 ? '−' : '';
 	for (const [unit, suffix] of suffixes) {
@@ -58,12 +69,9 @@ export function duration(seconds) {
 	return small ? `${large} ${small} ${name}` : large;
 }
 
-const periods = { 1: T.second, 60: T.minute, 3600: T.hour, 86400: T.day };
-
 export function refill(limit) {
 	if (limit.window) return T.per(compact(limit.capacity, limit.name), limit.window);
-	const seconds = limit.refill_period_seconds;
-	return T.per(compact(limit.refill_amount, limit.name), periods[seconds] ?? duration(seconds));
+	return T.per(compact(limit.refill_amount, limit.name), duration(limit.refill_period_seconds).replace(/^1 (\w+)$/, '$1'));
 }
 
 export function limitText(limit) {

@@ -22,7 +22,6 @@ export function offNotes(all) {
 	return all.map((s) => h('p.note.danger', sign('⊘'), ' ', bdi(offText(s))));
 }
 
-// levelTable shows levels, each with its limits and the resources for which they are in force.
 export function levelTable(levels, inForce) {
 	return table(T.limitsByLevel, [T.level, T.entity, T.resource, T.limits, T.inForce], levels.map((l) => {
 		const resources = inForce(l);

@@ -2,10 +2,9 @@
 
 import { T } from './texts.js';
 import { get } from './api.js';
-import { button, field, h, latest, numberInput, textInput, unique } from './dom.js';
-import { duration } from './format.js';
+import { button, field, h, latest, textInput, unique } from './dom.js';
+import { amountOf, amountText, duration, isMoney } from './format.js';
 
-// suggesting returns a labelled text field with a list of suggestions.
 function suggesting(label, hint, attributes) {
 	const list = h('datalist', { id: unique('list') });
 	const put = (all) => list.replaceChildren(...all.slice(0, 50).map((v) => h('option', { value: v })));
@@ -13,7 +12,6 @@ function suggesting(label, hint, attributes) {
 	return { element: h('div', field(label, input, hint), list), input, put };
 }
 
-// entityField returns a field for an ID that suggests entities.
 export function entityField(label, value, { required, hint, signal }) {
 	const made = suggesting(label, hint, { value, required, name: 'entity' });
 	const next = latest(signal);
@@ -28,17 +26,11 @@ export function entityField(label, value, { required, hint, signal }) {
 	return made;
 }
 
-// limitsInForce asks for the limits that apply to a scope.
-async function limitsInForce(entity, resource, signal) {
-	try {
-		if (entity) {
-			const found = (await get('api/entity', { id: entity }, signal)).in_force?.find((f) => f.resource === resource || !resource);
-			if (found?.limits?.length) return found.limits;
-		}
-		return (resource && (await get('api/resource', { name: resource }, signal)).defaults) || [];
-	} catch {
-		return [];
-	}
+// limitsInForce asks for the limits that apply to exactly this scope, if they are known.
+async function limitsInForce({ entity, resource }, signal) {
+	if (!entity) return resource && (await get('api/resource', { name: resource }, signal)).defaults;
+	const { in_force: forces, levels } = await get('api/entity', { id: entity }, signal);
+	return (resource ? forces.find((f) => f.resource === resource) : levels.find((l) => l.level === 'entity_default'))?.limits;
 }
 
 // scopeFields returns fields for an entity and a resource, and calls begin with the limits in
@@ -51,10 +43,9 @@ export function scopeFields(params, signal, { required, begin, edited }) {
 	const value = () => ({ entity: entity.input.value.trim(), resource: resource.input.value.trim() });
 	const next = latest(signal);
 	const fill = async () => {
-		const at = value();
-		if (edited() || !(at.entity || at.resource)) return;
-		const limits = await limitsInForce(at.entity, at.resource, next());
-		if (limits.length && !edited()) begin(limits);
+		const asked = next();
+		const limits = edited() || await limitsInForce(value(), asked).catch(() => null);
+		if (!edited() && !asked.aborted) begin(limits || []);
 	};
 	entity.input.addEventListener('change', fill);
 	resource.input.addEventListener('change', fill);
@@ -62,10 +53,9 @@ export function scopeFields(params, signal, { required, begin, edited }) {
 	return { element: h('div.pair', entity.element, resource.element), value };
 }
 
-const periods = [1, 60, 3600, 86400];
+const cent = 10000;
 const windows = ['hour', 'day', 'week', 'month', 'year'];
 
-// Lines edits a list, one line for each item.
 class Lines {
 	constructor(title, addLabel, make) {
 		this.make = make;
@@ -75,8 +65,10 @@ class Lines {
 	}
 
 	set(items) {
+		const inside = this.rows.contains(document.activeElement);
 		this.rows.replaceChildren();
-		items.forEach((item) => this.add(item));
+		(items.length ? items : [undefined]).forEach((item) => this.add(item));
+		if (inside) this.rows.querySelector('input').focus();
 	}
 
 	add(item) {
@@ -98,9 +90,10 @@ class Lines {
 
 export function limitLines() {
 	const lines = new Lines(T.limits, T.addLimit, (limit) => {
-		const seconds = limit?.refill_period_seconds || 60;
-		const all = [...new Set([...periods, seconds])].sort((a, b) => a - b);
-		const refill = numberInput('refill', limit?.refill_amount || null, 1);
+		const seconds = String(limit?.refill_period_seconds || 60);
+		const all = [...new Set([...Object.keys(T.periods), seconds])].sort((a, b) => a - b);
+		const name = nameInput(limit?.name);
+		const refill = amountInput('refill', name, limit?.refill_amount || null, 1);
 		const zone = textInput({ name: 'zone', value: limit?.zone ?? '', placeholder: 'UTC' });
 		const option = (value, text) => h('option', { value, selected: value === (limit?.window ?? seconds) }, text);
 		const period = h('select', { name: 'period', onchange: () => toggle() },
@@ -112,29 +105,47 @@ export function limitLines() {
 		};
 		toggle();
 		return [
-			nameField(limit?.name), field(T.capacity, numberInput('capacity', limit?.capacity, 1)), field(T.refill, refill), field(T.every, period), field(T.zone, zone),
+			field(T.name, name), field(T.capacity, amountInput('capacity', name, limit?.capacity, 1)), field(T.refill, refill), field(T.every, period), field(T.zone, zone),
 			h('label.inline', h('input', { type: 'checkbox', name: 'shadow', checked: limit?.shadow }), ' ', T.shadow),
 		];
 	});
-	lines.set([null]);
+	lines.set([]);
+	lines.begin = lines.set;
 	lines.value = () => lines.values((get) => {
 		const seconds = Number(get('period'));
+		const name = get('name');
 		return {
-			name: get('name'), capacity: Number(get('capacity')), shadow: get('shadow'),
-			...(seconds ? { refill_amount: Number(get('refill')), refill_period_seconds: seconds } : { window: get('period'), zone: get('zone') }),
+			name, capacity: amountOf(get('capacity'), name), shadow: get('shadow'),
+			...(seconds ? { refill_amount: amountOf(get('refill'), name), refill_period_seconds: seconds } : { window: get('period'), zone: get('zone') }),
 		};
 	});
 	return lines;
 }
 
-function nameField(value = '') {
-	return field(T.name, textInput({ name: 'name', value, required: true }));
+const nameInput = (value) => textInput({ name: 'name', value, required: true });
+
+// amountInput returns a field for an amount of the limit whose name another field has.
+function amountInput(name, limit, value, min) {
+	const check = () => {
+		const of = limit.value.trim();
+		const n = amountOf(input.value.trim(), of);
+		const dollars = isMoney(of);
+		input.placeholder = dollars ? '$20' : '';
+		input.inputMode = dollars ? 'text' : 'numeric';
+		input.setCustomValidity(n >= min && Number.isSafeInteger(n) ? '' : dollars ? T.dollars(of, min) : T.wholeNumber(min));
+	};
+	const input = textInput({ name, value: amountText(value, limit.value), required: true, oninput: check });
+	limit.addEventListener('input', check);
+	check();
+	return input;
 }
 
-// amountLines edits the amounts of limits.
 export function amountLines(title, least) {
-	const lines = new Lines(title, T.addAmount, ([name, amount] = ['', 1]) => [nameField(name), field(T.amount, numberInput('amount', amount, least))]);
-	lines.begin = (limits) => lines.set(limits.map((l) => [l.name, 1]));
-	lines.value = () => lines.values((get) => [get('name'), Number(get('amount'))]);
+	const lines = new Lines(title, T.addAmount, ([name, amount = 1] = []) => {
+		const input = nameInput(name);
+		return [field(T.name, input), field(T.amount, amountInput('amount', input, amount, least))];
+	});
+	lines.begin = (limits) => lines.set(limits.map((l) => [l.name, isMoney(l.name) ? cent : 1]));
+	lines.value = () => lines.values((get) => [get('name'), amountOf(get('amount'), get('name'))]);
 	return lines;
 }

@@ -21,7 +21,6 @@ const tight = () => kept.order === 'tightest';
 // ranked reports whether the rows are the tightest of all. A search has to look beyond those.
 const ranked = () => tight() && !kept.search;
 
-// loaded reports whether the tree holds what the search finds.
 const loaded = () => kept.searched === kept.search;
 
 export function show({ main, params, signal, heading }) {
@@ -147,7 +146,7 @@ class Overview {
 		}
 	}
 
-	// latestOf returns rows of a scan, which may be minutes old where reads are billed, as the stream has shown them since.
+	// latestOf returns rows as the stream has shown them since: where reads are billed, a scan takes minutes.
 	latestOf(rows) {
 		const known = new Map(kept.tightest.map((row) => [keyOf(row.entity, row.resource), row]));
 		const latest = (row) => {
@@ -319,7 +318,6 @@ class EntityRow {
 		this.summarize();
 	}
 
-	// summarize shows the tightest bucket of a folded entity.
 	summarize() {
 		const rows = this.item.open ? [] : [...this.item.node.buckets.values()];
 		const limits = rows.map(worst).filter(Boolean);

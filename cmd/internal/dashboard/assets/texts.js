@@ -14,7 +14,8 @@ export const T = {
 	toOverview: 'Go to the overview',
 	none: 'none',
 	optional: 'Optional.',
-	wholeNumber: (min, max) => `Enter a whole number from ${min} to ${max}.`,
+	dollars: (name, min) => `${name} counts money: enter dollars${min ? ' above $0' : ''} with their sign, such as $20 or $0.25.`,
+	wholeNumber: (min) => `Enter a whole number from ${min} to 9,007,199,254,740,991.`,
 
 	// Connection.
 	states: { connecting: 'Connecting…', live: 'Live', disconnected: 'Disconnected' },
@@ -194,10 +195,10 @@ export const T = {
 	worstHour: 'Worst hour',
 	atLeast: (n) => (/^\$?0(\.00)?$/.test(n) ? n : `≥ ${n}`),
 	worstTitle: (used, over) => `${used} used, at least ${over} refused`,
-	whatIfSame: 'The proposal changes no limits',
+	whatIfSame: 'The proposal changes no limits, so there is nothing to replay',
 	whatIfGood: (n) => `The usage of ${many(n, 'entity', 'entities')} fits the proposed limits`,
 	whatIfBad: (over, n) => `At least ${over} of ${many(n, 'entity', 'entities')} would have been refused`,
-	whatIfSaw: (n, first, last) => (first ? `${many(n, 'snapshot', 'snapshots')} read, from ${first} to ${last}.` : `${many(n, 'snapshot', 'snapshots')} read: there is no usage in this time.`),
+	whatIfSaw: (n, first, last) => (first ? `${many(n, 'snapshot', 'snapshots')} read, from ${first} to ${last}.` : 'There is no usage in this time.'),
 	leftOut: (n) => `${n} more rows are left out: the worst come first.`,
 	whatIfStopped: 'The replay stopped early: there is more usage than it reads at once.',
 	whatIfUnseen: 'No usage is recorded of these limits, so nothing can be said about them:',

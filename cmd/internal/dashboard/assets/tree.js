@@ -2,7 +2,6 @@
 
 import { keyOf } from './state.js';
 
-// Tree holds entities by ID and buckets by key.
 export class Tree {
 	constructor() {
 		this.nodes = new Map();

@@ -6,14 +6,16 @@ import { bdi, empty, guard, h, latest, number, segments, svg, table } from './do
 import { compact, exact, now } from './format.js';
 
 const day = (d) => d.toISOString().slice(0, 10);
+const date = (d) => day(d).slice(5);
+const year = (d) => day(d).slice(0, 4);
 const hour = (d) => d.toISOString().slice(11, 16);
 const month = (d) => d.toISOString().slice(0, 7);
 const utc = (d, months, days, hours) => new Date(Date.UTC(d.getUTCFullYear(), d.getUTCMonth() - months, days, hours));
 
 const windows = {
-	hourly: { count: 48, start: (d, back) => utc(d, 0, d.getUTCDate(), d.getUTCHours() - back), label: hour, under: day, long: (d) => `${day(d)} ${hour(d)} UTC` },
-	daily: { count: 30, start: (d, back) => utc(d, 0, d.getUTCDate() - back, 0), label: (d) => day(d).slice(5), under: (d) => day(d).slice(0, 4), long: day },
-	monthly: { count: 12, start: (d, back) => utc(d, back, 1, 0), label: (d) => month(d).slice(5), under: (d) => day(d).slice(0, 4), long: month },
+	hourly: { count: 48, start: (d, back) => utc(d, 0, d.getUTCDate(), d.getUTCHours() - back), label: hour, under: date, long: (d) => `${day(d)} ${hour(d)} UTC` },
+	daily: { count: 30, start: (d, back) => utc(d, 0, d.getUTCDate() - back, 0), label: date, under: year, long: day },
+	monthly: { count: 12, start: (d, back) => utc(d, back, 1, 0), label: (d) => month(d).slice(5), under: year, long: month },
 };
 
 export function usagePanel(entity, resources, first, signal) {

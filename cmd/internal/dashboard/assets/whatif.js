@@ -1,7 +1,7 @@
 // The usage of the last days, replayed against other limits.
 
 import { T } from './texts.js';
-import { asking, bdi, button, card, entityLink, field, h, number, numberInput, segments, sign, table } from './dom.js';
+import { asking, bdi, button, card, entityLink, field, h, number, segments, sign, table, warnings } from './dom.js';
 import { compact, dateTime, exact, limitText } from './format.js';
 import { limitLines, scopeFields } from './limitform.js';
 
@@ -10,7 +10,7 @@ const shownAtOnce = 200;
 
 export function show({ main, params, signal, heading }) {
 	const lines = limitLines();
-	const scope = scopeFields(params, signal, { edited: () => lines.edited, begin: (limits) => lines.set(limits) });
+	const scope = scopeFields(params, signal, { edited: () => lines.edited, begin: (limits) => lines.begin(limits) });
 	const text = h('textarea', { name: 'manifest', rows: 12, spellcheck: 'false', class: 'id', required: true, placeholder: T.manifestHint });
 	const file = h('input', { type: 'file', accept: '.yaml,.yml,.json' });
 	file.addEventListener('change', async () => {
@@ -24,7 +24,7 @@ export function show({ main, params, signal, heading }) {
 		scope: [scope.element, lines.element],
 		manifest: [field(T.chooseFile, file), field(T.manifest, text)],
 	};
-	const days = numberInput('days', 7, 1, 366);
+	const days = h('input', { type: 'number', name: 'days', value: 7, min: 1, max: 366, required: true });
 	let mode = 'scope';
 	const body = h('div.form', forms.scope);
 	const modes = segments(T.proposal, T.modes, mode, (next) => {
@@ -42,11 +42,13 @@ export function show({ main, params, signal, heading }) {
 function reportParts(report) {
 	const rows = report.rows ?? [];
 	const good = !report.entities_over;
+	const same = report.levels === 0;
 	const head = h('section', { class: `card verdict ${good ? 'fits' : 'waits'}`, 'data-verdict': good ? 'fits' : 'waits' },
-		h('h2', sign(good ? '✓' : '✕'), ' ', report.levels === 0 ? T.whatIfSame : good ? T.whatIfGood(exact(report.entities)) : T.whatIfBad(exact(report.entities_over), exact(report.entities))),
-		h('p', T.whatIfSaw(exact(report.snapshots), report.first && dateTime(report.first), report.last && dateTime(report.last))),
+		h('h2', sign(good ? '✓' : '✕'), ' ', same ? T.whatIfSame : good ? T.whatIfGood(exact(report.entities)) : T.whatIfBad(exact(report.entities_over), exact(report.entities))),
+		!same && h('p', T.whatIfSaw(exact(report.snapshots), report.first && dateTime(report.first), report.last && dateTime(report.last))),
 		!report.complete && h('p', h('strong', T.whatIfStopped)),
-		report.unseen?.length ? h('p', T.whatIfUnseen, report.unseen.map((n, i) => [i ? ', ' : ' ', bdi(n)])) : null);
+		report.unseen?.length ? h('p', T.whatIfUnseen, report.unseen.map((n, i) => [i ? ', ' : ' ', bdi(n)])) : null,
+		warnings(report.warnings));
 	if (!rows.length) return [head];
 	const body = h('div');
 	const columns = [T.entity, T.resource, T.nowColumn, T.proposed, number(T.hoursOver), number(T.tokensOver), number(T.callsOver), T.worstHour];
@@ -64,8 +66,8 @@ function reportRow(r) {
 	const least = (n, name) => h('span', { title: exact(n, name) }, T.atLeast(compact(n, name)));
 	return [
 		entityLink(r.entity_id), bdi(r.resource),
-		r.current ? bdi(limitText(r.current)) : h('span', bdi(r.limit), ': ', T.none),
-		r.proposed ? bdi(limitText(r.proposed)) : h('span.use.red', sign('✕'), T.goes),
+		r.current ? bdi(limitText(r.current), 'text') : h('span', bdi(r.limit), ': ', T.none),
+		r.proposed ? bdi(limitText(r.proposed), 'text') : h('span.use.red', sign('✕'), T.goes),
 		T.hoursOf(exact(r.hours_over), exact(r.hours_used)),
 		h('span', { class: bad ? 'use red' : 'muted' }, bad ? sign('▲') : null, least(r.tokens_over, r.limit)),
 		r.calls_over == null ? '–' : least(r.calls_over),

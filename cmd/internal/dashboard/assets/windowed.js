@@ -27,7 +27,6 @@ export class Windowed {
 		this.render();
 	}
 
-	// clear drops all elements, since items will look different.
 	clear() {
 		this.body.replaceChildren();
 		this.shown.clear();
@@ -57,7 +56,6 @@ export class Windowed {
 		this.offsets = offsets;
 	}
 
-	// at returns the index of the item at a height.
 	at(y) {
 		let low = 0;
 		let high = this.items.length;

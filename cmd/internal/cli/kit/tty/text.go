@@ -167,7 +167,7 @@ func split(text string, width int) (head, rest string) {
 // Wait formats a wait for a table, as figure.Wait does. Seconds always have a
 // decimal, so that a column that is redrawn does not jump.
 func Wait(d time.Duration) string {
-	if d < time.Minute {
+	if d <= figure.LongestInTenths {
 		return strconv.FormatFloat(float64((d+99*time.Millisecond)/(100*time.Millisecond))/10, 'f', 1, 64) + "s"
 	}
 	return figure.Wait(d)
