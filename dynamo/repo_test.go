@@ -135,7 +135,7 @@ func compareAggregated(t *testing.T, seed uint64, ops int) {
 		}, "override")
 	t.Logf("seed %d: %d operations, %d records, %d refills, %d refused", seed, ops, len(b.Log.From(0)), b.Refilled,
 		b.Refused)
-	if b.Refilled < ops/20 {
+	if b.Refilled < ops/25 {
 		t.Errorf("seed %d: too few refills to tell", seed)
 	}
 }
