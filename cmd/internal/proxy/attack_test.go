@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"compress/gzip"
 	"io"
 	"net"
 	"net/http"
@@ -362,6 +363,33 @@ func TestBodiesAreSentAsJSON(t *testing.T) {
 		r.wantStatus(resp, http.StatusOK)
 		if got := r.lastHeader().Values("Content-Type"); len(got) != 1 || got[0] != "application/json" {
 			t.Errorf("%q became %q", value, got)
+		}
+	}
+}
+
+// TestConnectionRemovesNothingOfTheProxy checks that a client cannot remove what the
+// proxy says about a call, by naming the header in Connection.
+func TestConnectionRemovesNothingOfTheProxy(t *testing.T) {
+	r := newRig(t, answerJSON(plainChat), nil)
+	for _, tc := range []struct {
+		body    string
+		headers []string
+		name    string
+		want    string
+	}{
+		{plainCall, nil, "Content-Type", "application/json"},
+		{plainCall, []string{"Accept-Encoding", "br, gzip"}, "Accept-Encoding", "identity"},
+		{chatCall, []string{"Accept-Encoding", "gzip"}, "Accept-Encoding", "identity"},
+		{
+			string(zip(t, gzip.BestSpeed, plainCall)),
+			[]string{"Content-Encoding", "gzip"},
+			"Content-Encoding", "gzip",
+		},
+	} {
+		resp, _ := r.post(chatPath, tc.body, append(tc.headers, "Connection", "close, "+tc.name)...)
+		r.wantStatus(resp, http.StatusOK)
+		if got := r.lastHeader().Values(tc.name); len(got) != 1 || got[0] != tc.want {
+			t.Errorf("%s became %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }
