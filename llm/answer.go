@@ -28,6 +28,7 @@ type Answer struct {
 	input     bool  // usage.Input is known
 	complete  bool  // usage is known
 	reported  bool  // usage holds a report that the end of a stream makes final
+	unnamed   int64 // tokens of usage.Output that only the total of the report shows
 	text      int64 // bytes of text in the body, or in the events that have ended
 	grown     bool  // the last call of writeEvent ended an event with text
 }
@@ -185,7 +186,10 @@ func (a *Answer) merge(usage []byte) (whole bool) {
 	}
 
 	if output.known {
-		a.usage.Output = output.n
+		a.usage.Output, a.unnamed = output.n, 0
+	}
+	if input.known && output.known && a.format != Embeddings {
+		a.unnamed = w.addHidden(&a.usage, cached.n, written.n)
 	}
 	// Embeddings have no answer in tokens.
 	return input.known && (output.known || a.format == Embeddings)

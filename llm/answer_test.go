@@ -139,6 +139,55 @@ func TestAnswers(t *testing.T) {
 			Usage{Input: 9, Output: 4, Cached: 7, Written: 2},
 			true,
 		},
+		"reasoning beside the answer": {
+			Chat, body,
+			`{"usage":{"prompt_tokens":32,"completion_tokens":9,"total_tokens":30041,"completion_tokens_details":{"reasoning_tokens":30000}}}`,
+			Usage{Input: 32, Output: 30_009},
+			true,
+		},
+		"reasoning in the answer": {
+			Chat, body,
+			`{"usage":{"prompt_tokens":32,"completion_tokens":900,"total_tokens":932,"completion_tokens_details":{"reasoning_tokens":800}}}`,
+			Usage{Input: 32, Output: 900},
+			true,
+		},
+		"reasoning in no sum": {
+			Responses, body,
+			`{"usage":{"input_tokens":32,"output_tokens":9,"total_tokens":41,"output_tokens_details":{"reasoning_tokens":500}}}`,
+			Usage{Input: 32, Output: 509},
+			true,
+		},
+		"reasoning in the total alone": {
+			Chat, body, `{"usage":{"prompt_tokens":32,"completion_tokens":9,"total_tokens":541}}`,
+			Usage{Input: 32, Output: 509},
+			true,
+		},
+		"a total that is too small": {
+			Chat, body, `{"usage":{"prompt_tokens":32,"completion_tokens":9,"total_tokens":5}}`,
+			Usage{Input: 32, Output: 9},
+			true,
+		},
+		"a cache beside the prompt": {
+			Chat, body,
+			`{"usage":{"prompt_tokens":32,"completion_tokens":9,"total_tokens":71,"prompt_tokens_details":{"cached_tokens":30}}}`,
+			Usage{Input: 62, Output: 9, Cached: 30},
+			true,
+		},
+		"a cache under Anthropic's names": {
+			Chat, body,
+			`{"usage":{"prompt_tokens":2,"completion_tokens":9,"total_tokens":66,"cache_read_input_tokens":40,"cache_creation_input_tokens":10}}`,
+			Usage{Input: 52, Output: 14, Cached: 40, Written: 10},
+			true,
+		},
+		"a cache in the prompt, and reasoning": {
+			Chat, body,
+			`{"usage":{"prompt_tokens":32,"completion_tokens":9,"total_tokens":71,"prompt_tokens_details":{"cached_tokens":30},"completion_tokens_details":{"reasoning_tokens":30}}}`,
+			Usage{Input: 32, Output: 39, Cached: 30},
+			true,
+		},
+		"embeddings with a larger total": {
+			Embeddings, body, `{"usage":{"prompt_tokens":8,"total_tokens":9}}`, Usage{Input: 8}, true,
+		},
 		"background": {Responses, body, `{"status":"queued","usage":null}`, Usage{}, false},
 		"messages": {
 			Messages, body,

@@ -34,6 +34,15 @@ func shapes(size int) map[string]string {
 		"lines":              fill(chat+`["`, `a\n","`, `"]}`),
 		"base64":             fill(chat+`[{"data":"`, "ABCD", `"}]}`),
 		"references":         fill(chat+`[{"file_id":"x"}`, `,{"file_id":"x"}`, "]}"),
+		"blocks":             fill(chat+`[{}`, `,{"type":"image","source":{"type":"base64","data":"A b"}}`, "]}"),
+		"escaped base64":     fill(chat+`[{"data":"`, `\u0041`, `"}]}`),
+		"escaped types":      fill(chat+`[{}`, `,{"type":"\u0069mage_with_a_type_that_is_longer_than_any"}`, "]}"),
+		"upper types":        fill(chat+`[{}`, `,{"type":"IMAGE_WITH_A_TYPE_THAT_IS_LONGER_THAN_ANY"}`, "]}"),
+		"addresses":          fill(`{"model":"m","documents":[""`, ",\"\\u00a0https:\"", "]}"),
+		"data URLs":          fill(chat+`[{"url":""`, `,"url":"data:image/x;base64,A"`, "}]}"),
+		"items":              fill(`{"model":"m","input":[{}`, `,{"type":"message","id":"a","content":"b"}`, "]}"),
+		"unknown tools":      fill(`{"model":"m","tools":[{}`, `,{"a_field_of_a_tool_that_no_format_has_yet":1}`, "]}"),
+		"spaces in front":    fill(`{"model":"m","documents":["`, " ", `"]}`),
 		"names in escapes":   fill(chat+`[{"a":1`, `,"\u0064\u0061ta":""`, "}]}"),
 		"long number":        fill(`{"model":"m","n":1`, "0", "}"),
 		"long fraction":      fill(`{"model":"m","max_tokens":1.`, "0", "}"),
@@ -57,7 +66,7 @@ func TestRequestsNeedLittleMemory(t *testing.T) {
 	const size, most = 1 << 20, 512 << 10 // encoding/json keeps the nesting, up to 10,000 levels
 	for name, text := range shapes(size) {
 		body := []byte(text)
-		for _, format := range []Format{Chat, Completions} {
+		for _, format := range []Format{Chat, Completions, Responses, Messages} {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			req, err := ParseRequest(format, body, nil)
@@ -127,12 +136,21 @@ func TestRequestsAreBounded(t *testing.T) {
 func BenchmarkParseRequest(b *testing.B) {
 	for name, text := range shapes(16 << 20) {
 		body := []byte(text)
+		format := Completions
+		switch name {
+		case "blocks":
+			format = Messages
+		case "items":
+			format = Responses
+		case "references", "data URLs", "escaped types":
+			format = Chat
+		}
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			for b.Loop() {
-				_, _ = ParseRequest(Completions, body, nil)
+				_, _ = ParseRequest(format, body, nil)
 			}
 			runtime.ReadMemStats(&after)
 			b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(b.N)/float64(len(body)), "memory/size")

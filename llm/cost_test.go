@@ -61,6 +61,16 @@ func TestCostIsCharged(t *testing.T) {
 			`{"usage":{"prompt_tokens":30,"completion_tokens":12,"prompt_tokens_details":{"cached_tokens":10,"cache_write_tokens":5}}}`,
 			5 + 45 + 3 + 20 + 180,
 		},
+		"named reasoning": {
+			`{"usage":{"prompt_tokens":30,"completion_tokens":12,"total_tokens":1042,"completion_tokens_details":{"reasoning_tokens":1000}}}`,
+			5 + 90 + 15*1012,
+		},
+		"a total within the reservation": {
+			`{"usage":{"prompt_tokens":30,"completion_tokens":12,"total_tokens":82}}`, 5 + 90 + 15*52,
+		},
+		"a total above the reservation": {
+			`{"usage":{"prompt_tokens":30,"completion_tokens":12,"total_tokens":1042}}`, 5 + 90 + 15*100,
+		},
 		"cut": {`{"usage":`, 5 + 27*4 + 1500},
 	} {
 		t.Run(name, func(t *testing.T) {

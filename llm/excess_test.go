@@ -112,7 +112,7 @@ func TestReservedInputOfText(t *testing.T) {
 			t.Errorf("%s: an excess of %d, want %d", name, req.excess, tc.excess)
 		}
 		want := (req.size+1)/2 + req.excess
-		if got, err := reservedInput(req, Price{Input: 1}); err != nil || got != want {
+		if got, _, err := reservedInput(req, Price{Input: 1}); err != nil || got != want {
 			t.Errorf("%s: %d tokens, %v; want %d", name, got, err, want)
 		}
 	}

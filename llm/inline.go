@@ -2,7 +2,7 @@ package llm
 
 import (
 	"bytes"
-	"slices"
+	"unicode/utf8"
 )
 
 // inline collects the images and files that a body contains. Their size does not
@@ -12,97 +12,71 @@ type inline struct {
 	images     int64
 	imageBytes int64
 	file       string // the first field that holds a file
-
-	// Messages has images and documents in the same field.
-	data, dataBytes int64
-	document        bool // a block may be a document
 }
 
-// add notes a string of a prompt, given without its quotes. It reports whether the
-// string is an image or a file.
-func (i *inline) add(w *walk, f Format, quoted []byte) bool {
-	if w.field == fieldType && isWord(quoted, "document") {
-		i.document = true
-	}
-
-	if len(quoted) == 0 || f == Messages && w.inArguments() {
-		return false
-	}
-
-	media, isData := mediaOf(quoted)
-	size := int64(0)
-	if isBinary(w.field, quoted) {
-		size = int64(len(quoted))
-	}
-
+// addInline notes a string of a prompt, given without its quotes, which may be
+// a data URL, and has size bytes of base64. It reports whether the string may
+// be an image or a file, or a part of one: its place says so, never its letters.
+func (p *prompt) addInline(w *walk, quoted []byte, isData, isImage bool, size int64) bool {
 	switch parent := w.parent(); {
 	// The bytes of a file bound nothing, in whatever form they are.
 	case w.field == fieldFileData:
-		i.noteFile("file_data")
-	// Messages has plain text in the same field too, whose bytes bound its
-	// tokens.
-	case w.field == fieldData && parent == fieldMedia && (f != Messages || size > 0):
-		i.data, i.dataBytes = i.data+1, i.dataBytes+size
+		p.noteFile("file_data")
+	// The type of the object, which may come later, says whether this is text.
+	case w.field == fieldData || w.field == fieldBytes:
+		p.hold(w, quoted, size)
+		return true
 	// A URL that is no data URL refers to input elsewhere, which walk.refers
 	// notes.
+	case w.field == fieldMedia && !isAddress(quoted):
+		p.noteFile("data")
 	case !isData:
 		return false
 	case w.field == fieldFileURL:
-		i.noteFile("file_url")
-	case w.field == fieldMedia, w.field == fieldURL && parent == fieldMedia:
-		i.noteFile("url")
+		p.noteFile("file_url")
+	case w.field == fieldMedia || w.field == fieldSource, w.field == fieldURL && parent.isFile():
+		p.noteFile("url")
 	case w.field == fieldImageURL || w.field == fieldURL && parent == fieldImageURL:
-		if !isImage(media) {
-			i.noteFile("image_url")
-			return true
+		if !isImage {
+			p.noteFile("image_url")
+			break
 		}
-		i.images, i.imageBytes = i.images+1, i.imageBytes+size
+		p.images, p.imageBytes = p.images+1, p.imageBytes+size
 	default:
 		return false
 	}
+
+	p.noteInside(w)
 	return true
 }
 
-// end decides what the data of the format are. A block of Messages holds an image,
-// unless it is a document. Elsewhere such data are sound.
-func (i *inline) end(f Format) {
-	if i.data == 0 {
-		return
-	}
-
-	// One block that may be a document makes all of them files, since blocks
-	// are not distinguished.
-	if f != Messages || i.document {
-		i.noteFile("data")
-		return
-	}
-
-	i.images, i.imageBytes = i.images+i.data, i.imageBytes+i.dataBytes
-}
-
-func (i *inline) noteFile(name string) {
-	if i.file == "" {
-		i.file = name
+func (p *prompt) noteFile(name string) {
+	if p.file == "" {
+		p.file = name
 	}
 }
 
-// inArguments reports whether the current value is an argument of a tool, which the
-// API does not follow.
-func (w *walk) inArguments() bool {
-	return slices.Contains(w.parents[:min(w.depth, trackedDepth)], fieldInput)
+// argumentsDepth is the depth of a block of Messages: {"messages":[{"content":[{...}]}]}
+// has the list, a message, its content and a block.
+const argumentsDepth = 4
+
+// inArguments reports whether the current value is inside the arguments of a tool,
+// which the API does not follow.
+func (p *prompt) inArguments(w *walk) bool {
+	return p.arguments && w.depth > argumentsDepth && w.parents[argumentsDepth] == fieldInput
 }
 
-// mediaOf returns the media type of a data URL, with what follows it, and reports
-// whether quoted is one.
-func mediaOf(quoted []byte) (media []byte, isData bool) {
-	const scheme = "data:"
-	if len(quoted) < len(scheme) || !bytes.EqualFold(quoted[:len(scheme)], []byte(scheme)) {
-		return nil, false
+// isDataURL reports whether a string, given without its quotes, is a data URL, and
+// whether it is one of an image.
+func isDataURL(quoted []byte) (isData, isImage bool) {
+	// Few strings begin so, or with an escape or a space that could hide it.
+	if c := quoted[0]; c|0x20 != 'd' && c != '\\' && c > ' ' && c < utf8.RuneSelf {
+		return false, false
 	}
-	return quoted[len(scheme):], true
-}
-
-func isImage(media []byte) bool {
-	const kind = "image/"
-	return len(media) >= len(kind) && bytes.EqualFold(media[:len(kind)], []byte(kind))
+	const scheme, image = "data:", "data:image/"
+	start := beginning(make([]byte, 0, 2*len(image)), quoted)
+	begins := func(with string) bool {
+		return len(start) >= len(with) && bytes.EqualFold(start[:len(with)], []byte(with))
+	}
+	return begins(scheme), begins(image)
 }

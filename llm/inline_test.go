@@ -27,6 +27,7 @@ func TestInlineFilesAreReservedWhole(t *testing.T) {
 		return `{"type":"` + kind + `","source":{"type":"base64","media_type":"image/png","data":"` + png + `"` + more +
 			`}}`
 	}
+	letters := func(data string) string { return strings.Replace(source("document", ""), png, data, 1) }
 	for name, tc := range map[string]struct {
 		format llm.Format
 		fields string
@@ -38,7 +39,13 @@ func TestInlineFilesAreReservedWhole(t *testing.T) {
 			llm.Chat, content(`{"IMAGE_URL":{"url":"DATA:IMAGE/PNG;BASE64,` + png + `"}}`), 1,
 		},
 		"an escaped media type": {
-			llm.Chat, content(`{"image_url":{"url":"data:im\u0061ge/png;base64,` + png + `"}}`), -1,
+			llm.Chat, content(`{"image_url":{"url":"data:im\u0061ge/png;base64,` + png + `"}}`), 1,
+		},
+		"an escaped data URL": {
+			llm.Chat, content(`{"image_url":{"url":"\u0064ata:image\/png;base64,` + png + `"}}`), 1,
+		},
+		"an escaped letter": {
+			llm.Chat, content(`{"image_url":{"url":"data:image/png;base64,\u0069VBORw0KGgo"}}`), 1,
 		},
 		"a PDF as an image": {
 			llm.Chat, content(`{"image_url":{"url":"data:application/pdf;base64,` + png + `"}}`), -1,
@@ -69,10 +76,89 @@ func TestInlineFilesAreReservedWhole(t *testing.T) {
 			llm.Responses, input(`{"type":"input_file","file_url":"data:application/pdf;base64,` + png + `"}`),
 			-1,
 		},
-		"an image of Messages": {llm.Messages, content(source("image", "")), 1},
-		"a document":           {llm.Messages, content(source("document", "")), -1},
-		"a document, escaped":  {llm.Messages, content(source(`docum\u0065nt`, "")), -1},
-		"a document, repeated": {llm.Messages, content(source("image", "") + "," + source("document", "")), -1},
+		"an image of Messages":              {llm.Messages, content(source("image", "")), 1},
+		"a document":                        {llm.Messages, content(source("document", "")), -1},
+		"a document, escaped":               {llm.Messages, content(source(`docum\u0065nt`, "")), -1},
+		"a document, repeated":              {llm.Messages, content(source("image", "") + "," + source("document", "")), -1},
+		"a document, a letter in an escape": {llm.Messages, content(letters(`\u0069VBORw0KGgo`)), -1},
+		"a document, a space":               {llm.Messages, content(letters(`iVBO Rw0KGgo`)), -1},
+		"a document, a tab":                 {llm.Messages, content(letters(`iVBO\tRw0KGgo`)), -1},
+		"a document, a line end":            {llm.Messages, content(letters(`iVBO\u000aRw0KGgo`)), -1},
+		"a document, no base64":             {llm.Messages, content(letters(`\u00e9!`)), -1},
+		"an image, a letter in an escape": {
+			llm.Messages, content(strings.Replace(source("image", ""), "iVBO", `\u0069VBO`, 1)), 1,
+		},
+		"an image, a space": {llm.Messages, content(strings.Replace(source("image", ""), "iVBO", "iV BO", 1)), 1},
+		"escaped names": {
+			llm.Messages,
+			content(`{"typ\u0065":"image","sour\u0063e":{"t\u0079pe":"base64","d\u0061ta":"` + png + `"}}`), 1,
+		},
+		"names in another case": {
+			llm.Messages, content(`{"type":"image","SOURCE":{"type":"base64","Data":"` + png + `"}}`), 1,
+		},
+		"a name that ends": {
+			llm.Messages, content(`{"type":"document","source\u0000x":{"type":"base64","data":"` + png + `"}}`), -1,
+		},
+		"a source without a type": {llm.Messages, content(`{"type":"document","source":{"data":"` + png + `"}}`), -1},
+		"a type of another name": {
+			llm.Messages, content(`{"type":"document","source":{"Type":"text","data":"` + png + `"}}`), -1,
+		},
+		"a type twice": {llm.Messages, content(source("document", `,"type":"text"`)), -1},
+		"a type twice, first text": {
+			llm.Messages, content(`{"type":"document","source":{"type":"text","t\u0079pe":"base64","data":"x y"}}`), -1,
+		},
+		"text of a PDF": {
+			llm.Messages,
+			content(`{"type":"document","source":{"type":"text","media_type":"application/pdf","data":"x y"}}`), -1,
+		},
+		"data twice":             {llm.Messages, content(source("image", `,"data":"AAAA"`)), -1},
+		"a block without a type": {llm.Messages, content(`{"source":{"type":"base64","data":"` + png + `"}}`), -1},
+		"a block with two types": {
+			llm.Messages, content(`{"type":"image","type":"document","source":{"type":"base64","data":"AA"}}`), -1,
+		},
+		"a type after its data": {
+			llm.Messages, content(`{"source":{"data":"` + png + `","type":"base64"},"type":"image"}`), 1,
+		},
+		"images in a document": {
+			llm.Messages,
+			content(`{"type":"document","source":{"type":"content","content":[` + source("image", "") + `,` +
+				`{"type":"text","text":"x"}]}}`), 1,
+		},
+		"a document of text": {
+			llm.Messages, content(`{"type":"document","source":{"type":"content","content":"two words"}}`), 0,
+		},
+		"a document without a source": {llm.Messages, content(`{"type":"document","bytes":"AAAA"}`), -1},
+		"a false argument": {
+			llm.Messages, content(`{"Input":{"source":{"type":"base64","data":"` + png + `"}}}`), -1,
+		},
+		"an argument elsewhere": {
+			llm.Messages, `,"max_tokens":10,"x":{"input":{"source":{"type":"base64","data":"` + png + `"}}}`, -1,
+		},
+		"deeper than any format": {
+			llm.Messages,
+			content(strings.Repeat("[", 80) + source("image", "") + strings.Repeat("]", 80)), -1,
+		},
+		"an image in an own field": {llm.Chat, content(`{"type":"image","data":"` + png + `"}`), -1},
+		"bytes in an own field":    {llm.Chat, content(`{"type":"image","image":{"bytes":"` + png + `"}}`), -1},
+		"an image in a source":     {llm.Chat, content(`{"type":"image","source":{"type":"content","content":"AA"}}`), -1},
+		"a file as a string":       {llm.Chat, content(`{"type":"file","file":"` + png + `"}`), -1},
+		"data with a media type":   {llm.Chat, content(`{"data":"` + png + `","mime_type":"image/png"}`), -1},
+		"a part without content":   {llm.Chat, content(`{"type":"input_video"}`), -1},
+		"a part of another case":   {llm.Chat, content(`{"type":"videoUrl","x":"` + png + `"}`), -1},
+		"sound, a letter in an escape": {
+			llm.Chat, content(`{"type":"input_audio","input_audio":{"data":"\u0069VBO","format":"mp3"}}`), -1,
+		},
+		"an image in an unknown field": {llm.Chat, `,"max_tokens":10,"x":[` + pngBlock + `]`, 1},
+		"thoughts that are hidden": {
+			llm.Messages, content(`{"type":"redacted_thinking","data":"` + png + `"}`), 0,
+		},
+		"reasoning that is hidden": {
+			llm.Chat,
+			`,"max_tokens":10,"messages":[{"reasoning_details":[{"type":"reasoning.encrypted","data":"` + png + `"}]}]`,
+			0,
+		},
+		"a profile":          {llm.Chat, content(`{"type":"profile","data":"x y"}`), -1},
+		"a text with a type": {llm.Chat, content(`{"type":"profile","text":"x y"}`), 0},
 		"a result of a tool": {
 			llm.Messages, content(`{"type":"tool_result","content":[` + source("image", "") + `]}`), 1,
 		},
@@ -126,6 +212,18 @@ func TestLargeImagesReserveTheirTokens(t *testing.T) {
 	costs := newCosts(t, lim, &llm.Options{Prices: tokenPrice(llm.Price{Input: 1_000_000, Image: 1600})})
 	lease, err := costs.Acquire(ctx, "key", "m", req)
 	if err != nil || lease.Estimate().Cost > 2000 {
+		t.Errorf("%+v, %v", lease, err)
+	}
+}
+
+// An image in a field that a server may read as text reserves its bytes too.
+func TestImagesInUnknownFieldsReserveTheirBytes(t *testing.T) {
+	req := parse(t, llm.Chat, `,"max_tokens":10,"documents":[{"image_url":"data:image/png;base64,`+
+		strings.Repeat("AAAA", 10_000)+`"}]`)
+	lim := newLimiter(t, memory.New(nil), limiter.Quota("spend", 1_000_000, limiter.EveryMonth))
+	costs := newCosts(t, lim, &llm.Options{Prices: tokenPrice(llm.Price{Input: 1_000_000, Image: 1600})})
+	lease, err := costs.Acquire(ctx, "key", "m", req)
+	if err != nil || lease.Estimate().Cost < 20_000+1600 {
 		t.Errorf("%+v, %v", lease, err)
 	}
 }

@@ -3,6 +3,7 @@ package llm
 import (
 	"bytes"
 	"strconv"
+	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -107,6 +108,62 @@ func unquote(dst, quoted []byte) (text []byte, whole bool) {
 
 		dst = utf8.AppendRune(dst, r)
 	}
+}
+
+// Bounds of a string that is compared with words.
+const (
+	maxWord    = 64                      // bytes of a word
+	maxWritten = maxWord * len(`\u0000`) // as written
+)
+
+// word returns the text of a string of valid JSON that may be a word, given without
+// its quotes, in room if it has escapes. It returns nil for a string that is longer
+// than any word.
+func word(room *[maxWritten]byte, quoted []byte) []byte {
+	if bytes.IndexByte(quoted[:min(len(quoted), maxWritten)], '\\') >= 0 && len(quoted) <= maxWritten {
+		quoted, _ = unquote(room[:0], quoted)
+	}
+	if len(quoted) > maxWord {
+		return nil
+	}
+	return quoted
+}
+
+// isWord reports whether a string of valid JSON, given without its quotes, is a word
+// of at most maxWord bytes.
+func isWord(quoted []byte, want string) bool {
+	if len(quoted) < len(want) || len(quoted) > len(want)*len(`\u0000`) {
+		return false
+	}
+	var room [maxWritten]byte
+	return string(word(&room, quoted)) == want
+}
+
+// beginning appends the first characters of a string of valid JSON, given without its
+// quotes, to dst, as far as its capacity allows. It leaves out what parsers of URLs
+// skip: spaces in front, and control characters.
+func beginning(dst, quoted []byte) []byte {
+	const longest = len(`\u0000`) // bytes of a character are fewer
+	for len(quoted) > 0 && cap(dst)-len(dst) >= longest {
+		_, n := utf8.DecodeRune(quoted)
+		if quoted[0] == '\\' {
+			n = len(`\n`)
+			if quoted[1] == 'u' {
+				n = len(`\u0000`)
+			}
+		}
+
+		start := len(dst)
+		// Half of a pair becomes a character that is part of no URL, too.
+		dst, _ = unquote(dst, quoted[:n])
+		quoted = quoted[n:]
+
+		r, _ := utf8.DecodeRune(dst[start:])
+		if r < ' ' || r == 0x7f || start == 0 && (unicode.IsSpace(r) || r == '\ufeff') {
+			dst = dst[:start]
+		}
+	}
+	return dst
 }
 
 // unescape returns the character that an escape of one letter stands for.

@@ -230,13 +230,18 @@ func (l *Lease) usage() (u Usage, reported bool) {
 	return u, reported
 }
 
-// usageOf returns the usage that Commit charges to a share.
+// usageOf returns the usage that Commit charges to a share. Tokens of an answer that
+// only the total of its usage shows are charged up to the maximum that money was
+// reserved for: what has no name could be something else.
 func (l *Lease) usageOf(s *share) (Usage, bool) {
 	if l.answer == nil {
 		return s.estimate, false
 	}
 
 	u, complete := l.answer.Usage()
+	if most := l.reserved.usage.Output; most > 0 {
+		u.Output -= min(l.answer.unnamed, max(0, u.Output-most))
+	}
 	if complete && l.request.Background && !l.answer.stream {
 		// The work goes on, so what it used so far is not the truth.
 		u, complete = Usage{Output: u.Output}, false

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Counter counts the tokens of a prompt for a model. Its text holds the strings
@@ -33,12 +34,17 @@ var (
 type prompt struct {
 	format    Format
 	count     Counter
+	own       bool   // the current field is the format's own for a prompt
+	arguments bool   // the current field may hold arguments of a tool, in Messages
 	text      []byte // for count
 	bytes     int64  // of text
 	tokens    int64  // of parts that are not text
 	excess    int64  // of the tokens over half a token a byte, in sixths; ordinary text is below 0
 	reference string // the first field that refers to input outside of the body
-	inline    inline
+	inline
+	// predicted is the part of the excess that a prediction has, in sixths.
+	predicted int64
+	blocks    [trackedDepth]block // of the open lists and objects
 }
 
 // idleFields lists the fields that are no part of a prompt.
@@ -46,6 +52,10 @@ var idleFields = []string{
 	"model", "user", "metadata", "stop", "stop_sequences", "seed", "logit_bias", "prompt_cache_key",
 	"safety_identifier", "service_tier", "stream_options", "include", "encoding_format", "modalities",
 }
+
+// predictionField holds the text that OpenAI expects an answer to have. What differs
+// from it is billed as an answer beside the answer.
+const predictionField = "prediction"
 
 // readPrompt counts the tokens of the prompt, and looks for references.
 func (r *Request) readPrompt(o object, count Counter) {
@@ -64,8 +74,10 @@ func (r *Request) readPrompt(o object, count Counter) {
 	}
 
 	for _, name := range promptFields[r.Format] {
+		p.own, p.arguments = true, r.Format == Messages && name == "messages"
 		p.addValue(o.raw(name))
 	}
+	p.own, p.arguments = false, false
 	for _, name := range schemaFields {
 		p.addText(o.raw(name))
 	}
@@ -74,9 +86,17 @@ func (r *Request) readPrompt(o object, count Counter) {
 	if hasHostedTool(r.Format, o.raw("tools")) {
 		p.refer("tools")
 	}
-	p.inline.end(r.Format)
+	if hasHostedTool(r.Format, o.raw("functions")) {
+		p.refer("functions")
+	}
+	// OpenRouter searches for such a model.
+	if strings.HasSuffix(r.Model, ":online") {
+		p.refer("model")
+	}
+
 	r.Reference, r.inline = p.reference, p.inline
 	r.excess, r.tools = max(0, (p.excess+5)/6), toolTokens(o.raw("tools"))+toolTokens(o.raw("functions"))
+	r.predictedSize, r.predictedExcess = int64(len(o.raw(predictionField))), max(0, (p.predicted+5)/6)
 
 	if count != nil {
 		r.Prompt = clampTokens(p.tokens + clampTokens(count(r.Model, string(p.text))))
@@ -96,20 +116,24 @@ func (p *prompt) addOthers(o object) {
 			continue
 		}
 
+		before := p.excess
 		w := walk{field: fieldOf([]byte(name))}
-		// Only in messages does this name an argument.
-		if w.field == fieldInput {
-			w.field = fieldOther
-		}
-
 		w.run(raw, func(what byte, quoted []byte) {
+			p.noteBlock(&w, what, quoted)
 			switch what {
 			case ':':
 				p.addName(quoted)
 			case '"':
-				p.noteString(&w, quoted)
+				// Some server may read all of it as text, so that it has no
+				// bytes of an image.
+				p.noteString(&w, quoted, 0)
 			}
 		})
+
+		// What is predicted may be billed as an answer.
+		if name == predictionField {
+			p.predicted, p.excess = p.excess-before, before
+		}
 	}
 }
 
@@ -126,7 +150,7 @@ func (p *prompt) addText(text []byte) {
 		switch what {
 		case ':', '"':
 			p.excess += excessOf(quoted, false)
-		default:
+		case '0', '}':
 			p.addDense(quoted)
 		}
 	})
@@ -149,10 +173,13 @@ func (p *prompt) addName(quoted []byte) {
 // counts as one token, since a prompt may be a list of tokens.
 func (p *prompt) addValue(raw []byte) {
 	var w walk
-	var item item
+	item := newItem(raw)
 	w.run(raw, func(what byte, quoted []byte) {
-		item.note(&w, what)
-		if what != ':' && what != '"' && p.format == Messages && w.inArguments() {
+		p.noteBlock(&w, what, quoted)
+		if p.format == Responses {
+			item.note(&w, what, quoted)
+		}
+		if (what == '0' || what == '}') && p.inArguments(&w) {
 			p.addDense(quoted)
 		}
 
@@ -164,8 +191,11 @@ func (p *prompt) addValue(raw []byte) {
 		case '0':
 			p.tokens++
 		case '}':
-			if p.format == Responses && item.ends(&w) {
-				p.refer("id")
+			if p.format != Responses {
+				return
+			}
+			if name := item.ends(&w); name != "" {
+				p.refer(name)
 			}
 		}
 	})
@@ -173,11 +203,15 @@ func (p *prompt) addValue(raw []byte) {
 
 // addString adds a string, given without its quotes.
 func (p *prompt) addString(w *walk, quoted []byte) {
-	p.noteString(w, quoted)
+	size := int64(0)
+	if isBinary(w.field, quoted) {
+		size = int64(len(quoted))
+	}
+	p.noteString(w, quoted, size)
 
 	switch {
-	case isBinary(w.field, quoted):
-		p.tokens += min(binaryTokens, int64(len(quoted)))
+	case size > 0:
+		p.tokens += min(binaryTokens, size)
 	case p.count == nil:
 		p.bytes += int64(len(quoted))
 	default:
@@ -186,19 +220,28 @@ func (p *prompt) addString(w *walk, quoted []byte) {
 	}
 }
 
-// noteString notes what a string refers to or holds, or how dense its text is.
-func (p *prompt) noteString(w *walk, quoted []byte) {
-	if name := w.refers(p.format, quoted); name != "" {
-		p.refer(name)
+// noteString notes what a string refers to or holds, or how dense its text is. The
+// string has size bytes of base64.
+func (p *prompt) noteString(w *walk, quoted []byte, size int64) {
+	// Arguments of a tool are data for it. The API reads no file or image that
+	// they name.
+	if len(quoted) > 0 && !p.inArguments(w) {
+		isData, isImage := isDataURL(quoted)
+		if name := w.refers(p.format, quoted, isData); name != "" {
+			p.noteInside(w)
+			p.refer(name)
+		}
+		if p.addInline(w, quoted, isData, isImage, size) {
+			return
+		}
 	}
-	if !p.inline.add(w, p.format, quoted) {
-		p.excess += excessOf(quoted, true)
-	}
+	p.excess += excessOf(quoted, true)
 }
 
-// isBinary reports whether a string is an image, a sound or a file: base64 in a
-// field that the formats have for it, or a data URL with a media type. Any other
-// string is text, whatever it starts with.
+// isBinary reports whether a string counts as an image, a sound or a file: base64 in
+// a field that the formats have for it, or a data URL with a media type. Any other
+// string counts by its length, whatever it starts with. Whether a string can have
+// more tokens than that, addInline decides, by its place alone.
 func isBinary(f field, text []byte) bool {
 	switch f {
 	case fieldData:
@@ -217,21 +260,31 @@ func isBinary(f field, text []byte) bool {
 
 const maxMedia = 256 // bytes of a media type
 
-// isBase64 reports whether all bytes are digits of base64, in JSON that may escape
-// slashes and ends of lines.
-func isBase64(text []byte) bool {
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		// Valid JSON has a byte after a backslash.
-		if c == '\\' && bytes.ContainsAny(text[i+1:i+2], "/nr") {
+// isBase64 reports whether all characters of a string of valid JSON, given without
+// its quotes, are digits of base64, or ends of lines.
+func isBase64(quoted []byte) bool {
+	for i := 0; i < len(quoted); i++ {
+		c := quoted[i]
+		if c == '\\' {
 			i++
-			continue
+			if c = unescape(quoted[i]); c == 'u' {
+				r := hexRune(quoted[i+1:])
+				if r >= utf8.RuneSelf {
+					return false
+				}
+				i, c = i+4, byte(r)
+			}
 		}
-
-		if letter := c|0x20 >= 'a' && c|0x20 <= 'z'; !letter && (c < '0' || c > '9') &&
-			strings.IndexByte("+/=-_", c) < 0 {
+		if !base64Digits[c] {
 			return false
 		}
 	}
 	return true
 }
+
+var base64Digits = func() (digits [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_\n\r") {
+		digits[c] = true
+	}
+	return digits
+}()

@@ -12,18 +12,20 @@ import (
 // body, or make more of what is in it.
 var referenceFields = map[Format][]string{
 	// Some of these fields are Azure's or OpenRouter's.
-	Chat:      {"web_search_options", "data_sources", "plugins"},
-	Responses: {"previous_response_id", "conversation", "prompt"},
-	Messages:  {"container", "mcp_servers"},
+	Chat:      {"web_search_options", "data_sources", "plugins", "prompt", "conversation"},
+	Responses: {"conversation", "prompt"},
+	Messages:  {"container", "prompt", "conversation"},
 }
 
 // sharedReferences lists fields that servers of any of the formats may know: the
 // searches of xAI, Qwen and Groq, the presets of OpenRouter, the sources and the
-// conversations of Cohere, and what vLLM builds a prompt with.
+// conversations of Cohere, the prompts of LiteLLM, what servers keep under an ID, and
+// what vLLM builds a prompt with.
 var sharedReferences = []string{
 	"search_parameters", "search_options", "search_settings", "enable_search", "web_search", "preset", "connectors",
 	"conversation_id", "thread_id", "assistant_id", "agent_id", "knowledge_base_id", "chat_template", "template",
-	"mm_processor_kwargs",
+	"mm_processor_kwargs", "prompt_embeds", "previous_response_id", "prompt_id", "vector_store_ids", "tool_resources",
+	"mcp_servers", "context_id", "session_id",
 }
 
 // otherModels lists the fields by which a gateway may run the call on another model
@@ -78,46 +80,74 @@ const (
 	fieldFileURL
 	fieldURL
 	fieldImageURL
-	fieldMedia // an object with a url, or the url itself
+	fieldMedia  // an object with a url or data, or one of these itself
+	fieldSource // the same, or text
 	fieldAudio
 	fieldImage    // the content of an image or a video, or where it is
 	fieldCached   // a part of a prompt that the API keeps
 	fieldDocument // a URL of a document
 	fieldUUID     // an image that the server has
 	fieldInput    // the arguments of a tool, in Messages
+	fieldBytes    // data of an image or a file, in whatever format
+	fieldMime     // a media type
+	fieldDeep     // any of these, deeper than names are known
 	fieldID
 	fieldType
 	fieldRole
 )
+
+// isFile reports whether an object in a field holds the data or the URL of a file.
+func (f field) isFile() bool { return f == fieldMedia || f == fieldSource || f == fieldDeep }
+
+// isMedia reports whether an object in a field may hold the data of a file, a sound or
+// an image.
+func (f field) isMedia() bool {
+	switch f {
+	case fieldData, fieldBytes, fieldFileData, fieldFileURL, fieldImageURL, fieldAudio, fieldImage, fieldDocument:
+		return true
+	}
+	return f.isFile()
+}
 
 // promptNames has the names without "_" and "-", since Google's API knows file_uri
 // and fileUri.
 var promptNames = map[string]field{
 	"data": fieldData, "filedata": fieldFileData, "fileid": fieldFileID, "fileids": fieldFileID,
 	"fileurl": fieldFileURL, "fileuri": fieldFileURL, "url": fieldURL, "uri": fieldURL, "imageurl": fieldImageURL,
-	"videourl": fieldMedia, "audiourl": fieldMedia, "source": fieldMedia, "file": fieldMedia, "files": fieldMedia,
-	"inputaudio": fieldMedia, "inlinedata": fieldMedia, "document": fieldMedia, "documents": fieldMedia,
-	"media": fieldMedia, "audio": fieldAudio, "input": fieldInput,
-	"image": fieldImage, "images": fieldImage, "inputimage": fieldImage, "video": fieldImage, "videos": fieldImage,
-	"inputvideo": fieldImage, "imageembeds": fieldImage, "audioembeds": fieldImage, "videoembeds": fieldImage,
+	"videourl": fieldMedia, "audiourl": fieldMedia, "file": fieldMedia, "files": fieldMedia, "pdf": fieldMedia,
+	"inputaudio": fieldMedia, "inlinedata": fieldMedia, "media": fieldMedia, "source": fieldSource,
+	"document": fieldSource, "documents": fieldSource, "audio": fieldAudio, "input": fieldInput,
+	"bytes": fieldBytes, "blob": fieldBytes, "base64": fieldBytes, "b64json": fieldBytes,
+	"mediatype": fieldMime, "mimetype": fieldMime, "imagedata": fieldImage, "multimodaldata": fieldImage,
+	"promptembeds": fieldImage, "image": fieldImage, "images": fieldImage, "inputimage": fieldImage,
+	"video": fieldImage, "videos": fieldImage, "inputvideo": fieldImage,
+	"imageembeds": fieldImage, "audioembeds": fieldImage, "videoembeds": fieldImage,
 	"audios": fieldImage, "cachedcontent": fieldCached, "documenturl": fieldDocument, "uuid": fieldUUID,
 	"id": fieldID, "type": fieldType, "role": fieldRole,
 }
 
 // fieldOf returns the meaning of a name in JSON. It ignores case, as some APIs do.
 func fieldOf(quoted []byte) field {
-	const longest = 16
+	const longest = 24 // bytes of a name with its "_" and "-"
 	if len(quoted) > longest*len(`\u0000`) {
 		return fieldOther
 	}
 
 	var room [longest * 6]byte
 	name, _ := unquote(room[:0], quoted)
+	if len(name) > longest {
+		return fieldOther
+	}
+	// The API does not follow arguments, so that no other name may pass for them.
+	isInput := string(name) == "input"
 	folded := name[:0]
 	for i := 0; i < len(name); i++ {
 		switch c := name[i]; {
 		case c >= 'A' && c <= 'Z':
 			folded = append(folded, c|0x20)
+		// Some parsers end a name here.
+		case c < ' ' || c == 0x7f:
+			i = len(name)
 		case c == '_' || c == '-':
 		// The long s and the sign of Kelvin fold to ASCII too. They have two
 		// bytes and three.
@@ -130,7 +160,11 @@ func fieldOf(quoted []byte) field {
 		}
 	}
 
-	return promptNames[string(folded)]
+	f := promptNames[string(folded)]
+	if f == fieldInput && !isInput {
+		return fieldOther
+	}
+	return f
 }
 
 // walk knows where in a value of JSON a string is.
@@ -146,8 +180,8 @@ const (
 )
 
 // run calls visit for each name (':') and each other string ('"'), both without
-// their quotes, each number ('0', as written) and each end of a list or an object ('}') of valid
-// JSON.
+// their quotes, each number ('0', as written), and each begin ('{') and each end ('}')
+// of a list or an object of valid JSON.
 func (w *walk) run(raw []byte, visit func(what byte, quoted []byte)) {
 	for at := 0; at < len(raw); {
 		switch c := raw[at]; {
@@ -164,6 +198,7 @@ func (w *walk) run(raw []byte, visit func(what byte, quoted []byte)) {
 			at = end
 		case c == '{' || c == '[':
 			w.open()
+			visit('{', nil)
 			at++
 		case c == '}' || c == ']':
 			w.close()
@@ -198,108 +233,55 @@ func (w *walk) close() {
 
 // parent returns the field that holds the object of the current value.
 func (w *walk) parent() field {
-	if w.depth == 0 || w.depth > trackedDepth {
+	switch {
+	case w.depth == 0:
 		return fieldOther
+	case w.depth > trackedDepth:
+		return fieldDeep
 	}
 	return w.parents[w.depth-1]
 }
 
 // refers returns the name of the field that refers to input outside of the body
-// with the value text, or "".
-func (w *walk) refers(f Format, quoted []byte) string {
-	_, isData := mediaOf(quoted)
-
-	name := ""
+// with a string, given without its quotes, which may be a data URL, or "".
+func (w *walk) refers(f Format, quoted []byte, isData bool) string {
 	switch parent := w.parent(); {
-	case len(quoted) == 0:
 	case w.field == fieldFileID:
-		name = "file_id"
+		return "file_id"
 	case w.field == fieldFileURL && !isData:
-		name = "file_url"
+		return "file_url"
 	case w.field == fieldImage, w.field == fieldURL && parent == fieldImage:
-		name = "image"
+		return "image"
 	case w.field == fieldCached:
-		name = "cached_content"
+		return "cached_content"
 	case w.field == fieldDocument:
-		name = "document_url"
+		return "document_url"
 	case w.field == fieldUUID:
-		name = "uuid"
-	case w.field == fieldMedia && isAddress(quoted):
-		name = "url"
+		return "uuid"
+	case (w.field == fieldMedia || w.field == fieldSource) && !isData && isAddress(quoted):
+		return "url"
 	case w.field == fieldImageURL && !isData, w.field == fieldURL && parent == fieldImageURL && !isData:
-		name = "image_url"
-	case w.field == fieldURL && parent == fieldMedia && !isData:
-		name = "url"
+		return "image_url"
+	case w.field == fieldURL && parent.isFile() && !isData:
+		return "url"
 	case w.field == fieldID && parent == fieldAudio, w.field == fieldURL && parent == fieldAudio,
 		w.field == fieldData && parent == fieldAudio, w.field == fieldAudio:
-		name = "audio"
+		return "audio"
 	case w.field == fieldType && f == Responses && isWord(quoted, "item_reference"):
-		name = "item_reference"
+		return "item_reference"
 	}
-
-	// Such an object is data for the tool. The API reads no file or image that
-	// it names.
-	if name != "" && f == Messages && w.inArguments() {
-		return ""
-	}
-	return name
+	return ""
 }
 
 // isAddress reports whether a string, given without its quotes, begins as a URL
-// does. An escape could hide one.
+// does.
 func isAddress(quoted []byte) bool {
-	scheme, _, found := bytes.Cut(quoted[:min(len(quoted), maxScheme)], []byte(":"))
-	return bytes.IndexByte(scheme, '\\') >= 0 || bytes.HasPrefix(quoted, []byte("//")) ||
-		found && len(scheme) > 0 && bytes.IndexByte(scheme, ' ') < 0
+	start := beginning(make([]byte, 0, maxScheme), quoted)
+	scheme, _, found := bytes.Cut(start, []byte(":"))
+	return bytes.HasPrefix(start, []byte("//")) || found && len(scheme) > 0 && bytes.IndexByte(scheme, ' ') < 0
 }
 
-const maxScheme = 32 // bytes of a URL in which its colon is
-
-// isWord reports whether a string, given without its quotes, is a word.
-func isWord(quoted []byte, word string) bool {
-	if len(quoted) > len(word)*len(`\u0000`) {
-		return false
-	}
-	// A word has a few letters, so that nothing is allocated.
-	var room [128]byte
-	text, _ := unquote(room[:0], quoted)
-	return string(text) == word
-}
-
-// item collects the fields by which Responses recognizes a reference to an earlier
-// item in its input: it has an ID, and neither a type nor a role.
-type item struct {
-	id, typed    bool // the item has such a string
-	types, roles int  // fields of these names
-}
-
-// note notes a name or a string of the input.
-func (i *item) note(w *walk, what byte) {
-	switch {
-	case w.depth != itemDepth:
-	case what == ':' && w.field == fieldType:
-		i.types++
-	case what == ':' && w.field == fieldRole:
-		i.roles++
-	case what == '"' && w.field == fieldID:
-		i.id = true
-	case what == '"' && (w.field == fieldType || w.field == fieldRole):
-		i.typed = true
-	}
-}
-
-// ends reports whether the object that was just closed is such a reference, for
-// some parser, and prepares for the next one.
-func (i *item) ends(w *walk) bool {
-	if w.depth != itemDepth-1 {
-		return false
-	}
-	// Parsers keep the first or the last of two equal names, so that one of
-	// them may see no type.
-	refers := i.id && (!i.typed || i.types > 1 || i.roles > 1)
-	*i = item{}
-	return refers
-}
+const maxScheme = 40 // bytes of a URL in which its colon is
 
 // clientTools lists the types of tools that the client runs. Others bring input
 // into a call that the request does not contain, such as the result of a search.
@@ -309,18 +291,39 @@ var clientTools = map[Format][]string{
 	Messages:  {"custom", "bash_*", "text_editor_*", "computer_*", "memory_*"},
 }
 
+// toolFields lists the fields that a tool of the client may have. Gateways take any
+// other one, such as googleSearch, for a tool of the API, also beside a function.
+var toolFields = map[string]bool{
+	"type": true, "function": true, "custom": true, "name": true, "description": true, "parameters": true,
+	"strict": true, "format": true, "input_schema": true, "output_schema": true, "cache_control": true,
+	"display_width": true, "display_height": true, "environment": true, "input_examples": true,
+	"defer_loading": true, "allowed_callers": true, "eager_input_streaming": true,
+}
+
 // hasHostedTool reports whether one of the tools runs at the API.
 func hasHostedTool(f Format, tools []byte) (hosted bool) {
+	if len(tools) == 0 {
+		return false
+	}
+	// Some server may take one tool for a list of it, or a name for a tool.
+	hosted = tools[0] != '['
+
 	var w walk
 	named, function := false, false // the current tool has a field, and one of a function
-	w.run(tools, func(what byte, text []byte) {
+	w.run(tools, func(what byte, quoted []byte) {
+		if w.depth > itemDepth {
+			return
+		}
 		switch {
-		case what == ':' && w.depth == itemDepth:
+		case what == ':':
+			var room [maxWritten]byte
+			name := word(&room, quoted)
 			named = true
-			function = function || w.field == fieldType || isWord(text, "function") || isWord(text, "name")
-		case what == '"' && w.depth == itemDepth && w.field == fieldType:
-			hosted = hosted || !isClientTool(f, text)
-		// Google's tools have no type, but a field with their name.
+			function = function || w.field == fieldType || string(name) == "function" || string(name) == "name"
+			// Messages has no tool that another field stands for.
+			hosted = hosted || f != Messages && !toolFields[string(name)]
+		case what == '"' && (w.depth < itemDepth || w.field == fieldType):
+			hosted = hosted || !isClientTool(f, quoted)
 		case what == '}' && w.depth == itemDepth-1:
 			hosted = hosted || named && !function && f != Messages
 			named, function = false, false
@@ -358,7 +361,9 @@ func toolTokens(tools []byte) int64 {
 	return tokens
 }
 
-func isClientTool(f Format, kind []byte) bool {
+func isClientTool(f Format, quoted []byte) bool {
+	var room [maxWritten]byte
+	kind := word(&room, quoted)
 	return slices.ContainsFunc(clientTools[f], func(known string) bool {
 		start, open := strings.CutSuffix(known, "*")
 		return string(kind) == known || open && bytes.HasPrefix(kind, []byte(start))

@@ -33,6 +33,10 @@ type Request struct {
 	excess int64  // most tokens of the prompt beyond half a token for each byte
 	tools  int64  // tokens that the API may add for tools
 	inline inline // images and files that the body contains
+	// predictedSize and predictedExcess are the parts of size and of the excess
+	// that a prediction has, which is not in excess.
+	predictedSize, predictedExcess int64
+
 	fields layout
 }
 

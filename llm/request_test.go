@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -201,6 +202,42 @@ func TestReferences(t *testing.T) {
 		{Responses, `"input":[{"type":"item_reference","id":"x"}]`, "item_reference"},
 		{Responses, `"input":[{"type":"item_ref\u0065rence","id":"x"}]`, "item_reference"},
 		{Responses, `"input":[{"id":"x"}]`, "id"},
+		{Responses, `"input":{"id":"x"}`, "id"},
+		{Responses, `"input":[{"type":"reasoning","id":"rs","summary":[]}]`, "id"},
+		{Responses, `"input":[{"type":"reasoning","id":"rs","summary":[],"encrypted_content":null}]`, "id"},
+		{Responses, `"input":[{"type":"reasoning","id":"rs","summary":[{"text":"x"}],"content":[{"text":"x"}]}]`, "id"},
+		{Responses, `"input":[{"type":"reasoning","id":"rs","summary":[],"encrypted_content":"gAAA"}]`, ""},
+		{Responses, `"input":[{"type":"reasoning","summary":[{"type":"summary_text","text":"x"}]}]`, ""},
+		{Responses, `"input":[{"role":"user","content":"x"},{"type":"image_generation_call","id":"ig"}]`, "id"},
+		{Responses, `"input":[{"type":"image_generation_call","id":"ig","result":"AAAA"}]`, "id"},
+		{Responses, `"input":[{"type":"image_generation_call"}]`, "type"},
+		{Responses, `"input":[{"type":"file_search_call","id":"fs","queries":["x"],"results":[{"text":"x"}]}]`, "id"},
+		{Responses, `"input":[{"type":"web_search_call","id":"ws","action":{"type":"search"}}]`, "id"},
+		{Responses, `"input":[{"type":"code_interpreter_call","id":"ci","container_id":"c","code":"x"}]`, "id"},
+		{Responses, `"input":[{"type":"mcp_list_tools","id":"m","tools":[{"name":"x"}]}]`, "id"},
+		{Responses, `"input":[{"type":"compaction","encrypted_content":"gAAA"}]`, "type"},
+		{Responses, `"input":[{"type":"message","role":"assistant","id":"msg"}]`, "id"},
+		{Responses, `"input":[{"type":"message","role":"assistant","id":"msg","content":[]}]`, "id"},
+		{Responses, `"input":[{"type":"message","role":"assistant","id":"msg","content":null,"x":"y"}]`, "id"},
+		{Responses, `"input":[{"type":"message","role":"assistant","id":"msg","content":"x","content":""}]`, "id"},
+		{Responses, `"input":[{"type":"message","role":"assistant","id":"msg","Content":"x"}]`, "id"},
+		{Responses, `"input":[{"type":"message","id":"msg","x":{"content":"x"}}]`, "id"},
+		{Responses, `"input":[{"Type":"message","id":"msg","content":"x"}]`, "id"},
+		{Responses, `"input":[{"role":"assistant","id":"msg"}]`, "id"},
+		{Responses, `"input":[{"Role":"assistant","id":"msg","content":"x"}]`, "id"},
+		{Responses, `"input":[{"role":"assistant","id":"msg","content":"x"}]`, ""},
+		{Responses, `"input":[{"role":"assistant","content":""},{"role":"user","content":null}]`, ""},
+		{
+			Responses,
+			`"input":[{"type":"message","role":"assistant","id":"msg","content":[{"type":"output_text","text":"x"}]}]`, "",
+		},
+		{Responses, `"input":[{"type":"m\u0065ssage","role":"user","id":"msg","cont\u0065nt":"x"}]`, ""},
+		{Responses, `"input":[{"type":"function_call","id":"fc","call_id":"c","name":"f","arguments":"{}"}]`, ""},
+		{Responses, `"input":[{"type":"function_call","id":"fc","call_id":"c","name":"f"}]`, "id"},
+		{Responses, `"input":[{"type":"function_call_output","call_id":"c","output":""}]`, ""},
+		{Responses, `"input":[{"type":"function_call_output","id":"fco","call_id":"c","output":"x"}]`, ""},
+		{Responses, `"input":[{"type":"custom_tool_call","id":"ctc","input":"x"},{"id":"x"}]`, "id"},
+		{Responses, `"input":[{"type":"computer_call","id":"cu","action":{"type":"screenshot"}}]`, ""},
 		{Responses, `"input":[{"id":"x","type":null}]`, "id"},
 		{Responses, `"input":[{"id":"x","type":"message","type":null}]`, "id"},
 		{
@@ -226,6 +263,14 @@ func TestReferences(t *testing.T) {
 		},
 		{Responses, `"tools":[{"type":"function","name":"type"}]`, ""},
 		{Responses, `"tools":[{"type":"function"},{"type":"web_search"}]`, "tools"},
+		{Responses, `"tools":{"type":"web_search"}`, "tools"},
+		{Responses, `"tools":["web_search"]`, "tools"},
+		{Responses, `"tools":[{"type":"functi\u006fn","name":"f","strict":true,"description":"d"}]`, ""},
+		{Chat, `"tools":[{"type":"function","function":{"name":"f"},"googleSearch":{}}]`, "tools"},
+		{Chat, `"tools":[{"function":{"name":"f"},"code_execution":true}]`, "tools"},
+		{Chat, `"functions":[{"name":"f","googleSearch":{}}]`, "functions"},
+		{Chat, `"functions":[{"name":"f","description":"d","parameters":{"googleSearch":{}}}]`, ""},
+		{Messages, `"tools":[{"name":"f","input_schema":{},"some_new_field":true}]`, ""},
 		{Responses, `"tools":[{"type":"function","type":"file_search"}]`, "tools"},
 		{Responses, `"tools":[{"type":"function","parameters":{"type":"object"}}]`, ""},
 		{Chat, `"messages":[{"content":[{"type":"image_url","image_url":{"url":"https://x"}}]}]`, "image_url"},
@@ -286,6 +331,23 @@ func TestReferences(t *testing.T) {
 		{Chat, `"extra_body":{"google":{"thinking_config":{"include_thoughts":true}}}`, ""},
 		{Chat, `"search_parameters":{"mode":"on"}`, "search_parameters"},
 		{Chat, `"enable_search":true`, "enable_search"},
+		{Chat, `"previous_response_id":"r"`, "previous_response_id"},
+		{Chat, `"prompt":{"id":"pmpt_1"}`, "prompt"},
+		{Chat, `"prompt_id":"p","prompt_variables":{}`, "prompt_id"},
+		{Chat, `"vector_store_ids":["v"]`, "vector_store_ids"},
+		{Chat, `"tool_resources":{"file_search":{"vector_store_ids":["v"]}}`, "tool_resources"},
+		{Chat, `"mcp_servers":[{"type":"url","url":"https://x"}]`, "mcp_servers"},
+		{Chat, `"context_id":"c"`, "context_id"},
+		{Chat, `"session_id":"s"`, "session_id"},
+		{Messages, `"session_id":null`, ""},
+		{Completions, `"prompt":{"prompt_string":"<__media__>","multimodal_data":["AAAA"]}`, "image"},
+		{Completions, `"prompt":{"prompt_string":"x"}`, ""},
+		{Completions, `"prompt_embeds":"AAAA"`, "prompt_embeds"},
+		{Chat, `"image_data":[{"data":"AAAA","id":10}]`, ""},
+		{Chat, `"messages":[{"content":[{"type":"image","url":"https://x"}]}]`, "url"},
+		{Chat, `"documents":["  https://x"]`, "url"},
+		{Chat, `"documents":["\u00a0\thttps://x"]`, "url"},
+		{Chat, `"documents":["two\nlines"]`, ""},
 		{Chat, `"enable_search":false`, ""},
 		{Chat, `"connectors":[{"id":"web-search"}]`, "connectors"},
 		{Chat, `"chat_template":"{% for i in range(9) %}x{% endfor %}"`, "chat_template"},
@@ -316,6 +378,9 @@ func TestOtherModelsAreRefused(t *testing.T) {
 				t.Errorf("%s of %s is accepted", format, fields)
 			}
 		}
+	}
+	if req, err := ParseRequest(Chat, []byte(`{"model":"m:online"}`), nil); err != nil || req.Reference != "model" {
+		t.Errorf("a model that searches: %+v, %v", req, err)
 	}
 	req, err := ParseRequest(Completions, []byte(
 		`{"model":"m","models":null,"extra_body":{},"max_tokens":10,"prompt":"x","prompt_embeds":["A","B","C"]}`), nil)
@@ -496,11 +561,76 @@ func stringsOf(t *testing.T, raw json.RawMessage, binary *bool) []string {
 	}
 }
 
+// escape writes the letters of all strings in valid JSON as escapes, where mask has
+// their bit.
+func escape(body []byte, mask uint64) []byte {
+	var out []byte
+	inString := false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case c == '"':
+			inString = !inString
+			out = append(out, c)
+		case c == '\\':
+			out = append(out, c, body[i+1])
+			i++
+		case inString && c < 0x80 && mask>>(i%64)&1 == 1:
+			out = fmt.Appendf(out, `\u%04x`, c)
+		default:
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// FuzzEscapes checks that no spelling of a body hides what it refers to or holds.
+func FuzzEscapes(f *testing.F) {
+	for _, body := range []string{
+		`{"model":"m","messages":[{"content":[{"type":"document","source":{"type":"base64","data":"JVBERi0x"}}]}]}`,
+		`{"model":"m","messages":[{"content":[{"type":"image","source":{"type":"base64","data":"JVBERi0x"}}]}]}`,
+		`{"model":"m","messages":[{"content":[{"type":"document","source":{"type":"text","data":"two words"}}]}]}`,
+		`{"model":"m","messages":[{"content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]}]}`,
+		`{"model":"m","messages":[{"content":[{"type":"input_audio","input_audio":{"data":"AA==","format":"wav"}}]}]}`,
+		`{"model":"m","input":[{"type":"reasoning","id":"rs_1","summary":[]}],"tools":[{"type":"web_search"}]}`,
+		`{"model":"m","input":[{"type":"message","role":"user","id":"x","content":"y"}],"documents":["https://x"]}`,
+		`{"model":"m","messages":[{"content":[{"type":"tool_use","input":{"source":{"data":"x"},"file_id":"y"}}]}]}`,
+	} {
+		for _, mask := range []uint64{1<<64 - 1, 0x5555555555555555, 0xaaaaaaaaaaaaaaaa, 0x1111111111111111} {
+			f.Add([]byte(body), mask)
+		}
+	}
+	f.Fuzz(func(t *testing.T, body []byte, mask uint64) {
+		for _, format := range []Format{Chat, Completions, Responses, Embeddings, Messages} {
+			req, err := ParseRequest(format, body, nil)
+			if err != nil {
+				continue
+			}
+			escaped := escape(body, mask)
+			// A name may be too long with escapes.
+			again, err := ParseRequest(format, escaped, nil)
+			if err != nil {
+				continue
+			}
+			if again.Reference != req.Reference || again.inline.file != req.inline.file ||
+				again.inline.images != req.inline.images {
+				t.Fatalf("%s of %s refers with %q and holds %+v; %s with %q, %+v", format, body, req.Reference,
+					req.inline, escaped, again.Reference, again.inline)
+			}
+		}
+	})
+}
+
 func FuzzParseRequest(f *testing.F) {
 	f.Add([]byte(`{"model":"m","messages":[{"content":"hi\n"}],"stream":true,"stream_options":{"a":1}}`))
 	f.Add([]byte(`{"model":"m","n":1e3,"prompt":[-1,2.5e-7,"x"]}`))
 	f.Add([]byte(
 		`{"model":"m","input":[{"id":"x"},{"a":["\ud83d\ude00\u0000\/",{},[]],"b":null}],"background":true,"tools":[{"type":"x"}]}`,
+	))
+	f.Add([]byte(
+		`{"model":"m","messages":[{"content":[{"type":"image","source":{"type":"base64","data":"\u0041 AA"}},{"url":"d\u0061ta:image\/png;base64,A"}]}]}`,
+	))
+	f.Add([]byte(
+		`{"model":"m","input":{"type":"message","id":"x","cont\u0065nt":["\ud83dx"]},"prediction":{"content":"q~Z"},"tools":["x",{"\u0061":{}}]}`,
 	))
 	f.Add([]byte(`{"model":"m","max_output_tokens":12,"conversation":{"id":"c"},"instructions":"\ud800x"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {

@@ -30,6 +30,9 @@ type reservation struct {
 	// maxOutput is the maximum that has to be written into the request, for each
 	// answer. It is 0 if the call is bounded as it is.
 	maxOutput int64
+	// predicted is the part of usage.Output for a prediction, which an answer may be
+	// billed for beside its maximum.
+	predicted int64
 	// scarce reports whether more money would make maxOutput larger.
 	scarce bool
 }
@@ -42,12 +45,12 @@ func (l *Limiter) reserve(req *Request, price Price, left int64) (reservation, e
 	}
 
 	dear := price.dearest()
-	input, err := reservedInput(req, dear)
+	input, predicted, err := reservedInput(req, dear)
 	if err != nil {
 		return reservation{}, err
 	}
 
-	r := reservation{usage: Usage{Input: input}}
+	r := reservation{usage: Usage{Input: input}, predicted: predicted}
 	switch {
 	// There is no answer to reserve.
 	case req.Format == Embeddings:
@@ -68,11 +71,12 @@ func (l *Limiter) reserve(req *Request, price Price, left int64) (reservation, e
 	default:
 		// The prompt is paid for first. A quarter of the rest leaves money for
 		// calls beside this one.
-		prompt := dear.Cost(Usage{Input: input})
+		prompt := dear.Cost(Usage{Input: input, Output: predicted})
 		r.maxOutput, r.scarce = l.chooseMaximum(req, price, input, (left-min(prompt, left))/4)
 		r.usage.Output = multiplyTokens(r.maxOutput, max(req.Choices, 1))
 	}
 
+	r.usage.Output = clampTokens(r.usage.Output + predicted)
 	r.usage.Cost = dear.charge(r.usage)
 	return r, nil
 }
@@ -97,28 +101,50 @@ func (p Price) dearest() Price {
 // result is the context of the model if nothing else bounds the prompt: the request
 // refers to input that it does not contain, or has a file, or an image of unknown
 // tokens.
-func reservedInput(req *Request, price Price) (int64, error) {
-	text := req.size
+//
+// The tokens of a prediction are returned apart if they cost more as tokens of the
+// answer, which they are billed as where the answer differs.
+func reservedInput(req *Request, price Price) (input, predicted int64, err error) {
+	predicted = req.predictedTokens(price)
+	text, excess := req.size, req.excess
+	if predicted > 0 {
+		text -= req.predictedSize
+	} else {
+		excess += req.predictedExcess
+	}
 	// Where the tokens of an image are known, its base64 is not text.
 	if price.Image > 0 {
 		text -= req.inline.imageBytes
 	}
 
-	input := max(req.Prompt, clampTokens((text+reservedBytes-1)/reservedBytes+req.excess+req.tools+
+	input = max(req.Prompt, clampTokens((text+reservedBytes-1)/reservedBytes+excess+req.tools+
 		multiplyTokens(price.Image, req.inline.images)))
 
 	field, why := unknownInput(req, price)
 	switch {
 	// A prompt that costs nothing needs no bound.
 	case field == "" && price.Context == 0, price.Input <= 0:
-		return input, nil
+		return input, predicted, nil
 	case price.Context == 0:
-		return 0, unbounded(field,
+		return 0, 0, unbounded(field,
 			fmt.Sprintf("%s the model %.60q has no context in the price list; %s", why, req.Model, remedy(field)))
 	case field != "":
-		return price.Context, nil
+		return price.Context, predicted, nil
 	}
-	return min(input, price.Context), nil
+	return min(input, price.Context), predicted, nil
+}
+
+// predictedTokens returns the most tokens of a prediction that every answer may be
+// billed for, or 0 if they cost no more as a part of the prompt.
+func (r *Request) predictedTokens(price Price) int64 {
+	if r.predictedSize == 0 || r.Format == Embeddings || price.Output <= price.Input {
+		return 0
+	}
+	most := (r.predictedSize+reservedBytes-1)/reservedBytes + r.predictedExcess
+	if price.Context > 0 {
+		most = min(most, price.Context)
+	}
+	return multiplyTokens(most, max(r.Choices, 1))
 }
 
 // inlineImage is the field of an error about an image.
@@ -185,7 +211,7 @@ func (l *Limiter) chooseMaximum(req *Request, price Price, input, share int64) (
 // left, or 0 if there is none.
 func (r *reservation) fits(req *Request, price Price, left int64) int64 {
 	dear := price.dearest()
-	prompt := dear.Cost(Usage{Input: r.usage.Input})
+	prompt := dear.Cost(Usage{Input: r.usage.Input, Output: r.predicted})
 	if dear.Output <= 0 || left <= prompt || req.Format == Embeddings {
 		return 0
 	}

@@ -466,3 +466,46 @@ func TestSeveralMaxima(t *testing.T) {
 		}
 	}
 }
+
+// What a prediction has may be billed as an answer, beside the answer.
+func TestPredictionsReserveTheirTokensAsAnswers(t *testing.T) {
+	const text = `{"type":"content","content":"a prediction of some words"}`
+	const tokens = (len(text) + 1) / 2
+	for name, tc := range map[string]struct {
+		price  llm.Price
+		fields string
+		want   int64 // for the prediction, beside 10 tokens of each answer and the other text
+	}{
+		"dear answers":  {llm.Price{Input: 1_000_000, Output: 5_000_000}, "", 5 * int64(tokens)},
+		"several":       {llm.Price{Input: 1_000_000, Output: 5_000_000}, `,"n":3`, 3 * 5 * int64(tokens)},
+		"dear prompts":  {llm.Price{Input: 5_000_000, Output: 1_000_000}, "", 5 * int64(tokens)},
+		"dear caches":   {llm.Price{Input: 1, CacheWrite: 5_000_000, Output: 1_000_000}, "", 5 * int64(tokens)},
+		"small context": {llm.Price{Input: 1_000_000, Output: 5_000_000, Context: 20}, "", 5 * 20},
+	} {
+		reserved := func(prediction string) int64 {
+			lim := newLimiter(t, memory.New(nil), limiter.Quota("spend", 10_000_000, limiter.EveryMonth))
+			prices := func(string, time.Time) (llm.Price, error) { return tc.price, nil }
+			lease, err := newCosts(t, lim, &llm.Options{Prices: prices}).Acquire(ctx, "key", "m",
+				chat(t, `,"max_tokens":10`+tc.fields+`,"prediction":`+prediction))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return lease.Estimate().Cost
+		}
+		if got := reserved(text) - reserved("null"); got < tc.want-20 || got > tc.want+20 {
+			t.Errorf("%s: %d for the prediction, want %d", name, got, tc.want)
+		}
+	}
+	req := chat(t, `,"prediction":"`+strings.Repeat("q~Z`x^J|", 1000)+`"`)
+	lim := newLimiter(t, memory.New(nil), limiter.Quota("spend", 100_000, limiter.EveryMonth))
+	costs := newCosts(t, lim, &llm.Options{Prices: tokenPrice(llm.Price{})})
+	lease, err := costs.Acquire(ctx, "key", "m", req)
+	if err != nil || lease.MaxOutput() != 8192 || lease.Estimate().Cost < 8192+8000 {
+		t.Errorf("dense text: %+v, %v", lease, err)
+	}
+	large := chat(t, `,"max_tokens":90000,"prediction":"`+strings.Repeat("x ", 1000)+`"`)
+	_, err = costs.Acquire(ctx, "key", "m", large)
+	if spend, ok := errors.AsType[*llm.SpendError](err); !ok || spend.MaxOutput > 100_000-16_192-1000 {
+		t.Errorf("the maximum that fits beside a prediction: %v", err)
+	}
+}

@@ -44,7 +44,6 @@ func (f *found) isUsageChunk() bool {
 
 const (
 	tracked  = 8       // depths with names; deeper values are skipped
-	maxWord  = 64      // bytes of a name or a type
 	maxUsage = 1 << 14 // bytes of a usage object
 )
 

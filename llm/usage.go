@@ -11,7 +11,7 @@ import (
 // Usage is the number of tokens that a call used, and what they cost.
 type Usage struct {
 	Input  int64 // tokens of the prompt, cached ones included
-	Output int64 // tokens of the answer
+	Output int64 // tokens of the answer, with its reasoning
 	Cached int64 // tokens of the prompt that came from the API's cache
 	// Written counts the tokens of the prompt that the API wrote to its cache, as
 	// Anthropic reports them.
@@ -87,10 +87,15 @@ type wireUsage struct {
 	Completion    count   `json:"completion_tokens"`
 	Input         count   `json:"input_tokens"`
 	Output        count   `json:"output_tokens"`
+	Total         count   `json:"total_tokens"`
+	Reasoning     count   `json:"reasoning_tokens"`
 	CacheCreation count   `json:"cache_creation_input_tokens"`
 	CacheRead     count   `json:"cache_read_input_tokens"`
 	PromptDetails details `json:"prompt_tokens_details"`
 	InputDetails  details `json:"input_tokens_details"`
+
+	CompletionDetails outputDetails `json:"completion_tokens_details"`
+	OutputDetails     outputDetails `json:"output_tokens_details"`
 }
 
 // details divides the tokens of a prompt. Gateways to several APIs report what a
@@ -99,6 +104,11 @@ type details struct {
 	Cached   count `json:"cached_tokens"`
 	Written  count `json:"cache_write_tokens"`
 	Creation count `json:"cache_creation_tokens"`
+}
+
+// outputDetails divides the tokens of an answer.
+type outputDetails struct {
+	Reasoning count `json:"reasoning_tokens"`
 }
 
 // count is a number of tokens in an answer. A value that is no number or negative
@@ -137,6 +147,40 @@ func (w wireUsage) openAI() (input, output, cached, written count) {
 	}
 
 	return input, output, cached, written
+}
+
+// addHidden adds to u the tokens that a usage of OpenAI's formats has beside the prompt
+// and the answer, which APIs bill too. Some report the reasoning of a model outside of
+// the answer, and others in the total alone: of a prompt of 32 tokens, an answer of 9
+// and a total of 30,041, hidden are 30,000, and the output becomes 30,009. So the
+// output is at least the total less the prompt.
+//
+// A prompt includes its cached tokens. Where it does not, since they exceed it or are
+// all that the total has more, they are added to the prompt, and are no output.
+//
+// The result is the part of the output for which there is no name, but only the sum.
+func (w wireUsage) addHidden(u *Usage, cached, written int64) (unnamed int64) {
+	reasoning := max(w.Reasoning.n, w.CompletionDetails.Reasoning.n, w.OutputDetails.Reasoning.n)
+	hidden := max(w.Total.n-u.Input-u.Output, 0)
+
+	// Gateways to Anthropic's API keep its names.
+	if w.CacheRead.n+w.CacheCreation.n > cached+written {
+		cached, written = w.CacheRead.n, w.CacheCreation.n
+	}
+	cache := cached + written
+	if cache > 0 && hidden >= cache && (cache > u.Input || hidden == cache && reasoning < hidden) {
+		hidden -= cache
+		u.Input, u.Cached, u.Written = clampTokens(u.Input+cache), cached, written
+	}
+
+	named := min(reasoning, hidden)
+	// Reasoning that is longer than the answer is no part of it.
+	if reasoning > u.Output {
+		named = reasoning
+	}
+	hidden = max(hidden, named)
+	u.Output = clampTokens(u.Output + hidden)
+	return hidden - named
 }
 
 // anthropic collects the parts of a usage of Anthropic's format, where a later

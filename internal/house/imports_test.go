@@ -491,7 +491,7 @@ var inTests = map[string][]string{
 	"loadtest":                  {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"manifest":                  {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"telemetry":                 {"go.opentelemetry.io/otel/sdk"},
-	"cmd/internal/server":       {"github.com/santhosh-tekuri/jsonschema/v6"},
+	"cmd/internal/server":       {"github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/net/http2"},
 }
 
 // testOnly lists the packages that only tests import.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -48,8 +49,10 @@ type Conn struct {
 	// sent counts the bytes that the network took.
 	sent atomic.Int64
 	// last is when the connection was accepted, or last ended a request.
-	last   atomic.Int64
-	closed sync.Once
+	last atomic.Int64
+	once sync.Once
+	// closed is closed with the connection.
+	closed chan struct{}
 }
 
 // Listener returns a listener whose connections belong to the set.
@@ -68,7 +71,7 @@ func (l *connListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 
-		conn := &Conn{Conn: raw, set: l.set, since: time.Now()}
+		conn := &Conn{Conn: raw, set: l.set, since: time.Now(), closed: make(chan struct{})}
 		conn.touch()
 		if l.set.add(conn) {
 			return conn, nil
@@ -208,7 +211,8 @@ func (c *Conn) Write(b []byte) (int, error) {
 
 // Close closes the connection and removes it from its set.
 func (c *Conn) Close() error {
-	c.closed.Do(func() {
+	c.once.Do(func() {
+		close(c.closed)
 		c.set.mu.Lock()
 		delete(c.set.all, c)
 		c.set.mu.Unlock()
@@ -216,6 +220,9 @@ func (c *Conn) Close() error {
 
 	return c.Conn.Close()
 }
+
+// Closed returns a channel that is closed with the connection.
+func (c *Conn) Closed() <-chan struct{} { return c.closed }
 
 // RemoteAddr returns the address of the client, from which ConnOf finds the
 // connection.
@@ -279,17 +286,34 @@ func Sent(r *http.Request) int64 {
 }
 
 // finish ends a request whose handler has returned. In HTTP/1, net/http sends the rest
-// of the answer afterwards, and noteState ends the request then. A request with a body
-// ends here, since net/http may first wait for the client to send the rest of it. So
-// does one of HTTP/2, where the state of a connection shows the end of its last
-// request alone.
-func (c *Conn) finish(r *http.Request) {
+// of the answer afterwards, and noteState ends the request then. A request whose body
+// was not read to its end ends here, since net/http may first wait for the client to
+// send the rest. So does one of HTTP/2, where the state of a connection shows the end
+// of its last request alone.
+func (c *Conn) finish(r *http.Request, body *countedBody) {
+	unread := body != nil && !body.ended.Load()
 	// A hijacked connection never becomes idle, which noteState would wait for.
-	if r.ProtoMajor > 1 || r.ContentLength != 0 || c.handed.Load() {
+	if r.ProtoMajor > 1 || unread || c.handed.Load() {
 		c.rest()
 		return
 	}
 	c.ending.Store(true)
+}
+
+// countedBody is the body of a request that knows whether it was read to its end.
+type countedBody struct {
+	io.ReadCloser
+	ended atomic.Bool
+}
+
+// Read reads from the body.
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	// A body that breaks off ends with another error, which may wrap io.EOF.
+	if err == io.EOF {
+		b.ended.Store(true)
+	}
+	return n, err
 }
 
 // noteState ends the request of a connection whose answer was sent.
@@ -318,12 +342,18 @@ func underlying(conn net.Conn) *Conn {
 func countBusy(next http.Handler, vouching bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if conn, ok := r.Context().Value(connKey{}).(*Conn); ok {
+			var body *countedBody
+			if r.ContentLength != 0 && r.Body != nil {
+				body = &countedBody{ReadCloser: r.Body}
+				r.Body = body
+			}
+
 			conn.Begin()
 			defer func() {
 				if !vouching {
 					conn.served.Store(true)
 				}
-				conn.finish(r)
+				conn.finish(r, body)
 			}()
 		}
 

@@ -16,8 +16,12 @@ import (
 
 // request sends a request on a connection and reports whether it was answered.
 func request(conn net.Conn, path string) bool {
-	_, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	if err != nil {
+	return exchange(conn, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+}
+
+// exchange sends the text of a request and reports whether it was answered.
+func exchange(conn net.Conn, sent string) bool {
+	if _, err := io.WriteString(conn, sent); err != nil {
 		return false
 	}
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -139,26 +143,37 @@ func (c *heldConn) Write(b []byte) (int, error) {
 
 // An answer that is on its way when the server shuts down arrives.
 func TestDrainCutsNoAnswer(t *testing.T) {
-	near, far := net.Pipe()
-	held := &heldConn{far, make(chan struct{}, 10), make(chan struct{})}
-	l := newPipes()
-	server := listen.HTTP(l, http.HandlerFunc(hello), nil)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve() }()
-	l.conns <- held
-	answered := make(chan bool, 1)
-	go func() { answered <- request(near, "/") }()
-	<-held.writes // the handler has returned
-	down := make(chan error, 1)
-	go func() { down <- server.Shutdown(t.Context()) }()
-	<-l.done // after the connections without a request
-	close(held.goOn)
-	if !<-answered {
-		t.Error("the answer is cut off")
-	}
-	for _, done := range []chan error{down, served} {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+	for name, sent := range map[string]string{
+		"GET":            "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"POST":           "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody",
+		"POST in chunks": "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, far := net.Pipe()
+			held := &heldConn{far, make(chan struct{}, 10), make(chan struct{})}
+			l := newPipes()
+			server := listen.HTTP(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				listen.Receive(r, func() { _, _ = io.ReadAll(r.Body) })
+				hello(w, r)
+			}), nil)
+			served := make(chan error, 1)
+			go func() { served <- server.Serve() }()
+			l.conns <- held
+			answered := make(chan bool, 1)
+			go func() { answered <- exchange(near, sent) }()
+			<-held.writes // the handler has returned
+			down := make(chan error, 1)
+			go func() { down <- server.Shutdown(t.Context()) }()
+			<-l.done // after the connections without a request
+			close(held.goOn)
+			if !<-answered {
+				t.Error("the answer is cut off")
+			}
+			for _, done := range []chan error{down, served} {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 }

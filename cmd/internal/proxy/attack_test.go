@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"compress/gzip"
 	"io"
 	"net"
 	"net/http"
@@ -400,6 +401,33 @@ func TestAVersionIsSentOnce(t *testing.T) {
 		}
 		if got := r.lastPath(); got != tc.want {
 			t.Errorf("%s below %s went to %s, want %s", tc.path, tc.base, got, tc.want)
+		}
+	}
+}
+
+// TestConnectionRemovesNothingOfTheProxy checks that a client cannot remove what the
+// proxy says about a call, by naming the header in Connection.
+func TestConnectionRemovesNothingOfTheProxy(t *testing.T) {
+	r := newRig(t, answerJSON(plainChat), nil)
+	for _, tc := range []struct {
+		body    string
+		headers []string
+		name    string
+		want    string
+	}{
+		{plainCall, nil, "Content-Type", "application/json"},
+		{plainCall, []string{"Accept-Encoding", "br, gzip"}, "Accept-Encoding", "identity"},
+		{chatCall, []string{"Accept-Encoding", "gzip"}, "Accept-Encoding", "identity"},
+		{
+			string(zip(t, gzip.BestSpeed, plainCall)),
+			[]string{"Content-Encoding", "gzip"},
+			"Content-Encoding", "gzip",
+		},
+	} {
+		resp, _ := r.post(chatPath, tc.body, append(tc.headers, "Connection", "close, "+tc.name)...)
+		r.wantStatus(resp, http.StatusOK)
+		if got := r.lastHeader().Values(tc.name); len(got) != 1 || got[0] != tc.want {
+			t.Errorf("%s became %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }

@@ -283,10 +283,6 @@ func (c *call) fill(r *http.Request) error {
 		parts = llm.ApplyEdits(parts[0], edits...)
 	}
 
-	limitEncodings(r.Header, c.request.Stream && c.readsEvents())
-	// The upstream must read what the proxy has read: as a form or in UTF-7 the
-	// same bytes could mean another call.
-	r.Header.Set("Content-Type", "application/json")
 	return c.setBody(r, parts)
 }
 
@@ -300,19 +296,6 @@ func describe(err error) error {
 	return errors.Join(err, &httplimit.Problem{
 		Status: http.StatusBadRequest, Detail: "invalid " + bad.Field + ": " + bad.Reason,
 	})
-}
-
-// limitEncodings asks for an answer that the proxy can read: plain, or gzip where
-// the client accepts it and the proxy can wait for the end of the answer.
-func limitEncodings(h http.Header, plain bool) {
-	encoding := "identity"
-	for name := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Accept-Encoding"), ",")), ",") {
-		if !plain && strings.TrimSpace(name) == "gzip" {
-			encoding = "gzip"
-		}
-	}
-
-	h.Set("Accept-Encoding", encoding)
 }
 
 // explain makes an error of Acquire more useful to the client. It names no file of

@@ -46,9 +46,40 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	h := r.Out.Header
 	maps.DeleteFunc(h, func(name string, _ []string) bool { return !isUsual(name) && overridden(name) })
 
+	// A client can name any header in Connection, which the library then removes.
+	// So what the proxy says itself comes after that.
+	if c := callOf(r.In.Context()); c != nil && c.request != nil {
+		c.describeBody(h, r.In.Header)
+		limitEncodings(h, c.request.Stream && c.readsEvents())
+	}
+
 	forbidRepeats(h)
 	p.replaceCredentials(h)
 	r.Out.URL.RawQuery = p.withoutCredentials(r.Out.URL.RawQuery)
+}
+
+// describeBody says in h what the body of a call of a model is. The upstream must
+// read what the proxy has read: as a form or in UTF-7 the same bytes could mean
+// another call.
+func (c *call) describeBody(h, arrived http.Header) {
+	h.Set("Content-Type", "application/json")
+	// A body that is sent as it came has the encoding that it came with.
+	if encoding, ok := arrived["Content-Encoding"]; ok {
+		h["Content-Encoding"] = encoding
+	}
+}
+
+// limitEncodings asks for an answer that the proxy can read: plain, or gzip where
+// the client accepts it and the proxy can wait for the end of the answer.
+func limitEncodings(h http.Header, plain bool) {
+	encoding := "identity"
+	for name := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Accept-Encoding"), ",")), ",") {
+		if !plain && strings.TrimSpace(name) == "gzip" {
+			encoding = "gzip"
+		}
+	}
+
+	h.Set("Accept-Encoding", encoding)
 }
 
 // forbidRepeats keeps the transport from sending a call twice on its own, which it

@@ -85,7 +85,7 @@ func (s *Server) GRPC(listener net.Listener, register func(grpc.ServiceRegistrar
 
 	g := &gate{
 		server: s, before: opts.Before, free: make(chan struct{}, most), waiting: make(chan struct{}, 2*most),
-		bytes: newByteBudget(grpcBytes, 0), receive: cmp.Or(opts.receive, grpcReceive),
+		bytes: newByteBudget(grpcBytes, 0), lobby: &lobby{most: lobbyBytes}, receive: cmp.Or(opts.receive, grpcReceive),
 	}
 
 	creds := insecure.NewCredentials()
@@ -94,8 +94,10 @@ func (s *Server) GRPC(listener net.Listener, register func(grpc.ServiceRegistrar
 	}
 
 	server := grpc.NewServer(
-		grpc.Creds(metered{creds, g.bytes, newByteBudget(grpcStrange, grpcProbes)}),
-		grpc.InTapHandle(tapStream), grpc.StreamInterceptor(g.admit),
+		grpc.Creds(metered{creds, g.bytes, newByteBudget(grpcStrange, grpcProbes), g.lobby}),
+		grpc.InTapHandle(g.tap), grpc.StreamInterceptor(g.admit),
+		// The meter has a buffer once its caller is known.
+		grpc.ReadBufferSize(0),
 		grpc.InitialWindowSize(grpcWindow),
 		grpc.RPCDecompressor(smallGzip{}), //nolint:staticcheck // the registry has no bound
 		grpc.ConnectionTimeout(grpcHandshake), grpc.MaxHeaderListSize(grpcHeaderSize),

@@ -29,6 +29,7 @@ type gate struct {
 	free    chan struct{}
 	waiting chan struct{}
 	bytes   *byteBudget
+	lobby   *lobby
 	// receive is the time for a message to arrive.
 	receive time.Duration
 }
@@ -47,6 +48,10 @@ func (g *gate) admit(srv any, stream grpc.ServerStream, info *grpc.StreamServerI
 	if on == nil {
 		return status.Error(codes.Internal, "the connection is not metered")
 	}
+
+	visit := visitOf(ctx)
+	visit.run(true)
+	defer visit.run(false)
 
 	// Probes send no token, so that they have a budget of bytes of their own.
 	if g.open != "" && strings.HasPrefix(info.FullMethod, g.open) {
@@ -74,6 +79,16 @@ func (g *gate) admit(srv any, stream grpc.ServerStream, info *grpc.StreamServerI
 	}
 
 	return next(srv, &receiving{stream, context.WithValue(ctx, callerKey{}, by), &on.known, g.receive})
+}
+
+// knows reports whether the headers of a stream have a valid token.
+func (g *gate) knows(header metadata.MD) bool {
+	tokens := g.server.opts.Tokens
+	if tokens == nil {
+		return true
+	}
+	_, ok := tokens.CheckBearer(header["authorization"])
+	return ok
 }
 
 // authenticate returns the caller of a call, from its metadata.

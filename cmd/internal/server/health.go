@@ -79,6 +79,7 @@ func (h *health) Watch(
 		return err
 	}
 	defer h.watchers.leave(place)
+	visitOf(stream.Context()).stay()
 
 	look := time.NewTicker(watchEvery)
 	defer look.Stop()

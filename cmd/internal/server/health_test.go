@@ -120,6 +120,9 @@ func TestGRPCReflection(t *testing.T) {
 	}{{false, secret[0], codes.Unimplemented}, {true, "", codes.Unauthenticated}, {true, secret[0], codes.OK}} {
 		r := newMemoryRig(t, Options{Tokens: tokens})
 		conn, shutdown := serveGRPC(t, r, &GRPCOptions{Reflection: test.on})
+		if _, err := health1.NewHealthClient(conn).Check(t.Context(), &health1.HealthCheckRequest{}); err != nil {
+			t.Errorf("Check: %v", err)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		if test.token != "" {
 			ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+test.token)

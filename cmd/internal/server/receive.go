@@ -3,16 +3,12 @@ package server
 import (
 	"container/list"
 	"context"
-	"net"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/tap"
 )
 
 // byteBudget bounds the bytes of messages that have not arrived whole, over all
@@ -137,111 +133,6 @@ func (b *byteBudget) largest() (most *book) {
 	return most
 }
 
-// meter is a connection that counts the bytes of messages, above TLS. It reads
-// HTTP/2 as far as the lengths of frames.
-type meter struct {
-	net.Conn
-	known, strange book // for callers with and without a token
-	skip           int  // bytes until the next frame
-	header         [9]byte
-	have           int // bytes of header that have been read
-}
-
-// frameCost is about what gRPC needs to keep a small frame, besides its bytes.
-const frameCost = 128
-
-const prefaceLength = 24
-
-// Read reads from the connection and counts.
-func (m *meter) Read(p []byte) (int, error) {
-	n, err := m.Conn.Read(p)
-	if cost := m.scan(p[:n]); cost > 0 {
-		m.known.arrive(cost)
-		m.strange.arrive(cost)
-	}
-	return n, err
-}
-
-// scan returns the cost of the frames with data that begin in p.
-func (m *meter) scan(p []byte) (cost int64) {
-	for len(p) > 0 {
-		if m.skip > 0 {
-			n := min(m.skip, len(p))
-			m.skip, p = m.skip-n, p[n:]
-			continue
-		}
-
-		n := copy(m.header[m.have:], p)
-		m.have, p = m.have+n, p[n:]
-		// The rest of the frame's header comes with the next read.
-		if m.have < len(m.header) {
-			break
-		}
-
-		m.have = 0
-		m.skip = int(m.header[0])<<16 | int(m.header[1])<<8 | int(m.header[2])
-
-		// Messages arrive in frames of the type DATA, which is 0.
-		if isData := m.header[3] == 0; isData {
-			cost += int64(m.skip) + frameCost
-		}
-	}
-	return cost
-}
-
-// metered is a way to secure connections that counts what arrives on them.
-type metered struct {
-	credentials.TransportCredentials
-	known, strange *byteBudget
-}
-
-// ServerHandshake secures a connection. Its AuthInfo has the meter.
-func (c metered) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn, info, err := c.TransportCredentials.ServerHandshake(raw)
-	if err != nil {
-		return nil, nil, err
-	}
-
-	// A connection of HTTP/2 begins with a preface, which is not a frame.
-	m := &meter{Conn: conn, skip: prefaceLength}
-	m.known.budget, m.strange.budget = c.known, c.strange
-	return m, meteredInfo{info, m}, nil
-}
-
-// Clone returns a copy.
-func (c metered) Clone() credentials.TransportCredentials {
-	c.TransportCredentials = c.TransportCredentials.Clone()
-	return c
-}
-
-// meteredInfo is the AuthInfo of a connection with its meter.
-type meteredInfo struct {
-	credentials.AuthInfo
-	meter *meter
-}
-
-// meterOf returns the meter of a call's connection.
-func meterOf(ctx context.Context) *meter {
-	from, _ := peer.FromContext(ctx)
-	if from == nil {
-		return nil
-	}
-
-	info, _ := from.AuthInfo.(meteredInfo)
-	return info.meter
-}
-
-type cutKey struct{}
-
-// tapStream gives a stream a context that the server can end, since nothing else
-// stops gRPC from waiting for a message. It rejects no stream: gRPC would not free
-// the timer of a rejected one.
-func tapStream(ctx context.Context, _ *tap.Info) (context.Context, error) {
-	// The context of the stream is its parent, so that it ends with the stream.
-	ctx, cut := context.WithCancel(ctx)
-	return context.WithValue(ctx, cutKey{}, cut), nil
-}
-
 // receiving is a stream whose messages are counted and have to arrive in time.
 type receiving struct {
 	grpc.ServerStream
@@ -260,7 +151,10 @@ func (r *receiving) RecvMsg(message any) error {
 		return status.Error(codes.Internal, "the connection is not metered")
 	}
 
+	// The message of a stranger is not read before this, so that it counts from its
+	// first byte.
 	awaited := r.book.begin(cut)
+	visitOf(r.ctx).settle()
 	defer awaited.end()
 
 	// A stream may be quiet after its first message.
