@@ -87,6 +87,7 @@ func TestBadInputIsRefusedBeforeTheStoreIsAsked(t *testing.T) {
 		{"Entity", "entity_id", func() error { _, err := lim.Entity(bg, "#"); return err }},
 		{"DeleteEntity", "entity_id", func() error { return lim.DeleteEntity(bg, "") }},
 		{"Children", "parent_id", func() error { return last(lim.Children(bg, "")) }},
+		{"Chain", "entity_id", func() error { _, err := lim.Chain(bg, ""); return err }},
 
 		{"SetLimits entity", "entity_id", func() error { return lim.SetLimits(bg, "", resource, good) }},
 		{"SetLimits resource", "resource", func() error { return lim.SetLimits(bg, alice, "_default_", good) }},
@@ -151,6 +152,7 @@ var calls = map[string][]any{
 	"DeleteEntity": {alice},
 	"Entities":     nil,
 	"Children":     {project},
+	"Chain":        {alice},
 
 	"SetLimits":              {alice, "", limiter.PerDay("x", 1)},
 	"Limits":                 {alice, resource},

@@ -136,7 +136,13 @@ func (l *RateLimiter) Chain(ctx context.Context, id string) ([]Entity, error) {
 	climb := chain.Begin(id)
 	for next := id; next != ""; {
 		e, err := l.Entity(ctx, next)
-		if err != nil && !errors.Is(err, ErrNotFound) {
+		// The error is the same for a namespace that is gone, which has no system level
+		// either.
+		if errors.Is(err, ErrNotFound) {
+			_, err = l.repo.Config(ctx, Scope{})
+			err = translateError(ctx, "chain", next, "", err)
+		}
+		if err != nil {
 			return nil, err
 		}
 		e.ID = next

@@ -3,6 +3,7 @@ package limiter_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -192,4 +193,29 @@ func TestTextIsUTF8(t *testing.T) {
 	invalid(t, err, "name")
 	_, err = w.CreateEntity(bg, limiter.Entity{ID: "a", Metadata: map[string]string{"k": "v\xfe"}})
 	invalid(t, err, "metadata")
+}
+
+// TestChain checks that Chain names the entities that charges reach, with and without
+// records.
+func TestChain(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 10))
+	w.create(t, alice, project, true)
+	w.create(t, project, "team", true)
+	w.create(t, "team", "org", true)
+	w.create(t, "loose", project, false)
+	w.storeOld(t, "old", project)
+	for id, want := range map[string][]string{
+		alice: {alice, project, "team", "org"}, "org": {"org"}, "unknown": {"unknown"}, "loose": {"loose"},
+		"old": {"old", project},
+	} {
+		all, err := w.Chain(bg, id)
+		check(t, err)
+		var got []string
+		for _, e := range all {
+			got = append(got, e.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s reaches %v, want %v", id, got, want)
+		}
+	}
 }
