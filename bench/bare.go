@@ -30,7 +30,7 @@ type bareRow struct {
 }
 
 // bareUpdate sets the columns that our store sets for an acquire.
-const bareUpdate = `UPDATE buckets_v5 SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = events + 1
+const bareUpdate = `UPDATE buckets_v7 SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = events + 1
 	WHERE ns = ? AND entity = ? AND resource = ? RETURNING tokens, at, events`
 
 // newBare copies the table of buckets from a file of our store. Workers share
@@ -64,7 +64,7 @@ func newBare(ctx context.Context, path, from string, connections int) (_ *bare, 
 	}
 
 	w := &b.row
-	return b, db.QueryRowContext(ctx, "SELECT ns, entity, resource, tokens, used, expires, hour FROM buckets_v5").
+	return b, db.QueryRowContext(ctx, "SELECT ns, entity, resource, tokens, used, expires, hour FROM buckets_v7").
 		Scan(&w.ns, &w.entity, &w.resource, &w.tokens, &w.used, &w.expires, &w.hour)
 }
 
@@ -80,7 +80,7 @@ func copyBuckets(ctx context.Context, db *sql.DB, from string) error {
 	}
 
 	for _, statement := range append(
-		schema, "INSERT INTO main.buckets_v5 SELECT * FROM ours.buckets_v5", "DETACH ours",
+		schema, "INSERT INTO main.buckets_v7 SELECT * FROM ours.buckets_v7", "DETACH ours",
 	) {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
@@ -92,7 +92,7 @@ func copyBuckets(ctx context.Context, db *sql.DB, from string) error {
 func schemaOf(ctx context.Context, db *sql.DB) (statements []string, err error) {
 	// Descending types list the table before its indexes.
 	rows, err := db.QueryContext(ctx,
-		"SELECT sql FROM ours.sqlite_schema WHERE tbl_name = 'buckets_v5' AND sql IS NOT NULL ORDER BY type DESC")
+		"SELECT sql FROM ours.sqlite_schema WHERE tbl_name = 'buckets_v7' AND sql IS NOT NULL ORDER BY type DESC")
 	if err != nil {
 		return nil, err
 	}

@@ -161,7 +161,7 @@ func TestBareRowIsOurs(t *testing.T) {
 		}
 	}()
 	var before, after int
-	const query = "SELECT events FROM buckets_v5"
+	const query = "SELECT events FROM buckets_v7"
 	if err := dbs.own.db.QueryRowContext(ctx, query).Scan(&before); err != nil {
 		t.Fatal(err)
 	}

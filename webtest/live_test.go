@@ -78,12 +78,12 @@ func TestStoreFails(t *testing.T) {
 	b.expect(`status of 50\d`)
 	b.visit(dashboard(t, s))
 	b.await("the row", `() => limit("key-1", "gpt-4", "rpm")?.amount === "90 / 100"`)
-	s.exec(`ALTER TABLE buckets_v5 RENAME TO lost`)
+	s.exec(`ALTER TABLE buckets_v7 RENAME TO lost`)
 	b.await("that the page says so",
 		`() => /store/i.test(all("[role=status], [role=alert]").map((e) => e.innerText).join(" "))`)
 	b.await("that the row stays", `() => Boolean(row("key-1", "gpt-4"))`)
 	b.keep("trouble")
-	s.exec(`ALTER TABLE lost RENAME TO buckets_v5`)
+	s.exec(`ALTER TABLE lost RENAME TO buckets_v7`)
 	s.use("key-1", "gpt-4", requestsOnly(5))
 	b.await("the row again",
 		`() => limit("key-1", "gpt-4", "rpm")?.amount === "85 / 100" && !/store/i.test(all("[role=status], [role=alert]").map((e) => e.innerText).join(" "))`)

@@ -148,7 +148,7 @@ func TestForeignIDs(t *testing.T) {
 	for i, name := range hostile {
 		id := fmt.Sprintf("key-%d", i)
 		s.use(id, "gpt-4", requestsOnly(90))
-		s.exec(`UPDATE buckets_v5 SET entity = ?, resource = ? WHERE entity = ?`, name, name, id)
+		s.exec(`UPDATE buckets_v7 SET entity = ?, resource = ? WHERE entity = ?`, name, name, id)
 	}
 	b := newTab(t)
 	b.expect(`status of 4`)

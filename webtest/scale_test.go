@@ -17,9 +17,9 @@ func newLarge(t *testing.T) *store {
 	s.limits("", "", fixed("rpm", 100))
 	s.use("key-00000", "gpt-4", limiter.Tokens("rpm", 40))
 	s.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		INSERT INTO buckets_v5 (ns, entity, resource, facts, parent, limits, level, tokens, at, idle, expires, hour, used, events, pulled)
+		INSERT INTO buckets_v7 (ns, entity, resource, facts, parent, limits, level, tokens, at, idle, expires, hour, used, events, pulled)
 		SELECT ns, printf('key-%05d', i), resource, facts, parent, limits, level, tokens, at, idle, expires, hour, used, events, pulled
-		FROM buckets_v5, n WHERE entity = 'key-00000'`, manyBuckets-1)
+		FROM buckets_v7, n WHERE entity = 'key-00000'`, manyBuckets-1)
 	s.use("key-07777", "gpt-4", limiter.Tokens("rpm", 100))
 	return s
 }

@@ -68,8 +68,8 @@ func TestFileOfBeforeThereWereManifests(t *testing.T) {
 		"DROP TABLE managed; PRAGMA user_version = 1":                    0,
 		"ALTER TABLE managed DROP COLUMN owner; PRAGMA user_version = 2": 1,
 	} {
-		const later = "DROP VIEW buckets; ALTER TABLE buckets_v5 RENAME TO buckets; DROP VIEW namespaces; " +
-			"ALTER TABLE namespaces_v5 RENAME TO namespaces; " +
+		const later = "DROP VIEW buckets; ALTER TABLE buckets_v7 RENAME TO buckets; DROP VIEW namespaces; " +
+			"ALTER TABLE namespaces_v7 RENAME TO namespaces; " +
 			"DROP TABLE switches; DROP TABLE top_ups; ALTER TABLE usage DROP COLUMN would_refuse; " +
 			"ALTER TABLE buckets DROP COLUMN starts; ALTER TABLE buckets DROP COLUMN spared; ALTER TABLE " +
 			"buckets DROP COLUMN pulled; " +

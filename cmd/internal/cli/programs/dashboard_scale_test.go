@@ -46,9 +46,9 @@ func fillStore(t *testing.T, n int) string {
 	for _, statement := range []string{
 		series + `INSERT INTO entities (ns, id, name, parent, cascade, metadata, created)
 			SELECT ns, printf('key-%07d', n), printf('Key %d', n), parent, cascade, metadata, created FROM series, entities WHERE id = 'key'`,
-		series + `INSERT INTO buckets_v5 (ns, entity, resource, facts, parent, limits, level, tokens, at, idle, expires, hour, used, events, pulled)
+		series + `INSERT INTO buckets_v7 (ns, entity, resource, facts, parent, limits, level, tokens, at, idle, expires, hour, used, events, pulled)
 			SELECT ns, printf('key-%07d', n), r.name, facts, b.parent, limits, level, printf('[%d]', 1000 * (n * 7919 % 1000)), at, idle, expires, hour, used, events, pulled
-			FROM series, (SELECT 'gpt-4' AS name UNION SELECT 'gpt-5') AS r, buckets_v5 AS b WHERE entity = 'key'`,
+			FROM series, (SELECT 'gpt-4' AS name UNION SELECT 'gpt-5') AS r, buckets_v7 AS b WHERE entity = 'key'`,
 	} {
 		if _, err := db.ExecContext(t.Context(), statement, n/2); err != nil {
 			t.Fatal(err)
