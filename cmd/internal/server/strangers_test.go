@@ -2,9 +2,13 @@ package server
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
@@ -16,6 +20,12 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/zeroae/zae-limiter-go/cmd/internal/listen"
 )
 
 // pipes is a listener whose connections are in memory: a write ends when the server
@@ -222,6 +232,51 @@ func TestStrangersHearWhy(t *testing.T) {
 		if got := check(secret[0], "key"); got != codes.OK {
 			t.Errorf("with a token: %v", got)
 		}
+	}
+}
+
+// All of that holds above TLS.
+func TestStrangersOverTLS(t *testing.T) {
+	certified := httptest.NewTLSServer(nil)
+	defer certified.Close()
+	trusted := x509.NewCertPool()
+	trusted.AddCert(certified.Certificate())
+
+	tokens, secret := openTokens(t, TokenEntry{Role: RoleAcquire, Namespace: "default"})
+	l, err := listen.Bind(t.Context(), "127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newMemoryRig(t, Options{Tokens: tokens})
+	service := r.GRPC(l, func(to grpc.ServiceRegistrar) {
+		grpc_health_v1.RegisterHealthServer(to, spender{server: r.Server})
+	}, &GRPCOptions{TLS: &tls.Config{Certificates: certified.TLS.Certificates}})
+	served := make(chan error, 1)
+	go func() { served <- service.Serve() }()
+	conn, err := grpc.NewClient(l.Addr().String(),
+		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: trusted})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		token, entity string
+		want          codes.Code
+	}{
+		{"unknown", strings.Repeat("x", 100_000), codes.Unauthenticated},
+		{secret[0], "key", codes.OK},
+		{"unknown", "key", codes.Unauthenticated},
+		{secret[0], strings.Repeat("x", 100_000), codes.Unknown}, // the error of the limiter,
+	} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+test.token)
+		_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx,
+			&grpc_health_v1.HealthCheckRequest{Service: test.entity}, grpc.WaitForReady(true))
+		if status.Code(err) != test.want {
+			t.Errorf("%.7s, %.3s: %v, want %v", test.token, test.entity, err, test.want)
+		}
+	}
+	_ = conn.Close()
+	if err := errors.Join(service.Shutdown(t.Context()), <-served); err != nil {
+		t.Error(err)
 	}
 }
 
