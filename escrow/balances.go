@@ -105,7 +105,8 @@ func (b *balances) detail(limits []limiter.Limit, now int64) *limiter.Detail {
 // bucket returns the bucket of an account at now. It overwrites room and uses it for
 // the tokens, if they fit.
 func (b *balances) bucket(a *limiter.Account, now int64, room []int64) limiter.Bucket {
-	tokens := append(room[:0], b.tokens...)
+	room = append(room[:0], b.tokens...)
+	tokens := room
 	for i := range tokens {
 		tokens[i] = b.advanced(i, a.Limits[i], now)
 	}

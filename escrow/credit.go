@@ -54,7 +54,7 @@ func (r *Repository) absorb(now time.Time, credits []limiter.Credit, i int) {
 	// Another Ref is another bucket, such as one that was deleted and created
 	// anew. Tokens of the one are worth nothing in the other. A fenced pot stays
 	// empty while limits, entities or switches change.
-	if p.payers == nil || p.payers[0].Ref != account.Ref || p.fenced(p) {
+	if len(p.payers) == 0 || p.payers[0].Ref != account.Ref || p.fenced(p) {
 		return
 	}
 

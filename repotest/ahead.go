@@ -58,7 +58,8 @@ func aheadSaid(f *fixture) {
 
 	// One millisecond after the bucket's own time, one thousandth has been
 	// refilled.
-	f.equal("when time has caught up", f.take(ahead+ms(1), ask("key-1", rpm(0)), 6_001).Payers[0].Ahead, time.Duration(0))
+	f.equal("when time has caught up", f.take(ahead+ms(1), ask("key-1", rpm(0)), 6_001).Payers[0].Ahead,
+		time.Duration(0))
 }
 
 func aheadRetry(f *fixture) {

@@ -43,7 +43,8 @@ func (f *fixture) setOwn(d time.Duration, key string, limits ...limiter.Limit) {
 func (f *fixture) becomes(d time.Duration, l limiter.Limit, want int64) {
 	f.Helper()
 	f.setOwn(d, "key-1", l)
-	f.equal(fmt.Sprintf("balance of %s after %v", l, d), f.peek(d, ask("key-1", tpd(0))).Payers[0].Tokens, []int64{want})
+	f.equal(fmt.Sprintf("balance of %s after %v", l, d), f.peek(d, ask("key-1", tpd(0))).Payers[0].Tokens,
+		[]int64{want})
 }
 
 func quotaCarriedRaise(f *fixture) {

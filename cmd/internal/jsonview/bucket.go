@@ -92,7 +92,8 @@ func ReadBuckets(
 			}
 			for i, s := range b.Statuses() {
 				source := cmp.Or(sources[[2]string{s.Resource, s.Limit.Name}], s.Source)
-				if !yield(BucketLimit{s.Resource, source, s.Limit, b.Tokens[i], s, Refusing(off, s.Resource, chain...)}, nil) {
+				one := BucketLimit{s.Resource, source, s.Limit, b.Tokens[i], s, Refusing(off, s.Resource, chain...)}
+				if !yield(one, nil) {
 					return
 				}
 			}

@@ -54,7 +54,8 @@ func ReadSwitches(
 			return nil, err
 		}
 		of := s.Scope
-		reached := of.Entity == "" || slices.ContainsFunc(chain, func(e limiter.Entity) bool { return e.ID == of.Entity })
+		reached := of.Entity == "" ||
+			slices.ContainsFunc(chain, func(e limiter.Entity) bool { return e.ID == of.Entity })
 		// A switch of another level concerns the calls of the given resources
 		// only.
 		if reached && (of.Resource == "" || of.Entity == chain[0].ID || slices.Contains(resources, of.Resource)) {

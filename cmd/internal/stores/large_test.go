@@ -75,7 +75,7 @@ func TestFileOfBeforeThereWereManifests(t *testing.T) {
 			"buckets DROP COLUMN pulled; " +
 			"ALTER TABLE buckets DROP COLUMN peaks; ALTER TABLE buckets DROP COLUMN keep; " +
 			"ALTER TABLE buckets DROP COLUMN left_limits; ALTER TABLE buckets DROP COLUMN left_levels; " +
-			"ALTER TABLE namespaces DROP COLUMN switched; "
+			"ALTER TABLE namespaces DROP COLUMN switched; ALTER TABLE entities DROP COLUMN generation; "
 		path := createOldFile(t, later+undo)
 		read, err := sqlite.Open(bg, path, &sqlite.Options{ReadOnly: true})
 		check(t, err)

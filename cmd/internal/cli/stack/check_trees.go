@@ -102,7 +102,8 @@ func treeProperties(trees []oldTree, whole bool) []kit.Property {
 	}
 	if !whole {
 		properties = append(properties, kit.Property{
-			Name: "old_trees", Value: kit.Text(fmt.Sprintf("only %d entities of each namespace were read", mostEntities)),
+			Name:  "old_trees",
+			Value: kit.Text(fmt.Sprintf("only %d entities of each namespace were read", mostEntities)),
 		})
 	}
 	return properties
