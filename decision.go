@@ -212,6 +212,7 @@ func (b Bucket) wait(i int, deficit int64, rate bucket.Rate) time.Duration {
 
 	at := b.position(i)
 	wait := bucket.WaitAt(deficit, at, rate)
+	// Every store sets Detail for a quota. Without it the wait counts from the window.
 	if wait.IsZero() || b.Detail == nil {
 		return wait.Duration()
 	}

@@ -25,7 +25,7 @@ type waitQueue struct{ first, last *waiter }
 // channels.
 type waiter struct {
 	queue      queueKey
-	namespace  string        // ID of the namespace of its buckets
+	namespace  string        // of its buckets, as Commit names it where the store has no ID
 	turn       chan struct{} // closed when the waiter becomes first in its queue
 	wake       chan struct{} // buffered; a value makes the waiter call sleepTime again
 	prev, next *waiter

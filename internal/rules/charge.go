@@ -50,7 +50,7 @@ func Ahead(at, now int64) time.Duration {
 }
 
 // Charge performs Begin, Judge, Pay and Commit for a bucket that pays alone and by
-// its own limits. It is the fast path of most charges, which are not strict. It
+// its own limits. It is the fast path of memory, and repeats their steps for speed. It
 // stores the outcome in out, which must be zero, and leaves out alone if it fails.
 func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book, out *limiter.Outcome) error {
 	// The payment moves b.At, so both times come before it.

@@ -168,17 +168,16 @@ func (b *Bucket) InWindow(c *limiter.Credit, now int64) limiter.Amounts {
 	for i := range c.Amounts.Len() {
 		name, n := c.Amounts.At(i)
 		j, bound := find(b.Account.Limits, name, i), find(c.Account.Limits, name, i)
-		// The limit may have left the bucket. It then has its window in Left, and j
-		// only says that it was found.
-		var start int64
-		if j >= 0 && starts != nil {
+		// A limit that has left the bucket has its window in Left.
+		has, start := j >= 0, int64(0)
+		if has && starts != nil {
 			start = starts[j]
 		} else if k := b.findLeft(name); k >= 0 {
-			j, start = k, b.Left[k].advanced(b.At, now).Start
+			has, start = true, b.Left[k].advanced(b.At, now).Start
 		}
 		// Giving back to a later window would add to the capacity that the
 		// boundary gave it. What is taken late, the present window owes.
-		if n > 0 && j >= 0 && bound >= 0 && bound < len(c.Starts) && start != c.Starts[bound] {
+		if n > 0 && has && bound >= 0 && bound < len(c.Starts) && start != c.Starts[bound] {
 			continue
 		}
 
