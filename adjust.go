@@ -13,7 +13,7 @@ import (
 
 // Adjust records use that no lease holds, such as the size of an answer that
 // another process reports after the fact. It takes the amounts of req.Consume
-// from the entity and, if it cascades, from its parent, even if that leaves them
+// from the entity and, if it cascades, from its ancestors, even if that leaves them
 // in debt. A negative amount gives tokens back, up to the capacity. Nothing
 // checks that they were taken before, so callers must not pass on what a client
 // claims.
@@ -115,7 +115,7 @@ func (l *RateLimiter) creditAccounts(ctx context.Context, out Outcome, amounts A
 	// A charge of nothing does not look at the names of limits.
 	for limit := range amounts.All() {
 		if !anyHasLimit(out.Payers, limit) {
-			return Outcome{}, unknown("consume", limit, "is not a limit of the entity or of its parent")
+			return Outcome{}, unknown("consume", limit, "is not a limit of the entity or of its ancestors")
 		}
 	}
 

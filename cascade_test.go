@@ -1,6 +1,7 @@
 package limiter_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -188,6 +189,41 @@ func TestGiveBackFollowsTheChainsThatPaid(t *testing.T) {
 	want("used more", map[string]int64{alice: 88, "team-1": 95, "team-2": 93, "org": 88})
 	check(t, lease.Rollback(bg))
 	want("rolled back", map[string]int64{alice: 100, "team-1": 100, "team-2": 100, "org": 100})
+}
+
+// TestFlushPaysByTheChainOfItsBegin checks that tokens that a Flush takes belong to the
+// chain that paid them, although another one pays by the time it ends.
+func TestFlushPaysByTheChainOfItsBegin(t *testing.T) {
+	w := start(t, limiter.PerDay("rpm", 100))
+	for _, id := range []string{"team-1", "team-2"} {
+		check(t, w.SetLimits(bg, id, "", limiter.PerDay("rpm", 100)))
+	}
+	place := func(team string) {
+		_, err := w.CreateEntity(bg, limiter.Entity{ID: project, Parent: team, Cascade: true})
+		check(t, err)
+	}
+	_, err := w.CreateEntity(bg, limiter.Entity{ID: alice, Parent: project, Cascade: true})
+	check(t, err)
+	place("team-1")
+
+	lease := w.take(t, alice, rpm(10))
+	check(t, lease.Adjust(rpm(5)))
+	w.store.onCredit = func(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
+		w.store.onCredit = nil
+		check(t, w.store.Repository.Credit(ctx, now, credits...))
+		check(t, w.DeleteEntity(bg, project))
+		place("team-2")
+		return lease.Consume(bg, rpm(10))
+	}
+	check(t, lease.Flush(bg))
+	w.wantLeft(t, "team-1", "rpm", 85)
+	w.wantLeft(t, "team-2", "rpm", 90)
+
+	check(t, lease.Release(rpm(25)))
+	check(t, lease.Commit(bg))
+	for _, id := range []string{alice, "team-1", "team-2"} {
+		w.wantLeft(t, id, "rpm", 100)
+	}
 }
 
 // TestMutualParentsDoNotDeadlock checks that two entities that are parents of

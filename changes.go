@@ -197,13 +197,13 @@ func (c *changes) recordRound(amounts Amounts, payers []*Account) {
 	c.rounds = append(c.rounds, round{amounts, payers})
 }
 
-// recordDue adds what was taken late to the last round, and takes what was given back
-// from the rounds, the last one first.
-func (c *changes) recordDue(due Amounts) {
+// recordDue adds what was taken late to a round, and takes what was given back from the
+// rounds, the last one first.
+func (c *changes) recordDue(due Amounts, paying int) {
 	for limit, n := range due.All() {
 		if n > 0 {
-			last := &c.rounds[len(c.rounds)-1]
-			last.net = last.net.And(limit, n)
+			r := &c.rounds[paying]
+			r.net = r.net.And(limit, n)
 			continue
 		}
 		for i, back := range c.backs(limit, -n) {

@@ -188,7 +188,7 @@ func (l *Lease) addConsumed(ctx context.Context, lim *RateLimiter, amounts Amoun
 }
 
 // Consumed returns the net amount of every limit, including adjustments. An
-// amount that both the entity and its parent paid counts once. A Flush with an
+// amount that several payers paid counts once. A Flush with an
 // unknown outcome counts as having given back, and not as having taken. Consumed
 // is empty after a rollback and if Acquire allowed an outage.
 func (l *Lease) Consumed() Amounts {

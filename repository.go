@@ -227,9 +227,12 @@ type Detail struct {
 type Outcome struct {
 	Admitted bool // every amount was taken; otherwise none was
 	// Payers are the buckets after the call: the entity's first, then those of its
-	// ancestors that pay, from the parent up. A refusal may leave out ancestors that
-	// the store has not read.
+	// ancestors that pay, from the parent up. A refusal may leave out the last ones, if
+	// the store has not read them.
 	Payers []Bucket
+	// Exempt names the ancestors that the charge reaches and that pay nothing, because
+	// no limits are stored for them. Their switches refuse all the same.
+	Exempt []string
 }
 
 // Credit changes the balance of one account after a charge.

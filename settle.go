@@ -45,6 +45,7 @@ type settlement struct {
 	due     Amounts   // the net amounts of the lease
 	parts   []Amounts // the part of each entry
 	credits []Credit  // the credits that store the parts
+	round   int       // that pays what is taken
 }
 
 // beginSettlement makes a settlement of the pending adjustments. Until the store
@@ -63,7 +64,8 @@ func (l *Lease) beginSettlement() settlement {
 	// What is given back is gone whatever the store answers, or it could be
 	// given back twice.
 	l.recordPaid(s.parts, Amounts.negative)
-	l.recordDue(due.negative())
+	s.round = len(l.rounds) - 1
+	l.recordDue(due.negative(), s.round)
 	l.pending = l.pending.plus(due.negated()).nonzero()
 	l.adjusted = l.adjusted.plus(due.negative())
 	// What is taken counts only once it is stored, or more could be given back
@@ -103,7 +105,7 @@ func (l *Lease) finishSettlement(s settlement, stored bool) []Credit {
 	// The takes are stored, so the accounts can get them back.
 	if stored {
 		l.recordPaid(s.parts, Amounts.positive)
-		l.recordDue(s.due.positive())
+		l.recordDue(s.due.positive(), s.round)
 		l.adjusted = l.adjusted.plus(s.due.positive())
 	} else {
 		l.clampPending()

@@ -44,29 +44,33 @@ func (l *RateLimiter) UsageSummary(ctx context.Context, q UsageQuery) (UsageSumm
 
 	t := newUsageTally()
 	var group []UsageSnapshot // one window and resource
-	var places map[string]chain.Place
+	var trees *usageTrees
 	for s, err := range l.Usage(ctx, q) {
 		if err != nil {
 			return UsageSummary{}, err
 		}
 		// Only a group of several entities can hold a parent beside its
 		// children, so most queries read no entities.
-		if q.Entity == "" && len(group) == 1 && places == nil && group[0].sameGroup(s) {
-			if places, err = l.places(ctx); err != nil {
+		if q.Entity == "" && len(group) == 1 && trees == nil && group[0].sameGroup(s) {
+			if trees, err = l.usageTrees(ctx); err != nil {
 				return UsageSummary{}, err
 			}
 		}
 		// Snapshots come newest first, and by resource within a window. A group
 		// ends where one of the two changes.
 		if len(group) > 0 && !group[0].sameGroup(s) {
-			t.add(group, places)
+			if err := t.add(group, trees); err != nil {
+				return UsageSummary{}, err
+			}
 			group = group[:0]
 		}
 
 		group = append(group, s)
 	}
 	// The last group has no successor that would end it.
-	t.add(group, places)
+	if err := t.add(group, trees); err != nil {
+		return UsageSummary{}, err
+	}
 	return t.summary(), nil
 }
 
@@ -75,18 +79,84 @@ func (s *UsageSnapshot) sameGroup(o UsageSnapshot) bool {
 	return s.Start.Equal(o.Start) && s.Resource == o.Resource
 }
 
-// places maps every entity that cascades to where its charges go.
-func (l *RateLimiter) places(ctx context.Context) (map[string]chain.Place, error) {
-	places := map[string]chain.Place{}
+// usageTrees knows which ancestors pay for which entities.
+type usageTrees struct {
+	places map[string]chain.Place // of the entities that cascade
+	// limited reports whether limits are stored for an entity, by entity and resource.
+	limited map[Scope]bool
+	config  func(Scope) (Config, error)
+}
+
+// usageTrees returns the trees of the stored entities.
+func (l *RateLimiter) usageTrees(ctx context.Context) (*usageTrees, error) {
+	t := &usageTrees{places: map[string]chain.Place{}, limited: map[Scope]bool{}, config: func(s Scope) (Config, error) {
+		cfg, err := l.repo.Config(ctx, s)
+		return cfg, translateError(ctx, "usage summary", s.Entity, s.Resource, err)
+	}}
 	for e, err := range l.Entities(ctx) {
 		if err != nil {
 			return nil, err
 		}
 		if e.Cascade {
-			places[e.ID] = chain.Place{Parent: e.Parent, Cascade: true, Generation: e.Generation}
+			t.places[e.ID] = chain.Place{Parent: e.Parent, Cascade: true, Generation: e.Generation}
 		}
 	}
-	return places, nil
+	return t, nil
+}
+
+// paysOwn reports whether limits are stored for an entity, so that it pays for its
+// descendants beyond its children.
+func (t *usageTrees) paysOwn(entity, resource string) (bool, error) {
+	key := Scope{entity, resource}
+	if limited, known := t.limited[key]; known {
+		return limited, nil
+	}
+
+	for _, s := range []Scope{key, {Entity: entity}} {
+		cfg, err := t.config(s)
+		if err != nil {
+			return false, err
+		}
+		t.limited[key] = t.limited[key] || len(cfg.Limits) > 0
+	}
+	return t.limited[key], nil
+}
+
+// below maps each entity of a group to those whose charges it pays too. Only entities in
+// the group can have caused what their ancestors paid.
+func (t *usageTrees) below(group []UsageSnapshot) (map[string][]string, error) {
+	below := map[string][]string{}
+	if t == nil {
+		return below, nil
+	}
+
+	present := make(map[string]bool, len(group))
+	for _, s := range group {
+		present[s.Entity] = true
+	}
+
+	for _, s := range group {
+		climb := chain.Begin(s.Entity)
+		for next := s.Entity; next != ""; {
+			next, _ = climb.Next(t.places[next])
+			if !present[next] {
+				continue
+			}
+
+			// The climb has added next, so a parent makes two.
+			pays := len(climb.Entities) == 2
+			if !pays {
+				var err error
+				if pays, err = t.paysOwn(next, s.Resource); err != nil {
+					return nil, err
+				}
+			}
+			if pays {
+				below[next] = append(below[next], s.Entity)
+			}
+		}
+	}
+	return below, nil
 }
 
 // usageTally accumulates a UsageSummary.
@@ -106,9 +176,14 @@ func newUsageTally() *usageTally {
 
 // add adds the snapshots of one window and resource. The caller passes windows
 // newest first.
-func (t *usageTally) add(group []UsageSnapshot, places map[string]chain.Place) {
+func (t *usageTally) add(group []UsageSnapshot, trees *usageTrees) error {
 	if len(group) == 0 {
-		return
+		return nil
+	}
+
+	below, err := trees.below(group)
+	if err != nil {
+		return err
 	}
 
 	start := group[0].Start
@@ -123,8 +198,8 @@ func (t *usageTally) add(group []UsageSnapshot, places map[string]chain.Place) {
 	t.sum.First = start
 	t.sum.Snapshots += len(group)
 
-	own := ownPart(group, places, func(s UsageSnapshot) map[string]int64 { return s.Counters })
-	spared := ownPart(group, places, func(s UsageSnapshot) map[string]int64 { return s.WouldRefuse })
+	own := ownPart(group, below, func(s UsageSnapshot) map[string]int64 { return s.Counters })
+	spared := ownPart(group, below, func(s UsageSnapshot) map[string]int64 { return s.WouldRefuse })
 	for _, s := range group {
 		t.addShadow(spared(s.Entity))
 		// A call that cascades is in the snapshots of each payer, and counts for
@@ -144,6 +219,7 @@ func (t *usageTally) add(group []UsageSnapshot, places map[string]chain.Place) {
 			}
 		}
 	}
+	return nil
 }
 
 // addShadow adds the counts of shadow limits.
@@ -172,22 +248,11 @@ func (t *usageTally) summary() UsageSummary {
 // more than the entity paid. In a cycle of parents, the first entity requested is
 // computed last.
 func ownPart(
-	group []UsageSnapshot, places map[string]chain.Place, counters func(UsageSnapshot) map[string]int64,
+	group []UsageSnapshot, below map[string][]string, counters func(UsageSnapshot) map[string]int64,
 ) func(entity string) map[string]int64 {
 	charged := make(map[string]map[string]int64, len(group))
 	for _, s := range group {
 		charged[s.Entity] = counters(s)
-	}
-
-	below := map[string][]string{}
-	// Only entities in the group can have caused what their ancestors paid.
-	for _, s := range group {
-		climb := chain.Begin(s.Entity)
-		for next := s.Entity; next != ""; {
-			if next, _ = climb.Next(places[next]); charged[next] != nil {
-				below[next] = append(below[next], s.Entity)
-			}
-		}
 	}
 
 	known := map[string]map[string]int64{}

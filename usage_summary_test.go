@@ -180,9 +180,21 @@ func TestSummaryOfDeepTrees(t *testing.T) {
 	w.take(t, alice, rpm(5))
 	w.take(t, project, rpm(20))
 	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 25}, counts{"rpm": 2*5 + 2*20})
+	// The team pays for the project, and not for alice: no limits are stored for it.
 	w.take(t, "team", rpm(100))
 	w.take(t, "org", rpm(300))
 	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 425}, counts{"rpm": 2*5 + 2*20 + 100})
+}
+
+// TestSummaryOfExemptAncestors checks that the own calls of an ancestor that pays
+// nothing for its descendants count.
+func TestSummaryOfExemptAncestors(t *testing.T) {
+	w := start(t, limiter.PerDay("rpm", 1000))
+	w.family(t)
+	w.create(t, project, "team", true)
+	w.take(t, alice, rpm(100))
+	w.take(t, "team", rpm(5))
+	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 105}, counts{"rpm": 100})
 }
 
 // TestSummaryOfOldTrees checks that a call of an entity from before deep trees counts

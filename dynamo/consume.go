@@ -467,8 +467,12 @@ func (c *consumeOp) refuse(ctx context.Context) limiter.Outcome {
 // outcome returns the outcome by the payers' plans.
 func (c *consumeOp) outcome(admitted bool) limiter.Outcome {
 	out := limiter.Outcome{Admitted: admitted, Payers: make([]limiter.Bucket, 0, len(c.payers))}
-	for _, p := range c.payers {
-		out.Payers = append(out.Payers, p.plan.view)
+	for _, p := range c.chain {
+		if p.exempt {
+			out.Exempt = append(out.Exempt, p.entity)
+		} else {
+			out.Payers = append(out.Payers, p.plan.view)
+		}
 	}
 	return out
 }

@@ -10,7 +10,8 @@ import (
 // verify reads what a decision rests on and judges again, until nothing stale is
 // left. It returns the decision.
 func (c *consumeOp) verify(ctx context.Context, fits bool) (bool, error) {
-	for range maxRounds {
+	// Each look reads for one entity of the chain.
+	for range maxRounds * max(1, len(c.chain)) {
 		read, err := c.readStale(ctx)
 		if err != nil || !read {
 			return fits, err

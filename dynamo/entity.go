@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -26,15 +27,7 @@ func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limi
 		return err
 	}
 
-	// Another process may store an ancestor meanwhile. A chain that becomes too deep by
-	// that is found by a charge, and an entity that becomes its own ancestor ends it.
-	if err := rules.CheckPlace(&e, 1, func(id string) (chain.Place, error) {
-		facts, err := r.facts(ctx, ev.At.UnixMilli(), r.entityFact(id))
-		if err != nil {
-			return chain.Place{}, err
-		}
-		return facts[0].place, nil
-	}); err != nil {
+	if err := r.checkPlace(ctx, &e, ev); err != nil {
 		return err
 	}
 
@@ -51,6 +44,31 @@ func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limi
 
 	if _, exists := refusedAt(err, 0); exists {
 		return fmt.Errorf("entity %q: %w", e.ID, limiter.ErrExists)
+	}
+	return err
+}
+
+// checkPlace returns an error if an entity would be its own ancestor or too deep, and
+// limiter.ErrExists if it exists. Another process may store an ancestor meanwhile: a
+// chain that becomes too deep by that is found by a charge, and an entity that becomes
+// its own ancestor ends it.
+func (r *Repository) checkPlace(ctx context.Context, e *limiter.Entity, ev limiter.AuditEvent) error {
+	err := rules.CheckPlace(e, func(id string) (chain.Place, error) {
+		facts, _, err := r.lookup(ctx, ev.At.UnixMilli(), 0, []factKey{r.entityFact(id)})
+		if err != nil {
+			return chain.Place{}, err
+		}
+		return facts[0].place, nil
+	})
+
+	if _, invalid := errors.AsType[*limiter.InvalidError](err); invalid {
+		it, readErr := r.get(ctx, metaKey(r.ns, e.ID))
+		switch {
+		case readErr != nil:
+			return readErr
+		case it != nil:
+			return fmt.Errorf("entity %q: %w", e.ID, limiter.ErrExists)
+		}
 	}
 	return err
 }

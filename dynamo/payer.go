@@ -23,7 +23,7 @@ type payer struct {
 	defaults []limiter.Limit // of the charge, if no level stores limits
 
 	// The entity is above the parent of the charge's, so that only limits stored for
-	// itself count. It does not pay if there are none.
+	// itself count. If there are none, it is exempt: only its switches count.
 	ownOnly, exempt bool
 
 	// How long the bucket is kept without a write; 0 means forever.
@@ -85,6 +85,18 @@ func (r *Repository) gatherPayer(
 
 	p.cached = r.images.get(p.key, r.moment(now))
 	p.changes = p.cached.changes
+
+	// An ancestor without limits has no bucket to be read either.
+	if p.ownOnly && p.cached.image == nil && !read && p.knowsFacts(now, charge, maxAge) {
+		facts, _, _, err := p.lookup(ctx, now, charge, maxAge, false, r.getAll)
+		if err == nil {
+			err = p.apply(charge, facts, nil)
+		}
+		if err != nil || p.exempt {
+			return p, err
+		}
+	}
+
 	read = read || p.cached.image == nil || r.opts.NoSpeculation
 
 	// Where a read is due, switches of the last second may refuse without it,
@@ -159,18 +171,32 @@ func (p *payer) lookup(
 	ctx context.Context, now int64, charge *limiter.Charge, maxAge time.Duration, readBucket bool, get getter,
 ) (facts []*fact, items map[key]item, all bool, err error) {
 	r := p.repo
-	keys := append(make([]factKey, 0, firstLevel+4), r.namespaceFact(), r.entityFact(p.entity),
-		r.switchFact(p.entity), r.switchFact(""))
-	if !p.override {
-		keys = p.appendLevels(keys, charge.Resource)
-	}
-
 	var more []key
 	if readBucket {
 		more = []key{p.key, namespaceIDKey(r.ns), switchKey(r.ns, p.entity), switchKey(r.ns, "")}
 	}
 
-	return r.lookupWith(ctx, now, maxAge, keys, more, get)
+	return r.lookupWith(ctx, now, maxAge, p.factKeys(charge), more, get)
+}
+
+// factKeys returns the keys of the facts that a charge needs.
+func (p *payer) factKeys(charge *limiter.Charge) []factKey {
+	r := p.repo
+	keys := append(make([]factKey, 0, firstLevel+4), r.namespaceFact(), r.entityFact(p.entity),
+		r.switchFact(p.entity), r.switchFact(""))
+	if !p.override {
+		keys = p.appendLevels(keys, charge.Resource)
+	}
+	return keys
+}
+
+// knowsFacts reports whether the facts that a charge needs are cached and no older than
+// maxAge.
+func (p *payer) knowsFacts(now int64, charge *limiter.Charge, maxAge time.Duration) bool {
+	at := p.repo.moment(now)
+	return !slices.ContainsFunc(p.factKeys(charge), func(k factKey) bool {
+		return p.repo.cache.recent(at, maxAge, k) == nil
+	})
 }
 
 // apply takes over facts and, if items is not nil, the bucket in it. A bucket

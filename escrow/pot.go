@@ -29,6 +29,7 @@ type pot struct {
 	*shard
 	key limiter.Scope
 	accounts
+	exempt   []string        // ancestors that pay nothing, as the last answer named them
 	defaults []limiter.Limit // of the charges that it serves
 	image    image
 	refusal  refusal
@@ -140,6 +141,7 @@ func (p *pot) see(at tick, out *limiter.Outcome) {
 	// little is left.
 	p.refusal = refusal{p.refusal.known || !out.Admitted, len(out.Payers), at}
 
+	p.exempt = out.Exempt
 	// Grants share the list.
 	p.payers, p.image.later = slices.Clone(p.payers), nil
 
@@ -354,7 +356,9 @@ func (p *pot) netSpent(j int) int64 {
 
 // outcome returns the balances at now, with what the pot holds as available.
 func (p *pot) outcome(admitted bool, now int64) limiter.Outcome {
-	out := limiter.Outcome{Admitted: admitted, Payers: cloneBuckets(p.image.buckets(p.payers, now))}
+	out := limiter.Outcome{
+		Admitted: admitted, Payers: cloneBuckets(p.image.buckets(p.payers, now)), Exempt: p.exempt,
+	}
 	p.show(&out)
 	return out
 }

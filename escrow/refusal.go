@@ -106,7 +106,7 @@ func (f *flight) refuseQueue(now int64, out *limiter.Outcome) {
 		// The balances are moved to each caller's own time, so that each is
 		// judged as the store would judge it.
 		t := w.tick(machine)
-		later := limiter.Outcome{Payers: laterBuckets(out.Payers, now, t.now)}
+		later := limiter.Outcome{Payers: laterBuckets(out.Payers, now, t.now), Exempt: out.Exempt}
 		// Other defaults may mean other limits, and an unknown limit is an
 		// error that the store reports.
 		if !slices.Equal(w.charge.Defaults, f.batch[0].charge.Defaults) || !names(later.Payers, &w.charge.Amounts) ||

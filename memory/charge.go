@@ -131,6 +131,7 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 			return limiter.Outcome{}, err
 		}
 		if p == nil {
+			out.Exempt = append(out.Exempt, entity)
 			continue
 		}
 		// The fast path serves buckets that pay alone, and knows them by this.

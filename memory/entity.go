@@ -25,7 +25,7 @@ func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limi
 		return fmt.Errorf("entity %q: %w", e.ID, limiter.ErrExists)
 	}
 
-	if err := rules.CheckPlace(&e, 1, r.place); err != nil {
+	if err := rules.CheckPlace(&e, r.place); err != nil {
 		return err
 	}
 

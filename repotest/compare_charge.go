@@ -18,6 +18,7 @@ var (
 type answer struct {
 	Admitted bool
 	Payers   []balance
+	Exempt   []string
 }
 
 type balance struct {
@@ -55,7 +56,7 @@ func balanceOf(b limiter.Bucket, overridden bool) balance {
 
 func answerOf(out limiter.Outcome, charge limiter.Charge) answer {
 	overridden := charge.Limits != nil
-	got := answer{Admitted: out.Admitted}
+	got := answer{Admitted: out.Admitted, Exempt: out.Exempt}
 	for level, b := range out.Payers {
 		got.Payers = append(got.Payers, balanceOf(b, overridden && level < 2))
 	}

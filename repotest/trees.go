@@ -106,6 +106,8 @@ func ownLimitsOnly(f *fixture) {
 	// The defaults of the resource hold for a key and its project, not for a team.
 	out := f.take(0, ask("key-1", rpm(10)))
 	f.payers(out, "key-1", 50_000, "project-1", 50_000, "org-1", 20_000)
+	f.equal("exempt", out.Exempt, []string{"team-1"})
+	f.equal("exempt from a peek", f.peek(0, ask("key-1", rpm(1))).Exempt, []string{"team-1"})
 	f.equal("source", out.Payers[2].Account.Source, limiter.Scope{Entity: "org-1"})
 	f.unlisted(0, "team-1")
 
@@ -272,6 +274,15 @@ func eightLevels(f *fixture) {
 		f.holds(0, id, int64(90+i)*1000)
 	}
 
+	// A change of every level concerns the next charge, which finds all of them.
+	for i, id := range levels {
+		f.setLimits(limiter.Scope{Entity: id}, limiter.PerMinute("rpm", int64(200+i)))
+	}
+	f.equal("payers", len(f.take(time.Minute, ask("level-1", rpm(10))).Payers), limiter.MaxLevels)
+	for i, id := range levels {
+		f.holds(time.Minute, id, int64(90+i)*1000)
+	}
+
 	deeper := limiter.Entity{ID: "deeper", Name: "deeper", Parent: "level-1", Cascade: true, Generation: 1}
 	f.invalid("CreateEntity of a ninth level", f.repo.CreateEntity(f.ctx, deeper, f.event("entity_created", "deeper")))
 	_, err := f.repo.Entity(f.ctx, "deeper")
@@ -285,9 +296,9 @@ func eightLevels(f *fixture) {
 	// A chain that was put together from below is found by the charge.
 	f.create(limiter.Entity{ID: "below", Name: "below", Parent: "missing", Cascade: true, Generation: 1})
 	f.create(limiter.Entity{ID: "missing", Name: "missing", Parent: "level-2", Cascade: true, Generation: 1})
-	_, err = f.repo.Consume(f.ctx, epoch, ask("below", rpm(1)))
+	_, err = f.repo.Consume(f.ctx, at(time.Minute), ask("below", rpm(1)))
 	f.invalid("Consume through nine levels", err)
-	f.holds(0, "level-2", 91_000)
+	f.holds(time.Minute, "level-2", 91_000)
 
 	f.disable(limiter.Scope{Entity: "level-7"}, "")
 	f.disabled(ask("below", rpm(1)), limiter.Scope{Entity: "level-7"})
@@ -300,7 +311,19 @@ func noCycle(f *fixture) {
 		e := limiter.Entity{ID: "c", Name: "c", Parent: "a", Cascade: cascade, Generation: 1}
 		f.invalid("CreateEntity of a cycle", f.repo.CreateEntity(f.ctx, e, f.event("entity_created", "c")))
 	}
-	f.equal("entities", f.entityIDs(""), []string{"a", "b"})
+	again := limiter.Entity{ID: "a", Name: "a", Parent: "c", Cascade: true, Generation: 2}
+	f.fails("CreateEntity again", f.repo.CreateEntity(f.ctx, again, f.event("entity_created", "a")), limiter.ErrExists)
+	// What exists comes before what would be a circle.
+	f.create(limiter.Entity{ID: "c", Name: "c", Generation: 1})
+	again = limiter.Entity{ID: "c", Name: "c", Parent: "a", Cascade: true, Generation: 2}
+	f.fails("CreateEntity of c again", f.repo.CreateEntity(f.ctx, again, f.event("entity_created", "c")),
+		limiter.ErrExists)
+
+	// Older releases and Python have stored circles, below which there is room.
+	f.createCascading("x", "y")
+	f.createCascading("y", "x")
+	f.create(limiter.Entity{ID: "z", Name: "z", Parent: "x", Cascade: true, Generation: 1})
+	f.equal("entities", f.entityIDs(""), []string{"a", "b", "c", "x", "y", "z"})
 }
 
 func ancestorRepaired(f *fixture) {

@@ -94,7 +94,7 @@ func (r *Repository) charge(tx *tx, now int64, charge *limiter.Charge, write boo
 	// A repair is booked only after the charge was judged, since an error must
 	// leave nothing written.
 	var repairs bookings
-	payers, err := r.payers(tx, now, charge, repairs.add)
+	payers, exempt, err := r.payers(tx, now, charge, repairs.add)
 	admitted := false
 	if err == nil {
 		admitted, err = rules.Judge(charge, views(payers))
@@ -131,7 +131,7 @@ func (r *Repository) charge(tx *tx, now int64, charge *limiter.Charge, write boo
 		}
 	}
 
-	return limiter.Outcome{Admitted: admitted, Payers: views(payers)}, nil
+	return limiter.Outcome{Admitted: admitted, Payers: views(payers), Exempt: exempt}, nil
 }
 
 // bookings collects usage that is booked only after the charge was judged.
@@ -197,41 +197,46 @@ func (r *Repository) repairBucket(tx *tx, now int64, key limiter.Scope) error {
 	return tx.save(r.key, found, true)
 }
 
-// payers starts the charge of the entity and of the ancestors that pay.
-func (r *Repository) payers(tx *tx, now int64, charge *limiter.Charge, book rules.Book) ([]*payer, error) {
+// payers starts the charge of the entity and of the ancestors that pay, and returns the
+// ancestors that do not.
+func (r *Repository) payers(
+	tx *tx, now int64, charge *limiter.Charge, book rules.Book,
+) (payers []*payer, exempt []string, err error) {
 	key := limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}
 	found, facts, err := r.find(tx, key)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 
 	levels, err := r.chainAt(tx, charge.Entity, found, facts.generation)
 	// A late charge is for work that is done, which no switch can prevent.
 	if off := facts.switches.Refusing(levels, key.Resource); off != nil && !charge.Late {
-		return nil, off.Refuse(key.Entity, key.Resource)
+		return nil, nil, off.Refuse(key.Entity, key.Resource)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 
-	payers := make([]*payer, 0, len(levels))
+	payers = make([]*payer, 0, len(levels))
 	for level, entity := range levels {
 		if level > 0 {
 			key.Entity = entity
 			if found, facts, err = r.find(tx, key); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 
 		p, err := r.begin(tx, now, key, level, found, facts.generation, charge, book)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if p != nil {
+		if p == nil {
+			exempt = append(exempt, entity)
+		} else {
 			payers = append(payers, p)
 		}
 	}
-	return payers, nil
+	return payers, exempt, nil
 }
 
 func views(payers []*payer) []limiter.Bucket {

@@ -63,7 +63,7 @@ func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limi
 		}
 
 		// Nothing may be written before the last check.
-		if err := rules.CheckPlace(&e, 1, tx.placeIn(r.key)); err != nil {
+		if err := rules.CheckPlace(&e, tx.placeIn(r.key)); err != nil {
 			return err
 		}
 

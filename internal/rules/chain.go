@@ -56,23 +56,26 @@ func errTooDeep(entities []string) error {
 }
 
 // CheckPlace returns an error if an entity with this record cannot be stored: if it
-// would be its own ancestor, or too deep. levels is the number of levels from the entity
-// down to the lowest descendant that cascades to it, itself included. A record without a
-// generation, which makes no deep tree, is not checked.
-func CheckPlace(e *limiter.Entity, levels int, place func(id string) (chain.Place, error)) error {
+// would be its own ancestor, or too deep. A record without a generation, which makes no
+// deep tree, is not checked.
+func CheckPlace(e *limiter.Entity, place func(id string) (chain.Place, error)) error {
 	if e.Generation == 0 {
 		return nil
 	}
 
 	// Parents that do not cascade count as ancestors too: a walk up the tree must end.
-	entities, cascades := []string{e.ID}, e.Cascade
+	entities, cascades, levels := []string{e.ID}, e.Cascade, 1
 	for id := e.Parent; id != ""; {
-		if slices.Contains(entities, id) {
+		if id == e.ID {
 			return &limiter.InvalidError{
 				Field: "parent_id", Value: e.Parent,
 				Reason: fmt.Sprintf("would make entity %s its own ancestor: %s", e.ID,
 					strings.Join(append(entities, id), " > ")),
 			}
+		}
+		// Older releases store circles. A charge pays each entity once.
+		if slices.Contains(entities, id) {
+			return nil
 		}
 		entities = append(entities, id)
 
