@@ -105,6 +105,29 @@ func TestRequests(t *testing.T) {
 		w.repo.Forget()
 		w.checkRequests("everything unknown", 3, charge("key-1"), read, read, update, update)
 	})
+	t.Run("a deep tree", func(t *testing.T) {
+		w := newCountedTable(t)
+		must(t, w.other.SetConfig(t.Context(), limiter.Config{
+			Scope: limiter.Scope{Entity: "org"}, Limits: []limiter.Limit{perMinute60},
+		}, auditEvent("limits_set")))
+		for id, parent := range map[string]string{"key": "project", "project": "team", "team": "org"} {
+			must(t, w.other.CreateEntity(t.Context(), limiter.Entity{
+				ID: id, Name: id, Parent: parent, Cascade: true, CreatedAt: start, Generation: 1,
+			}, auditEvent("entity_created")))
+		}
+		charge := func() { consume(t, w.repo, 0, chargeOf("key", 1), true) }
+		// team has no limits of its own, so it has no bucket to be read or written.
+		w.checkRequests("all brand-new", 5, charge, read, read, read, read, transact)
+
+		// Once a second, its switches are read.
+		for range 40 {
+			w.counter.Reset()
+			if charge(); slices.Equal(w.counter.Requests(), []string{update, update, update}) {
+				return
+			}
+		}
+		t.Errorf("no warm charge costs a write for each level that pays; the last one made %v", w.counter.Requests())
+	})
 	t.Run("what is settled later", func(t *testing.T) {
 		w := newCountedTable(t)
 		createChild(t, w.other, "key-1", "project")
