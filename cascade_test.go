@@ -211,9 +211,9 @@ func TestFlushPaysByTheChainOfItsBegin(t *testing.T) {
 	w.store.onCredit = func(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
 		w.store.onCredit = nil
 		check(t, w.store.Repository.Credit(ctx, now, credits...))
-		check(t, w.DeleteEntity(bg, project))
+		check(t, w.DeleteEntity(ctx, project))
 		place("team-2")
-		return lease.Consume(bg, rpm(10))
+		return lease.Consume(ctx, rpm(10))
 	}
 	check(t, lease.Flush(bg))
 	w.wantLeft(t, "team-1", "rpm", 85)

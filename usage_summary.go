@@ -89,10 +89,12 @@ type usageTrees struct {
 
 // usageTrees returns the trees of the stored entities.
 func (l *RateLimiter) usageTrees(ctx context.Context) (*usageTrees, error) {
-	t := &usageTrees{places: map[string]chain.Place{}, limited: map[Scope]bool{}, config: func(s Scope) (Config, error) {
+	t := &usageTrees{places: map[string]chain.Place{}, limited: map[Scope]bool{}}
+	t.config = func(s Scope) (Config, error) {
 		cfg, err := l.repo.Config(ctx, s)
 		return cfg, translateError(ctx, "usage summary", s.Entity, s.Resource, err)
-	}}
+	}
+
 	for e, err := range l.Entities(ctx) {
 		if err != nil {
 			return nil, err

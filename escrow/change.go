@@ -19,7 +19,8 @@ func touches(s limiter.Scope) func(*pot) bool {
 		}
 		// An ancestor that pays nothing may begin to pay, or be switched off.
 		return s.Entity == "" || s.Entity == p.key.Entity || p.payers == nil ||
-			slices.Contains(p.exempt, s.Entity) || slices.ContainsFunc(p.payers, func(a *limiter.Account) bool { return a.Entity == s.Entity })
+			slices.Contains(p.exempt, s.Entity) ||
+			slices.ContainsFunc(p.payers, func(a *limiter.Account) bool { return a.Entity == s.Entity })
 	}
 }
 
