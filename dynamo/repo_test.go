@@ -39,8 +39,8 @@ func TestRepositoryCounted(t *testing.T) {
 		t.Helper()
 		return newCounted(t, dynamotest.NewTable(t))
 	}
-	repotest.Run(t, open, "buckets", "pages", "refill", "peek", "cascade", "override", "credit", "repair", "expiry",
-		"entities", "config",
+	repotest.Run(t, open, "buckets", "pages", "refill", "peek", "cascade", "trees", "override", "credit", "repair",
+		"expiry", "entities", "config",
 		"registries", "namespaces", "audit", "sweep", "lifecycle", "concurrency", "cancel")
 }
 
@@ -64,7 +64,7 @@ func TestRepositoryLean(t *testing.T) {
 		t.Helper()
 		return newCounted(t, dynamotest.NewLeanTable(t))
 	}
-	repotest.Run(t, open, "pages", "refill", "ahead", "peek", "cascade", "override", "defaults", "credit",
+	repotest.Run(t, open, "pages", "refill", "ahead", "peek", "cascade", "trees", "override", "defaults", "credit",
 		"entities", "config", "registries",
 		"managed", "audit", "sweep", "lifecycle", "concurrency", "cancel")
 }
