@@ -39,14 +39,8 @@ var packages = []rule{
 		"internal/calendar", nil,
 		"arithmetic on dates: a type of the domain or a clock here could not be tested against a scan of every zone",
 	},
-	{
-		"internal/chain", nil,
-		"the way up a tree: a type of the domain here could not be shared with the domain",
-	},
-	{
-		"internal/figure", nil,
-		"writes and reads figures: a type of the domain here could not be shared by everything that shows one",
-	},
+	{"internal/chain", nil, "the way up a tree: a type of the domain here could not be shared with the domain"},
+	{"internal/figure", nil, "figures: a type of the domain here could not be shared by everything that shows one"},
 	{
 		"internal/yamlfile",
 		[]string{"go.yaml.in/yaml/v3"},
