@@ -132,6 +132,12 @@ func (o *oracle) enter(h *history, now int64, charge limiter.Charge, b balance, 
 		expired = o.mayExpire(r, now)
 	}
 
+	// A credit whose effect is not known may have moved the bucket's own time, from
+	// which a limit that joins it refills. The clocks bound how far.
+	if b.Ahead > 0 && b.Ahead <= 2*maxSkew {
+		r.at = max(r.at, now+b.Ahead.Milliseconds())
+	}
+
 	if charge.Limits != nil {
 		// An expired bucket starts again with the limits of the override.
 		if expired {
